@@ -1,0 +1,37 @@
+"""Fit models honestly to data that was released with noise.
+
+Declare a loss, say how the records were noised, and get the corrected loss and gradient: unbiased on the
+noised records, compiled, with a certificate.
+"""
+
+from symdebias import exceptions, losses
+from symdebias.corrected import CorrectedLoss, debias
+from symdebias.losses import Loss
+from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
+from symdebias.privacy import Guarantee
+from symdebias.release import Noised, Release
+from symdebias.solvers import Fit, History, StepSize, constant, inverse_square_root, inverse_time, sgd
+from symdebias.transforms.certificate import Certificate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Certificate",
+    "CorrectedLoss",
+    "Fit",
+    "GaussianMechanism",
+    "Guarantee",
+    "History",
+    "Loss",
+    "Noised",
+    "RandomizedResponse",
+    "Release",
+    "StepSize",
+    "constant",
+    "debias",
+    "exceptions",
+    "inverse_square_root",
+    "inverse_time",
+    "losses",
+    "sgd",
+]

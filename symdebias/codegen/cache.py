@@ -1,0 +1,328 @@
+"""Compile generated modules, and keep the machine code in one folder per user.
+
+Numba's own disk cache is pickled: whoever can write into it runs code in this process, and a truncated or
+flipped file crashes it. So an entry is a folder of its own that is built aside and renamed into place whole;
+it is opened only if the folder belongs to this user and nobody else can write to it, every file in it is
+listed with its SHA-256, the source is the one that was just generated, and the loaded kernel repeats a
+known answer. Anything else is deleted, compiled again, and said in one warning.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import linecache
+import os
+import platform
+import shutil
+import stat
+import sys
+import tempfile
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding
+import numba
+import numpy as np
+
+from symdebias.exceptions import CacheWarning
+
+_VARIABLE = "SYMDEBIAS_CACHE"
+_MANIFEST = "manifest.json"
+_LARGEST_FILE = 64 * 2**20
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """One generated function, before it is compiled.
+
+    Attributes
+    ----------
+    name : str
+        What the function computes.
+    text : str
+        The module, in which the function is called ``kernel``.
+    signature : object
+        The Numba signature that it is compiled for, and no other.
+    fastmath : tuple of str
+        The freedoms that the compiler has with floating-point arithmetic.
+    probe : callable
+        Takes the compiled function, calls it on fixed inputs and returns its answer as floats.
+    """
+
+    name: str
+    text: str
+    signature: Any
+    fastmath: tuple[str, ...]
+    probe: Callable[[Callable[..., Any]], Sequence[float]]
+
+    @functools.cached_property
+    def key(self) -> str:
+        """Hash of all that decides the machine code: source, signature, arithmetic, versions and CPU."""
+        parts = (self.name, self.text, str(self.signature), *self.fastmath, *_machine())
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def compile_kernel(source: KernelSource) -> Callable[..., Any]:
+    """Compile a kernel, or load it from the cache folder.
+
+    Parameters
+    ----------
+    source : KernelSource
+        What to compile.
+
+    Returns
+    -------
+    callable
+        The compiled function, with exactly one signature; its ``py_func`` is the plain Python twin.
+
+    Warns
+    -----
+    CacheWarning
+        The cache folder cannot be used, or an entry in it was damaged. The kernel is compiled anyway.
+
+    Notes
+    -----
+    The folder is ``$SYMDEBIAS_CACHE``, or ``symdebias`` in the user's cache folder;
+    ``SYMDEBIAS_CACHE=off`` keeps nothing on disk.
+    """
+    with _LOCK:
+        return _compile(source.key, source)
+
+
+_compiled: dict[str, Callable[..., Any]] = {}
+
+
+def _compile(key: str, source: KernelSource) -> Callable[..., Any]:
+    if key not in _compiled:
+        folder = cache_folder()
+        kernel = None
+        if folder is not None:
+            try:
+                kernel = _from_folder(folder, source)
+            except OSError as error:
+                _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
+        _compiled[key] = kernel or _in_memory(source)
+    return _compiled[key]
+
+
+def cache_folder() -> Path | None:
+    """Return the folder of compiled kernels, made if need be, or None where none can be used.
+
+    Returns
+    -------
+    pathlib.Path or None
+        None if ``SYMDEBIAS_CACHE=off``, or, with a `CacheWarning`, if the folder is not this user's own or
+        cannot be written to.
+    """
+    setting = os.environ.get(_VARIABLE, "")
+    if setting.lower() == "off":
+        return None
+    folder = Path(setting) if setting else _user_cache() / "symdebias"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        reason = _distrust_folder(folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason is not None:
+        _warn(f"the cache folder {folder} is not used: {reason}")
+        return None
+    return folder
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _distrust(path: Path) -> str | None:
+    """Return why what stands at a path is not to be trusted, or None."""
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a symbolic link"
+    if hasattr(os, "getuid"):
+        if status.st_uid != os.getuid():
+            return "it belongs to another user"
+    return None
+
+
+def _distrust_folder(folder: Path) -> str | None:
+    """Return why the cache folder is not to be used, or None. What is inside is shielded by it."""
+    if hasattr(os, "getuid") and folder.stat().st_mode & 0o022:
+        return "other users can write to it (set its permissions to 0700)"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "it cannot be written to"
+    return _distrust(folder)
+
+
+def _warn(reason: str) -> None:
+    warnings.warn(
+        f"{reason}. Kernels are compiled for this process alone, which takes about a second each. "
+        f"Set {_VARIABLE} to a folder of your own, or to 'off' to silence this.",
+        CacheWarning,
+        stacklevel=2,
+    )
+
+
+@functools.cache
+def _machine() -> tuple[str, ...]:
+    from_llvm = llvmlite.binding
+    return (
+        numba.__version__,
+        llvmlite.__version__,
+        np.__version__,
+        platform.python_version(),
+        platform.machine(),
+        from_llvm.get_host_cpu_name(),
+        from_llvm.get_host_cpu_features().flatten(),
+    )
+
+
+def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
+    entry = folder / source.key
+    if entry.exists() or entry.is_symlink():
+        kernel = _load(entry, source)
+        if kernel is not None:
+            return kernel
+        warnings.warn(
+            f"a compiled kernel in {folder} was damaged or foreign; it was deleted and compiled again.",
+            CacheWarning,
+            stacklevel=2,
+        )
+        _delete(entry)
+    return _build(folder, entry, source)
+
+
+def _load(entry: Path, source: KernelSource) -> Callable[..., Any] | None:
+    """Return the kernel of an entry, or None where anything about the entry is not as it was built."""
+    try:
+        manifest = _verified_manifest(entry, source)
+        if manifest is None:
+            return None
+        kernel, from_disk = _compiled_at(entry / "kernel.py", source)
+    except Exception:
+        # Whatever a damaged file makes the loader raise, the answer is the same: build it again.
+        return None
+    if not from_disk or _answer(source, kernel) != manifest["answer"]:
+        return None
+    return kernel
+
+
+def _verified_manifest(entry: Path, source: KernelSource) -> dict[str, Any] | None:
+    folders = [entry, entry / "__pycache__"]
+    if any(_distrust(path) for path in folders):
+        return None
+    files = [path for folder in folders for path in folder.iterdir() if path not in folders]
+    if any(_distrust(path) or path.stat().st_size > _LARGEST_FILE for path in files):
+        return None
+    manifest = json.loads((entry / _MANIFEST).read_bytes())
+    found = {str(path.relative_to(entry)): _digest(path) for path in files if path.name != _MANIFEST}
+    whole = found == manifest["files"] and (entry / "kernel.py").read_text() == _module_text(source)
+    return manifest if whole else None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _build(folder: Path, entry: Path, source: KernelSource) -> Callable[..., Any]:
+    aside = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
+    try:
+        path = aside / "kernel.py"
+        path.write_text(_module_text(source))
+        (aside / "__pycache__").mkdir(mode=0o700)
+        kernel, _ = _compiled_at(path, source)
+        files = [path, *(aside / "__pycache__").iterdir()]
+        manifest = {
+            "files": {str(file.relative_to(aside)): _digest(file) for file in files},
+            "answer": _answer(source, kernel),
+        }
+        (aside / _MANIFEST).write_text(json.dumps(manifest))
+        for file in (*files, aside / _MANIFEST):
+            with file.open("rb+") as stream:
+                os.fsync(stream.fileno())
+        # Where another process was faster its entry stays: both are whole. So does this process's kernel.
+        with contextlib.suppress(OSError):
+            aside.rename(entry)
+        return kernel
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_symlink() or entry.is_file():
+        entry.unlink()
+    else:
+        shutil.rmtree(entry)
+
+
+def _answer(source: KernelSource, kernel: Callable[..., Any]) -> list[str]:
+    return [float(value).hex() for value in source.probe(kernel)]
+
+
+def _module_text(source: KernelSource) -> str:
+    # The hash belongs in the function's name: Numba has confused functions of equal names.
+    return source.text.replace("def kernel(", f"def {_function_name(source)}(")
+
+
+def _function_name(source: KernelSource) -> str:
+    return f"{source.name}_{source.key}"
+
+
+def _compiled_at(path: Path, source: KernelSource) -> tuple[Callable[..., Any], bool]:
+    """Compile the module at a path with Numba's cache beside it; say whether the code came from there."""
+    function = _execute(str(path), source)
+    with _cache_in_tree():
+        kernel = _njit(source, cache=True)(function)
+    return kernel, bool(kernel.stats.cache_hits)
+
+
+def _in_memory(source: KernelSource) -> Callable[..., Any]:
+    path = f"<symdebias kernel {_function_name(source)}>"
+    text = _module_text(source)
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    function = _execute(path, source)
+    kernel: Callable[..., Any] = _njit(source, cache=False)(function)
+    return kernel
+
+
+def _njit(source: KernelSource, *, cache: bool) -> Callable[..., Any]:
+    decorator: Callable[..., Any] = numba.njit(
+        source.signature, cache=cache, fastmath=set(source.fastmath), nogil=True, error_model="numpy"
+    )
+    return decorator
+
+
+def _execute(path: str, source: KernelSource) -> Callable[..., Any]:
+    # Numba finds the module of a cached function by name, so it must stand in sys.modules before it runs.
+    name = f"symdebias_kernel_{source.key}"
+    module = types.ModuleType(name)
+    module.__file__ = path
+    sys.modules[name] = module
+    exec(compile(_module_text(source), path, "exec"), module.__dict__)
+    function: Callable[..., Any] = getattr(module, _function_name(source))
+    return function
+
+
+@contextlib.contextmanager
+def _cache_in_tree() -> Iterator[None]:
+    """Keep Numba's cache beside the source, where it is verified, whatever its own settings say."""
+    names = [name for name in ("CACHE_DIR", "CACHE_LOCATOR_CLASSES") if hasattr(numba.config, name)]
+    before = {name: getattr(numba.config, name) for name in names}
+    try:
+        for name in names:
+            setattr(numba.config, name, "")
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(numba.config, name, value)

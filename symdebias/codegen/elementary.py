@@ -1,0 +1,93 @@
+"""Elementary functions of the generated kernels: branch-free, so that loops over records vectorise.
+
+The text of these functions is copied into each kernel's module, which makes the module whole: its hash
+covers them, and nothing outside it can change under a cached kernel. As plain Python they are the
+kernels' own twins. Numba's wheels come without a vector mathematics library, and a call of libm's
+exponential per record costs more than all the rest of a training step.
+"""
+
+import math
+
+import numpy as np
+
+
+def exp(x: float) -> float:
+    """Return e^x to 1 ulp or so: reduction to |r| <= log(2)/2, Taylor polynomial of degree 13, scaling."""
+    # Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
+    shifted = x * 1.4426950408889634 + 6755399441055744.0
+    k = shifted - 6755399441055744.0
+    r = (x - k * 0.693147180369123816490) - k * 1.90821492927058770002e-10
+    p = 1.0 / 6227020800.0
+    p = p * r + 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    # 2^(k-1) through the exponent bits, and the last doubling in arithmetic: k may be 1024.
+    bits = np.int64((np.float64(shifted).view(np.int64) + np.int64(1022)) << np.int64(52))
+    value = 2.0 * (p * np.int64(bits).view(np.float64))
+    value = math.inf if x > 709.782712893384 else value
+    value = 0.0 if x < -708.0 else value
+    return value
+
+
+def expit(x: float) -> float:
+    """Return 1/(1 + e^-x) without overflow."""
+    e = exp(-abs(x))
+    large = 1.0 / (1.0 + e)
+    return large if x >= 0.0 else e * large
+
+
+def softplus(x: float) -> float:
+    """Return log(1 + e^x) without overflow."""
+    return max(x, 0.0) + math.log1p(exp(-abs(x)))
+
+
+def sign(x: float) -> float:
+    """Return -1, 0 or +1, and NaN for NaN."""
+    return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else x)
+
+
+def step(x: float) -> float:
+    """Return the Heaviside step: 0, 1/2 or 1, and NaN for NaN."""
+    return 0.5 * (1.0 + sign(x))
+
+
+def erf_real(x: float, y: float) -> float:
+    """Return the real part of erf(x + iy) by Abramowitz & Stegun 7.1.29."""
+    two = 2.0 * x * y
+    head = math.exp(-x * x) / (2.0 * math.pi)
+    # (1 - cos 2xy)/x = 2 sin(xy)^2/x, with the limit 0 at x = 0
+    near = math.sin(x * y)
+    total = head * (2.0 * near * near / x if x != 0.0 else 0.0)
+    series = 0.0
+    # The factor e^{-n^2/4} cosh(ny) peaks at n = 2|y|; twelve terms past it are below rounding.
+    for n in range(1, 14 + int(2.0 * abs(y))):
+        up = math.exp(-0.25 * n * n - x * x + n * y)
+        down = math.exp(-0.25 * n * n - x * x - n * y)
+        plain = math.exp(-0.25 * n * n - x * x)
+        f = 2.0 * x * plain - x * (up + down) * math.cos(two) + 0.5 * n * (up - down) * math.sin(two)
+        series += f / (n * n + 4.0 * x * x)
+    return math.erf(x) + total + 2.0 / math.pi * series
+
+
+def erf_imag(x: float, y: float) -> float:
+    """Return the imaginary part of erf(x + iy) by Abramowitz & Stegun 7.1.29."""
+    two = 2.0 * x * y
+    head = math.exp(-x * x) / (2.0 * math.pi)
+    total = head * (math.sin(two) / x if x != 0.0 else 2.0 * y)
+    series = 0.0
+    for n in range(1, 14 + int(2.0 * abs(y))):
+        up = math.exp(-0.25 * n * n - x * x + n * y)
+        down = math.exp(-0.25 * n * n - x * x - n * y)
+        g = x * (up + down) * math.sin(two) + 0.5 * n * (up - down) * math.cos(two)
+        series += g / (n * n + 4.0 * x * x)
+    return total + 2.0 / math.pi * series

@@ -1,0 +1,86 @@
+"""SymPy functions that evaluate without overflow where their textbook forms do not.
+
+They stand in expressions in place of their textbook forms, differentiate into one another, and are
+printed as calls of the functions of the same name in `elementary`.
+"""
+
+from typing import Any
+
+import sympy as sp
+
+
+class expit(sp.Function):  # noqa: N801
+    """The logistic function 1/(1 + exp(-x)).
+
+    An argument with a leading minus sign is turned round, expit(-x) = 1 - expit(x), so that both signs
+    of a margin share one evaluation.
+    """
+
+    nargs = 1
+    is_extended_real = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        if argument.is_zero:
+            return sp.Rational(1, 2)
+        if argument.could_extract_minus_sign():
+            return 1 - cls(-argument)
+        return None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return self * (1 - self)
+
+    def _eval_rewrite_as_exp(self, argument: sp.Expr, **_: Any) -> sp.Expr:
+        return 1 / (1 + sp.exp(-argument))
+
+
+class softplus(sp.Function):  # noqa: N801
+    """The smooth positive part log(1 + exp(x)); softplus(-x) = softplus(x) - x."""
+
+    nargs = 1
+    is_extended_real = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        if argument.is_zero:
+            return sp.log(2)
+        if argument.could_extract_minus_sign():
+            return cls(-argument) + argument
+        return None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        return expit(self.args[0])
+
+    def _eval_rewrite_as_exp(self, argument: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.log(1 + sp.exp(argument))
+
+
+class erf_real(sp.Function):  # noqa: N801
+    """The real part of erf(x + iy)."""
+
+    nargs = 2
+    is_extended_real = True
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        x, y = self.args
+        slope = 2 / sp.sqrt(sp.pi) * sp.exp(y**2 - x**2)
+        # erf' = 2/sqrt(pi) exp(-(x + iy)^2), and by Cauchy-Riemann the y-derivative is -Im erf'
+        return slope * (sp.cos(2 * x * y) if argindex == 1 else sp.sin(2 * x * y))
+
+    def _eval_rewrite_as_erf(self, x: sp.Expr, y: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.re(sp.erf(x + sp.I * y))
+
+
+class erf_imag(sp.Function):  # noqa: N801
+    """The imaginary part of erf(x + iy)."""
+
+    nargs = 2
+    is_extended_real = True
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        x, y = self.args
+        slope = 2 / sp.sqrt(sp.pi) * sp.exp(y**2 - x**2)
+        return slope * (-sp.sin(2 * x * y) if argindex == 1 else sp.cos(2 * x * y))
+
+    def _eval_rewrite_as_erf(self, x: sp.Expr, y: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.im(sp.erf(x + sp.I * y))

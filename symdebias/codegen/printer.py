@@ -1,0 +1,313 @@
+"""Print SymPy expressions as lines of Python that Numba compiles.
+
+SymPy is left here, once and for good: symbols are renamed before anything is printed (a symbol's name is
+never code), node types outside a fixed list are refused, shared subexpressions are computed once, and what
+does not depend on the record is moved in front of the loop over records.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+from sympy.printing.pycode import PythonCodePrinter
+
+from symdebias.codegen.functions import erf_imag, erf_real, expit, softplus
+
+# SymPy class -> name of the function in a kernel's module, from `elementary` or from `math`.
+_FUNCTIONS: dict[type, str] = {
+    sp.exp: "exp",
+    expit: "expit",
+    softplus: "softplus",
+    erf_real: "erf_real",
+    erf_imag: "erf_imag",
+    sp.sign: "sign",
+    sp.Heaviside: "step",
+    sp.Abs: "abs",
+    sp.Max: "max",
+    sp.Min: "min",
+    sp.log: "math.log",
+    sp.sin: "math.sin",
+    sp.cos: "math.cos",
+    sp.tan: "math.tan",
+    sp.atan: "math.atan",
+    sp.tanh: "math.tanh",
+    sp.erf: "math.erf",
+    sp.erfc: "math.erfc",
+    sp.loggamma: "math.lgamma",
+}
+_STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
+_RELATIONS = (sp.StrictLessThan, sp.LessThan, sp.StrictGreaterThan, sp.GreaterThan, sp.logic.boolalg.BooleanAtom)
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Printed expressions.
+
+    Attributes
+    ----------
+    setup : tuple of str
+        Assignments that depend on the parameters and the noise only: once per pass or step.
+    record : tuple of str
+        Assignments that depend on the record: once per record.
+    results : tuple of str
+        One Python expression for each SymPy expression given, to evaluate after both.
+    functions : frozenset of str
+        The names of the functions of `elementary` that the lines call.
+    """
+
+    setup: tuple[str, ...]
+    record: tuple[str, ...]
+    results: tuple[str, ...]
+    functions: frozenset[str]
+
+
+def print_statements(
+    expressions: Sequence[sp.Expr], *, fixed: Mapping[sp.Symbol, str], varying: Mapping[sp.Symbol, str]
+) -> Statements:
+    """Print expressions as assignments and results.
+
+    Parameters
+    ----------
+    expressions : sequence of sympy.Expr
+        What to compute.
+    fixed : mapping from sympy.Symbol to str
+        Symbols that are the same for all records, with the Python expressions that stand for them.
+    varying : mapping from sympy.Symbol to str
+        Symbols that vary with the record, with the Python expressions that stand for them.
+
+    Returns
+    -------
+    Statements
+        The lines; local names in them begin with ``h`` (setup) and ``r`` (record) and a digit.
+
+    Raises
+    ------
+    TypeError
+        An expression has a node that no kernel can evaluate, or a symbol without a stand-in.
+    """
+    names = {**fixed, **varying}
+    renamed = {symbol: sp.Symbol(f"v{index}", real=True) for index, symbol in enumerate(names)}
+    printer = _Printer({renamed[symbol].name: text for symbol, text in names.items()})
+    changing = {renamed[symbol] for symbol in varying}
+    prepared = []
+    for expression in expressions:
+        _check(expression, set(names))
+        prepared.append(_prepare(expression.xreplace(renamed), changing))
+    prepared = _share_exponentials(prepared, changing)
+    hoisted = _Hoist(changing)
+    prepared = [hoisted.visit(expression) for expression in prepared]
+    setup_assignments, setup_values = sp.cse(
+        list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True)
+    )
+    record_assignments, results = sp.cse(prepared, symbols=sp.numbered_symbols("e", real=True))
+
+    setup, record = [], []
+    for index, (symbol, value) in enumerate(setup_assignments):
+        printer.names[symbol.name] = f"h{index}"
+        setup.append(f"h{index} = {printer.doprint(value)}")
+    for symbol, value in zip(hoisted.values, setup_values, strict=True):
+        name = f"h{len(setup)}"
+        printer.names[symbol.name] = name
+        setup.append(f"{name} = {printer.doprint(value)}")
+    for index, (symbol, value) in enumerate(record_assignments):
+        printer.names[symbol.name] = f"r{index}"
+        record.append(f"r{index} = {printer.doprint(value)}")
+    texts = tuple(printer.doprint(result) for result in results)
+    return Statements(tuple(setup), tuple(record), texts, frozenset(printer.called))
+
+
+def _check(expression: sp.Expr, known: set[sp.Symbol]) -> None:
+    for node in sp.preorder_traversal(expression):
+        if node.is_Symbol:
+            if node not in known:
+                raise TypeError(
+                    f"the symbol {node} has no value in a kernel. Declare it on the loss, or put a number "
+                    "in its place."
+                )
+        elif isinstance(node, _RELATIONS) or isinstance(node, _STRUCTURE) or type(node) in _FUNCTIONS:
+            continue
+        elif not (node.is_Number or node.is_NumberSymbol):
+            allowed = ", ".join(sorted(cls.__name__ for cls in _FUNCTIONS))
+            raise TypeError(
+                f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
+                f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."
+            )
+
+
+def _prepare(expression: sp.Expr, changing: set[sp.Symbol]) -> sp.Expr:
+    """Split exponentials of sums so that their fixed part leaves the loop and the rest can be shared."""
+
+    def split(argument: sp.Expr) -> sp.Expr:
+        argument = sp.expand(argument)
+        fixed, varying = argument.as_independent(*changing, as_Add=True)
+        return sp.exp(fixed) * sp.exp(varying, evaluate=False) if fixed != 0 else sp.exp(varying)
+
+    expression = expression.replace(
+        lambda node: node.is_number and not node.is_Atom and node.is_Pow | node.is_Mul | node.is_Function,
+        lambda node: sp.Float(node, 17),
+    )
+    expression = expression.replace(sp.sinh, lambda x: (sp.exp(x) - sp.exp(-x)) / 2).replace(
+        sp.cosh, lambda x: (sp.exp(x) + sp.exp(-x)) / 2
+    )
+    return expression.replace(
+        lambda node: isinstance(node, sp.exp) and bool(node.free_symbols & changing),
+        lambda node: split(node.args[0]),
+    )
+
+
+def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[sp.Expr]:
+    """Write exponentials whose arguments are integer multiples of one another as powers of one."""
+    exponentials = sorted(
+        {
+            node
+            for expression in expressions
+            for node in expression.atoms(sp.exp)
+            if node.free_symbols & changing
+        },
+        key=lambda node: (abs(node.args[0].as_coeff_Mul()[0]), sp.default_sort_key(node)),
+    )
+    replacements: dict[sp.Expr, sp.Expr] = {}
+    bases: list[sp.Expr] = []
+    for node in exponentials:
+        for base in bases:
+            ratio = sp.cancel(node.args[0] / base.args[0])
+            if ratio.is_Integer and abs(ratio) <= 8:
+                replacements[node] = sp.Pow(sp.Function("_shared")(base.args[0]), ratio)
+                break
+        else:
+            bases.append(node)
+            replacements[node] = sp.Function("_shared")(node.args[0])
+    # A stand-in function keeps SymPy from merging e^u * e^u back into e^(2u).
+    return [expression.xreplace(replacements) for expression in expressions]
+
+
+class _Hoist:
+    """Replace the largest parts that do not vary with the record by symbols."""
+
+    def __init__(self, changing: set[sp.Symbol]) -> None:
+        self.changing = changing
+        self.symbols: dict[sp.Expr, sp.Symbol] = {}
+        self.values: dict[sp.Symbol, sp.Expr] = {}
+
+    def visit(self, node: sp.Basic) -> sp.Basic:
+        if node.is_Atom:
+            return node
+        if not node.free_symbols & self.changing:
+            return node if node.is_number else self._hold(node)
+        if node.is_Add or node.is_Mul:
+            fixed, varying = sp.sift(node.args, lambda part: not part.free_symbols & self.changing, binary=True)
+            parts = [self.visit(part) for part in varying]
+            together = node.func(*fixed)
+            if fixed:
+                simple = together.is_number or together.is_Symbol
+                parts.append(together if simple else self._hold(together))
+            return node.func(*parts)
+        return node.func(*(self.visit(argument) for argument in node.args))
+
+    def _hold(self, value: sp.Expr) -> sp.Symbol:
+        if value not in self.symbols:
+            symbol = sp.Symbol(f"f{len(self.symbols)}", real=True)
+            self.symbols[value] = symbol
+            self.values[symbol] = value
+        return self.symbols[value]
+
+
+class _Printer(PythonCodePrinter):
+    """SymPy's Python printer, cut down to the functions of kernels and to renamed symbols."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__({"fully_qualified_modules": False, "precision": 17})
+        self.names = names
+        self.called: set[str] = set()
+
+    def doprint(self, expr: sp.Expr) -> str:  # type: ignore[override]
+        return str(self._print(expr))
+
+    def _print_Symbol(self, expr: sp.Symbol) -> str:
+        return self.names[expr.name]
+
+    def _print_Rational(self, expr: sp.Rational) -> str:
+        return self._print_number(expr)
+
+    def _print_number(self, expr: sp.Expr) -> str:
+        return repr(float(expr))
+
+    _print_Integer = _print_Float = _print_number
+    _print_Half = _print_Zero = _print_One = _print_NegativeOne = _print_number
+    _print_Pi = _print_Exp1 = _print_NumberSymbol = _print_number
+
+    def _call(self, name: str, arguments: Iterable[Any]) -> str:
+        self.called.add(name)
+        return f"{name}({', '.join(self._print(argument) for argument in arguments)})"
+
+    def _print_Function(self, expr: sp.Function) -> str:
+        if expr.func.__name__ == "_shared":
+            return self._call("exp", expr.args)
+        return self._call(_FUNCTIONS[type(expr)], expr.args[:1] if isinstance(expr, sp.Heaviside) else expr.args)
+
+    _print_exp = _print_log = _print_sin = _print_cos = _print_tan = _print_atan = _print_Function
+    _print_tanh = _print_erf = _print_erfc = _print_loggamma = _print_sign = _print_Function
+    _print_Heaviside = _print_Abs = _print_Function
+
+    def _print_Max(self, expr: sp.Expr) -> str:
+        # Two at a time: Numba's max of two floats is a select, which vectorises.
+        text = self._print(expr.args[0])
+        for argument in expr.args[1:]:
+            text = f"{_FUNCTIONS[type(expr)]}({text}, {self._print(argument)})"
+        return text
+
+    _print_Min = _print_Max
+
+    def _print_Pow(self, expr: sp.Pow, **_: Any) -> str:
+        base, exponent = expr.args
+        if exponent.is_Integer:
+            return self._integer_power(self._print(base), int(exponent))
+        if exponent.is_Rational and exponent.q == 2:
+            root = f"math.sqrt({self._print(base)})"
+            return self._integer_power(root, int(exponent.p))
+        return f"({self._print(base)})**({self._print(exponent)})"
+
+    def _integer_power(self, base: str, exponent: int) -> str:
+        if exponent < 0:
+            return f"(1.0/{self._integer_power(base, -exponent)})"
+        if exponent == 1:
+            return base
+        if exponent <= 4:
+            return f"({'*'.join([base] * exponent)})"
+        # An integer exponent is multiplied out by the compiler.
+        return f"({base}**{exponent})"
+
+    def _print_Mul(self, expr: sp.Mul) -> str:
+        numerator, denominator = [], []
+        for factor in expr.args:
+            inverse = factor.is_Pow and factor.exp.is_Rational and factor.exp.is_negative
+            if inverse:
+                denominator.append(self._print(1 / factor))
+            else:
+                numerator.append(self._print(factor))
+        sign = ""
+        if expr.args[0] == -1:
+            sign, numerator = "-", numerator[1:]
+        text = "*".join(numerator) or "1.0"
+        if denominator:
+            text = f"{text}/({'*'.join(denominator)})"
+        return f"({sign}{text})"
+
+    def _print_Add(self, expr: sp.Add, order: None = None) -> str:
+        return "(" + " + ".join(self._print(term) for term in expr.args) + ")"
+
+    def _print_Piecewise(self, expr: sp.Piecewise) -> str:
+        text = "math.nan"
+        for value, condition in reversed(expr.args):
+            if condition == sp.true:
+                text = self._print(value)
+            else:
+                text = f"({self._print(value)} if {self._print(condition)} else {text})"
+        return text
+
+    def _print_Relational(self, expr: sp.Rel) -> str:
+        return f"({self._print(expr.lhs)} {expr.rel_op} {self._print(expr.rhs)})"
+
+    def emptyPrinter(self, expr: Any) -> str:  # noqa: N802
+        raise TypeError(f"a kernel cannot evaluate {type(expr).__name__}: {expr}.")

@@ -1,0 +1,126 @@
+"""Rewrite expressions to forms that neither overflow nor cancel.
+
+`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`.
+It runs before differentiation, so that derivatives of every order are polynomials in `expit`.
+"""
+
+import sympy as sp
+
+from symdebias.codegen.functions import erf_imag, erf_real, expit, softplus
+
+
+def rewrite(expression: sp.Expr) -> sp.Expr:
+    """Rewrite log(a + b) and 1/(a + b), with a and b positive exponentials, to overflow-safe forms.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        An expression in real symbols.
+
+    Returns
+    -------
+    sympy.Expr
+        An equal expression.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> rewrite(sp.log(1 + sp.exp(u)))
+    softplus(u)
+    >>> rewrite(sp.exp(u) / (1 + sp.exp(u)))
+    expit(u)
+    """
+    return _rewrite_inverse_sums(expression.replace(_is_logarithm_of_sum, _to_softplus))
+
+
+def plain(expression: sp.Expr) -> sp.Expr:
+    """Undo `rewrite`: the textbook form, for reading.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        An expression that may contain the functions of `functions`.
+
+    Returns
+    -------
+    sympy.Expr
+        An equal expression in SymPy's own functions.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> plain(softplus(u))
+    log(exp(u) + 1)
+    """
+    return (
+        expression.replace(softplus, lambda x: sp.log(1 + sp.exp(x)))
+        .replace(expit, lambda x: 1 / (1 + sp.exp(-x)))
+        .replace(erf_real, lambda x, y: sp.re(sp.erf(x + sp.I * y)))
+        .replace(erf_imag, lambda x, y: sp.im(sp.erf(x + sp.I * y)))
+    )
+
+
+def _logarithm(term: sp.Expr) -> sp.Expr | None:
+    """Return log(term) for a positive constant times an exponential, and None for anything else."""
+    exponent = sp.Integer(0)
+    for factor in sp.Mul.make_args(term):
+        if isinstance(factor, sp.exp):
+            exponent += factor.args[0]
+        elif factor.is_number and factor.is_positive:
+            exponent += sp.log(factor)
+        else:
+            return None
+    return exponent
+
+
+def _two_exponents(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    if not (total.is_Add and len(total.args) == 2 and total.has(sp.exp)):
+        return None
+    first, second = (_logarithm(term) for term in total.args)
+    if first is None or second is None:
+        return None
+    return first, second
+
+
+def _is_logarithm_of_sum(node: sp.Basic) -> bool:
+    return isinstance(node, sp.log) and _two_exponents(node.args[0]) is not None
+
+
+def _to_softplus(node: sp.Expr) -> sp.Expr:
+    exponents = _two_exponents(node.args[0])
+    assert exponents is not None
+    first, second = exponents
+    if second.is_number:
+        first, second = second, first
+    return first + softplus(second - first)
+
+
+def _is_inverse_sum(node: sp.Basic) -> bool:
+    return (
+        node.is_Pow
+        and node.exp.is_Integer
+        and node.exp.is_negative
+        and _two_exponents(node.base) is not None
+    )
+
+
+def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
+    # Products before their factors: what stands beside an inverse decides how it is written.
+    if node.is_Atom:
+        return node
+    inverses, others = sp.sift(sp.Mul.make_args(node), _is_inverse_sum, binary=True)
+    if not inverses:
+        return node.func(*(_rewrite_inverse_sums(argument) for argument in node.args))
+    result = sp.Mul(*(_rewrite_inverse_sums(factor) for factor in others))
+    for inverse in inverses:
+        exponents = _two_exponents(inverse.base)
+        assert exponents is not None
+        first, second = exponents
+        for _ in range(-int(inverse.exp)):
+            # 1/(e^a + e^b) = e^-a expit(a - b): take out the term that cancels most of what is there
+            candidates = [
+                result * sp.exp(-taken) * expit(taken - left)
+                for taken, left in ((first, second), (second, first))
+            ]
+            result = min(candidates, key=lambda candidate: (candidate.count(sp.exp), candidate.count_ops()))
+    return result

@@ -1,0 +1,64 @@
+"""What can go wrong that only this library can say.
+
+Wrong arguments raise `ValueError` or `TypeError`, as everywhere in Python. The classes here name the
+failures of the method itself, each with its cause and its remedy.
+"""
+
+__all__ = [
+    "CacheWarning",
+    "ClippingWarning",
+    "DivergenceError",
+    "InfiniteVarianceError",
+    "MissingDependencyError",
+    "NoExactCorrectionError",
+    "PrivacyError",
+    "SymdebiasError",
+]
+
+
+class SymdebiasError(Exception):
+    """Root of the family: catch it to catch every error that is particular to this library."""
+
+
+class NoExactCorrectionError(SymdebiasError):
+    """The loss has no exact correction under this noise, or not at this noise level.
+
+    Remedy: ask for a method with a stated bias, lower the noise, or use another mechanism; the message
+    says which of them apply.
+    """
+
+
+class InfiniteVarianceError(SymdebiasError):
+    """The corrected loss exists, but its variance on the noised records is infinite.
+
+    Remedy: lower the noise, or keep the parameters in a smaller ball.
+    """
+
+
+class DivergenceError(SymdebiasError):
+    """A solver met a value that is not finite, or its parameters ran away.
+
+    Remedy: a smaller step size, a regularisation, or a bound on the parameters (``radius=``).
+    """
+
+
+class PrivacyError(SymdebiasError):
+    """A privacy statement was asked for that does not hold.
+
+    Remedy: draw the noise without a seed, or declare a mechanism that has a guarantee.
+    """
+
+
+class MissingDependencyError(SymdebiasError, ImportError):
+    """An optional package is not installed; the message has the command that installs it."""
+
+
+class ClippingWarning(UserWarning):
+    """Records lay outside the declared bounds and were clipped before the noise was added.
+
+    It reaches the collector, who has the records, and nobody else: the count is a statistic of the data.
+    """
+
+
+class CacheWarning(UserWarning):
+    """The folder of compiled kernels could not be used; the job goes on without it."""

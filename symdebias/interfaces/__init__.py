@@ -1,0 +1,1 @@
+"""Users' habits: the command line, pictures and data sets. Optional packages are imported here."""

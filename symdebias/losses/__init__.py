@@ -1,0 +1,7 @@
+"""Declare a loss: as an expression of the score and the target, or of features and parameters."""
+
+from symdebias.losses import catalogue
+from symdebias.losses.catalogue import exponential, least_squares, logistic, squared_margin
+from symdebias.losses.loss import Loss
+
+__all__ = ["Loss", "catalogue", "exponential", "least_squares", "logistic", "squared_margin"]

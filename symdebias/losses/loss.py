@@ -1,0 +1,274 @@
+"""A loss is an expression that the user declares; it knows nothing of noise, data or privacy.
+
+Two forms exist: in the score u = theta'x and the target (generalised linear models, margin and residual
+losses), and free-form in named features and parameters.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import sympy as sp
+from sympy.core.function import AppliedUndef
+
+# Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
+# removable singularities hide, and keep to both signs, which a score always takes.
+_PROBES = (-2.7, -0.9, 0.4, 1.3, 3.1)
+_TARGET_PROBES = (0.6, 2.0)
+
+
+@dataclass(frozen=True, init=False)
+class Loss:
+    """A loss declared as a SymPy expression.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The loss of one record, a real expression in `score` and `target` and in nothing else.
+    score : sympy.Symbol
+        The linear predictor u = theta'x.
+    target : sympy.Symbol
+        The target y of the record.
+    target_values : sequence of float, optional
+        The values that the target takes, such as ``(-1, 1)``; at least two, distinct and finite. Leave it
+        out for a continuous target.
+    name : str, optional
+        A name for messages and reports.
+
+    Attributes
+    ----------
+    expression : sympy.Expr
+        As declared, in real symbols.
+    scores : tuple of sympy.Symbol
+        The scores; empty for a free-form loss.
+    features, parameters : tuple of sympy.Symbol
+        The features and parameters of a free-form loss; empty otherwise.
+    target : sympy.Symbol
+        The target.
+    target_values : tuple of float or None
+        The declared values of the target.
+
+    Raises
+    ------
+    TypeError
+        `expression` is not a SymPy expression (a string is never evaluated: it could run code), or a
+        symbol is not a SymPy symbol.
+    ValueError
+        The expression has an undeclared symbol or an undefined function, is not real and finite,
+        or does not depend on the score.
+
+    Notes
+    -----
+    Symbols that were declared without ``real=True`` are replaced by real symbols of the same name.
+
+    Examples
+    --------
+    >>> import sympy as sp
+    >>> u, y = sp.symbols("u y", real=True)
+    >>> Loss(sp.exp(-y * u), score=u, target=y, target_values=(-1, 1))
+    Loss(exp(-u*y), score=u, target=y, target_values=(-1, 1))
+    """
+
+    expression: sp.Expr
+    scores: tuple[sp.Symbol, ...]
+    features: tuple[sp.Symbol, ...]
+    parameters: tuple[sp.Symbol, ...]
+    target: sp.Symbol
+    target_values: tuple[float, ...] | None
+    name: str | None
+
+    def __init__(
+        self,
+        expression: sp.Expr,
+        *,
+        score: sp.Symbol,
+        target: sp.Symbol,
+        target_values: Sequence[float] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._declare(
+            expression, scores=(score,), features=(), parameters=(), target=target,
+            target_values=target_values, name=name,
+        )  # fmt: skip
+
+    @classmethod
+    def of_features(
+        cls,
+        expression: sp.Expr,
+        *,
+        features: Iterable[sp.Symbol],
+        parameters: Iterable[sp.Symbol],
+        target: sp.Symbol,
+        target_values: Sequence[float] | None = None,
+        name: str | None = None,
+    ) -> "Loss":
+        """Declare a loss in named features and parameters.
+
+        Parameters
+        ----------
+        expression : sympy.Expr
+            The loss of one record, a real expression in `features`, `parameters` and `target`.
+        features : iterable of sympy.Symbol
+            The features, in the order of the columns of X.
+        parameters : iterable of sympy.Symbol
+            The parameters, in the order of theta. There is no implicit intercept: name one.
+        target : sympy.Symbol
+            The target; the expression need not depend on it.
+        target_values : sequence of float, optional
+            The values that the target takes.
+        name : str, optional
+            A name for messages and reports.
+
+        Returns
+        -------
+        Loss
+            A loss whose `scores` are empty.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for the constructor; every feature and every parameter must occur in the expression.
+
+        Examples
+        --------
+        >>> x, t, y = sp.symbols("x t y", real=True)
+        >>> Loss.of_features((t * x**2 - y) ** 2, features=[x], parameters=[t], target=y)
+        Loss.of_features((t*x**2 - y)**2, features=(x,), parameters=(t,), target=y)
+        """
+        loss = object.__new__(cls)
+        loss._declare(
+            expression, scores=(), features=tuple(features), parameters=tuple(parameters), target=target,
+            target_values=target_values, name=name,
+        )  # fmt: skip
+        return loss
+
+    def __repr__(self) -> str:
+        values = ""
+        if self.target_values is not None:
+            values = ", target_values=(" + ", ".join(f"{value:g}" for value in self.target_values) + ")"
+        if self.scores:
+            return f"Loss({self.expression}, score={self.scores[0]}, target={self.target}{values})"
+        return (
+            f"Loss.of_features({self.expression}, features={self.features}, "
+            f"parameters={self.parameters}, target={self.target}{values})"
+        )
+
+    def _declare(
+        self,
+        expression: sp.Expr,
+        *,
+        scores: tuple[sp.Symbol, ...],
+        features: tuple[sp.Symbol, ...],
+        parameters: tuple[sp.Symbol, ...],
+        target: sp.Symbol,
+        target_values: Sequence[float] | None,
+        name: str | None,
+    ) -> None:
+        if not isinstance(expression, sp.Expr):
+            raise TypeError(
+                f"the loss must be a SymPy expression; got {type(expression).__name__}. Build it from "
+                "sympy.symbols and sympy functions; text is never evaluated."
+            )
+        declared = (*scores, *features, *parameters, target)
+        for symbol in declared:
+            _check_symbol(symbol)
+        if len({symbol.name for symbol in declared}) < len(declared):
+            raise ValueError(
+                f"two declared symbols share a name: {', '.join(symbol.name for symbol in declared)}. "
+                "Give every score, feature, parameter and target a name of its own."
+            )
+        real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
+        expression = expression.xreplace(real)
+        values = _check_target_values(target_values)
+        _check_symbols_of(expression, set(real.values()))
+        for symbol in (*scores, *features, *parameters):
+            if real[symbol] not in expression.free_symbols:
+                raise ValueError(
+                    f"the loss does not depend on {symbol}: {expression}. "
+                    "Leave the symbol out, or write the loss in terms of it."
+                )
+        _check_real(
+            expression,
+            [real[symbol] for symbol in (*scores, *features, *parameters)],
+            real[target],
+            values or _TARGET_PROBES,
+        )
+        for field, value in (
+            ("expression", expression),
+            ("scores", tuple(real[symbol] for symbol in scores)),
+            ("features", tuple(real[symbol] for symbol in features)),
+            ("parameters", tuple(real[symbol] for symbol in parameters)),
+            ("target", real[target]),
+            ("target_values", values),
+            ("name", name),
+        ):
+            object.__setattr__(self, field, value)
+
+
+def _check_symbol(symbol: object) -> None:
+    if not isinstance(symbol, sp.Symbol):
+        raise TypeError(
+            f"scores, features, parameters and targets must be SymPy symbols; got {symbol!r}. "
+            'Declare them with sympy.symbols("u y", real=True).'
+        )
+    if symbol.is_extended_nonnegative or symbol.is_extended_nonpositive or symbol.is_integer:
+        raise ValueError(
+            f"the symbol {symbol} was declared with a sign or as an integer, and SymPy may already have "
+            "simplified with it. Noised values take every real value: declare it with real=True alone."
+        )
+    if symbol.is_extended_real is False:
+        raise ValueError(f"the symbol {symbol} was declared as not real. Declare it with real=True.")
+
+
+def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | None:
+    if values is None:
+        return None
+    remedy = "Give at least two distinct finite numbers, such as target_values=(-1, 1), or leave it out."
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"target_values must be a sequence of numbers; got {values!r}. {remedy}")
+    checked = []
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"target_values has {value!r}, which is not a finite number. {remedy}")
+        checked.append(float(value))
+    if len(checked) < 2 or len(set(checked)) < len(checked):
+        raise ValueError(f"target_values={tuple(values)!r} does not list two or more values. {remedy}")
+    return tuple(sorted(checked))
+
+
+def _check_symbols_of(expression: sp.Expr, declared: set[sp.Symbol]) -> None:
+    undeclared = sorted(symbol.name for symbol in expression.free_symbols - declared)
+    if undeclared:
+        raise ValueError(
+            f"the loss has undeclared symbols: {', '.join(undeclared)}. Put numbers in their place, or "
+            "declare them as features or parameters with Loss.of_features."
+        )
+    undefined = sorted(str(call.func) for call in expression.atoms(AppliedUndef))
+    if undefined:
+        raise ValueError(
+            f"the loss has undefined functions: {', '.join(undefined)}. Write it with SymPy's own functions."
+        )
+
+
+def _check_real(
+    expression: sp.Expr,
+    variables: list[sp.Symbol],
+    target: sp.Symbol,
+    target_values: Sequence[float],
+) -> None:
+    # Each variable walks through the probes with its own offset, so that they never move in step.
+    for step, value in itertools.product(range(len(_PROBES)), target_values):
+        point = {
+            symbol: sp.Float(_PROBES[(step * (1 + position) + position) % len(_PROBES)])
+            for position, symbol in enumerate(variables)
+        }
+        point[target] = sp.Float(value)
+        result = expression.xreplace(point).evalf()
+        if not (result.is_number and result.is_real and result.is_finite):
+            where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
+            raise ValueError(
+                f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
+                "every real score; for logarithms and roots of a score, use a form that is."
+            )

@@ -1,0 +1,18 @@
+"""What a release costs: guarantees, and the noise that a budget needs."""
+
+from symdebias.privacy.calibration import (
+    analytic_gaussian_delta,
+    analytic_gaussian_scale,
+    classical_gaussian_scale,
+    keep_probability,
+)
+from symdebias.privacy.guarantee import Guarantee, compose
+
+__all__ = [
+    "Guarantee",
+    "analytic_gaussian_delta",
+    "analytic_gaussian_scale",
+    "classical_gaussian_scale",
+    "compose",
+    "keep_probability",
+]

@@ -1,0 +1,7 @@
+"""Solvers on corrected losses; every one returns a `Fit`."""
+
+from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.sgd import sgd
+from symdebias.solvers.step_sizes import StepSize, constant, inverse_square_root, inverse_time
+
+__all__ = ["Fit", "History", "StepSize", "constant", "inverse_square_root", "inverse_time", "sgd"]

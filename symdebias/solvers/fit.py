@@ -1,0 +1,117 @@
+"""The result of every solver: parameters, how they came about, and what they cost in privacy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symdebias.corrected import CorrectedLoss
+from symdebias.privacy import Guarantee
+from symdebias.transforms.certificate import Certificate
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class History:
+    """Iterates that were asked for.
+
+    Attributes
+    ----------
+    steps : array of shape (m,), int64
+        Steps taken when each was recorded; 0 is the start.
+    records : array of shape (m,), int64
+        Records seen by then.
+    theta : array of shape (m, q), float64
+        The iterates, averaged where averaging had begun.
+    """
+
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    records: np.ndarray[Any, np.dtype[np.int64]]
+    theta: FloatArray
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a solver found.
+
+    Attributes
+    ----------
+    theta : array of shape (q,), float64
+        The parameters, read-only; intercept last.
+    corrected : CorrectedLoss
+        The loss that was minimised.
+    solver : str
+        The solver's name.
+    history : History
+        The iterates that were asked for.
+    diagnostics : mapping
+        ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball) and
+        ``on_ball`` (whether the last one did).
+    """
+
+    theta: FloatArray
+    corrected: CorrectedLoss
+    solver: str
+    history: History
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee of the release: training on released records costs nothing more."""
+        return self.corrected.release.guarantee
+
+    @property
+    def certificate(self) -> Certificate:
+        """The certificate of the corrected loss on a ball that holds theta."""
+        return self.corrected.certify(
+            theta_radius=max(1.0, float(np.linalg.norm(self.theta))),
+            columns=len(self.theta) - self.corrected.release.fit_intercept,
+        )
+
+    @property
+    def coefficients(self) -> FloatArray:
+        """The parameters in the units of the original columns, the release's centre and scale undone.
+
+        Raises
+        ------
+        ValueError
+            The columns were centred and there is no intercept to take up the shift, or the loss is free-form.
+        """
+        if not self.corrected.declared.scores:
+            raise ValueError(
+                "a free-form loss has no linear coefficients. Read theta, whose features are the released ones."
+            )
+        return self.corrected.release.original_units(self.theta)
+
+    def summary(self) -> str:
+        """Return the fit as a table to print.
+
+        Returns
+        -------
+        str
+            Parameters with their names, the method, the guarantee, and what to know of the run.
+        """
+        corrected = self.corrected
+        if corrected.declared.scores and corrected.release.columns is None:
+            count = len(self.theta) - corrected.release.fit_intercept
+            names = [f"x{index}" for index in range(count)]
+            names += ["intercept"] if corrected.release.fit_intercept else []
+        else:
+            names = list(corrected.parameter_names)
+        width = max(9, *(len(name) for name in names))
+        kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
+        lines = [
+            f"{self.solver}: {corrected.declared.name or corrected.declared.expression}",
+            f"  correction   {corrected.method} ({kind})",
+            f"  guarantee    {self.guarantee if self.guarantee is not None else 'none'}",
+            f"  records      {self.diagnostics['records']:,} in {self.diagnostics['steps']:,} steps, "
+            f"{self.diagnostics['seconds']:.3g} s",
+            "",
+            f"  {'parameter':<{width}}  {'theta':>12}",
+        ]
+        lines += [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, self.theta, strict=True)]
+        if self.diagnostics.get("on_ball"):
+            lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
+        return "\n".join(lines)

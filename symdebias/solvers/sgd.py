@@ -1,0 +1,346 @@
+"""Stochastic gradient descent on a corrected loss: IWP-SGD, and plain SGD with ``method="none"``.
+
+    theta <- Proj_radius(theta - eta_t (mean corrected gradient of batch t + l2 theta))
+
+(Algorithm 1 of Dufraiche et al. 2026). The steps run in a compiled kernel; this module checks the arguments,
+cuts the run into segments at the recorded steps, and says what went wrong where.
+"""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from symdebias import _optional
+from symdebias._arrays import parameter_vector, weights_array
+from symdebias._domains import Integer, Interval
+from symdebias._randomness import generator
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.step_sizes import StepSize, step_sizes
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
+
+_NON_NEGATIVE = Interval(0.0, math.inf, closed="left")
+_POSITIVE = Interval(0.0, math.inf, closed="neither")
+_COUNT = Integer(1)
+# Without a ball to project on, parameters beyond this have run away: records are of order one.
+_RUNAWAY = 1e8
+# A batch has at least this many runs of rows; a run has at most 2 to this power of them.
+_FEWEST_RUNS = 8
+_LONGEST_RUN_BITS = 4
+# Rows between two looks at the keyboard and the progress bar: some milliseconds.
+_SEGMENT = 2**18
+
+
+def sgd(
+    corrected: CorrectedLoss,
+    X: Any,
+    y: Any,
+    *,
+    step_size: float | str | StepSize | Callable[[FloatArray], FloatArray] = 1e-4,
+    batch_size: int = 128,
+    epochs: int = 1,
+    l2: float = 0.0,
+    radius: float | None = None,
+    average: bool | float = False,
+    start: ArrayLike | None = None,
+    order: str = "shuffled",
+    sample_weight: Any = None,
+    record: int | Sequence[int] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    progress: bool = False,
+) -> Fit:
+    """Train by stochastic gradient descent on a corrected loss.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        What `debias` returned; with ``method="none"`` this is ordinary SGD.
+    X : array of shape (n, p) or table
+        The (noised) records.
+    y : array of shape (n,)
+        The (noised) targets.
+    step_size : float, "theory", StepSize or callable
+        A constant; a `StepSize` such as ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a
+        function of an array of step numbers 1, 2, ...
+    batch_size : int
+        Records per step, at least 1; more than n takes all in one step. The last batch of an epoch may be
+        smaller and is averaged over its own size.
+    epochs : int
+        Passes over the records, at least 1.
+    l2 : float
+        Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised.
+    radius : float, optional
+        Bound on the L2 norm of theta, in (0, inf): each step ends with the projection on this ball. A corrected
+        risk is not bounded below in general, so that a bound is the remedy for divergence.
+    average : bool or float
+        True returns the mean of all iterates (Polyak & Juditsky 1992), a share in (0, 1) the mean of the last
+        share of them.
+    start : array of shape (q,), optional
+        Where to start; zeros by default.
+    order : {"shuffled", "given"}
+        Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
+        and for records already in random order. Shuffling moves runs of up to 16 consecutive records, and
+        each batch has at least eight runs from all over the table: reading single rows at random would cost
+        several times the arithmetic.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights; a batch is averaged with them.
+    record : int or sequence of int, optional
+        How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
+        start and the end.
+    random_state : int, numpy.random.Generator or None
+        For the order of the records; None takes fresh entropy.
+    progress : bool
+        Show a progress bar (needs the extra ``progress``).
+
+    Returns
+    -------
+    Fit
+        The parameters with history and diagnostics.
+
+    Raises
+    ------
+    DivergenceError
+        A step was not finite, or theta ran away; the message names step, record and norm.
+    NoExactCorrectionError, InfiniteVarianceError
+        theta reached a noise variance at which the correction, or its variance, does not exist.
+    ValueError, TypeError
+        An argument or the data do not fit; nothing was computed.
+
+    Notes
+    -----
+    One pass over the data per epoch, O(1) memory besides the data (and a permutation when shuffled).
+
+    References
+    ----------
+    Dufraiche et al. 2026 (arXiv 2602.16436), Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(4000, 2))
+    >>> y = np.where(X @ [2.0, -1.0] + 0.1 * rng.normal(size=4000) > 0, 1.0, -1.0)
+    >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
+    >>> noised = release.privatize(X, y, random_state=0)
+    >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
+    >>> fit = sd.sgd(corrected, noised.X, noised.y, step_size=0.05, l2=0.1, epochs=5, random_state=0)
+    >>> bool(fit.theta[0] > 0 > fit.theta[1])
+    True
+    """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(
+            f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}."
+        )
+    batch_size, epochs = _COUNT.check("batch_size", batch_size), _COUNT.check("epochs", epochs)
+    l2 = _NON_NEGATIVE.check("l2", l2)
+    bound = math.inf if radius is None else _POSITIVE.check("radius", radius)
+    averaged_share = _averaged_share(average)
+    if order not in ("shuffled", "given"):
+        raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
+    rng = generator(random_state)
+    matrix, target = corrected.checked_data(X, y)
+    n, columns = matrix.shape
+    length = corrected.number_of_parameters(columns)
+    theta = np.zeros(length) if start is None else parameter_vector(start, length).copy()
+    weighted = sample_weight is not None
+    weights = weights_array(sample_weight, rows=n) if weighted else np.zeros(0)
+    batch_size = min(batch_size, n)
+    steps_per_epoch = -(-n // batch_size)
+    total = epochs * steps_per_epoch
+    recorded = _recorded_steps(record, total)
+    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
+    first_averaged = total if averaged_share == 0 else total - max(1, round(averaged_share * total))
+    penalty = np.full(length, l2)
+    if corrected.release.fit_intercept:
+        penalty[-1] = 0.0
+    kernel = corrected.kernels(columns).sgd_pass(weighted=weighted)
+    noise = corrected.noise_vector(columns)
+    limit = corrected.finite_variance_limit
+    runaway = _RUNAWAY**2 if radius is None else math.inf
+
+    average_theta, averaged = theta.copy(), 0
+    kept = {0: theta.copy()}
+    report = np.zeros(2, dtype=np.int64)
+    shuffled_runs = _ShuffledRuns.none()
+    done, began = 0, time.perf_counter()
+    with _progress_bar(progress, total * batch_size) as advance:
+        for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged}, batch_size):
+            offset = lower % steps_per_epoch
+            if offset == 0 and order == "shuffled":
+                shuffled_runs = _ShuffledRuns.draw(n, batch_size, rng)
+            taken = kernel(
+                theta,
+                matrix,
+                target,
+                weights,
+                shuffled_runs.order,
+                shuffled_runs.run_bits,
+                shuffled_runs.shift,
+                offset * batch_size,
+                noise,
+                sizes[lower:upper],
+                batch_size,
+                penalty,
+                bound,
+                runaway,
+                limit,
+                average_theta,
+                float(averaged) if lower >= first_averaged else -1.0,
+                report,
+            )
+            done = lower + taken
+            if taken < upper - lower:
+                positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
+                batch = shuffled_runs.rows(positions, n)
+                _explain_stop(corrected, matrix, target, theta, batch, done + 1, sizes[done], int(report[0]))
+            if lower >= first_averaged:
+                averaged += upper - lower
+            if upper in recorded:
+                kept[upper] = (average_theta if averaged else theta).copy()
+            advance((upper - lower) * batch_size)
+    result = average_theta if averaged else theta
+    on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
+    kept.setdefault(total, result.copy())
+    result.setflags(write=False)
+    steps = np.array(sorted(kept), dtype=np.int64)
+    full, rest = np.divmod(steps, steps_per_epoch)
+    return Fit(
+        theta=result,
+        corrected=corrected,
+        solver="sgd",
+        history=History(
+            steps=steps,
+            records=full * n + np.minimum(rest * batch_size, n),
+            theta=np.stack([kept[int(step)] for step in steps]),
+        ),
+        diagnostics={
+            "records": n,
+            "steps": total,
+            "epochs": epochs,
+            "seconds": time.perf_counter() - began,
+            "projections": int(report[1]),
+            "on_ball": on_ball,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _ShuffledRuns:
+    """A random order of the records that moves runs of consecutive rows, as the kernel reads it."""
+
+    order: IntegerArray
+    run_bits: int
+    shift: int
+
+    @classmethod
+    def none(cls) -> "_ShuffledRuns":
+        return cls(np.zeros(0, dtype=np.int64), 0, 0)
+
+    @classmethod
+    def draw(cls, records: int, batch_size: int, rng: np.random.Generator) -> "_ShuffledRuns":
+        run_bits = min(_LONGEST_RUN_BITS, max(0, (batch_size // _FEWEST_RUNS).bit_length() - 1))
+        # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
+        return cls(rng.permutation(records >> run_bits), run_bits, int(rng.integers(records)))
+
+    def rows(self, positions: IntegerArray, records: int) -> IntegerArray:
+        """Return the rows that stand at positions of the order."""
+        if len(self.order) == 0:
+            return positions
+        runs = positions >> self.run_bits
+        inside = runs < len(self.order)
+        within = positions & ((1 << self.run_bits) - 1)
+        first = self.order[np.where(inside, runs, 0)] << self.run_bits
+        return (np.where(inside, first + within, positions) + self.shift) % records
+
+
+def _averaged_share(average: bool | float) -> float:
+    if isinstance(average, (bool, np.bool_)):
+        return float(average)
+    if not isinstance(average, (int, float)) or not (0 < average < 1):
+        raise ValueError(
+            f"average={average!r} is neither True, False nor a share in (0, 1). Pass average=True for the mean "
+            "of all iterates, or average=0.5 for that of the last half."
+        )
+    return float(average)
+
+
+def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
+    if record is None:
+        return set()
+    if isinstance(record, (int, np.integer)) and not isinstance(record, bool):
+        count = _COUNT.check("record", record)
+        return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
+    steps = set()
+    for step in record:
+        if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step <= total:
+            raise ValueError(
+                f"record has {step!r}, which is not a step of this run. Steps are the integers 0 to {total}."
+            )
+        steps.add(int(step))
+    return steps
+
+
+def _segments(
+    total: int, steps_per_epoch: int, stops: set[int], batch_size: int
+) -> Iterator[tuple[int, int]]:
+    """Cut the steps at the ends of epochs, at the given stops, and often enough for the progress bar."""
+    longest = max(1, _SEGMENT // batch_size)
+    cuts = sorted({*range(0, total, steps_per_epoch), *(stop for stop in stops if 0 < stop < total), total})
+    for lower, upper in zip(cuts, cuts[1:], strict=False):
+        for begin in range(lower, upper, longest):
+            yield begin, min(begin + longest, upper)
+
+
+@contextlib.contextmanager
+def _progress_bar(progress: bool, records: int) -> Iterator[Callable[[int], Any]]:
+    if not progress:
+        yield lambda _: None
+        return
+    tqdm = _optional.require("tqdm", extra="progress")
+    with tqdm.tqdm(total=records, unit="record", unit_scale=True) as bar:
+        yield bar.update
+
+
+def _explain_stop(
+    corrected: CorrectedLoss,
+    X: FloatArray,
+    y: FloatArray,
+    theta: FloatArray,
+    batch: Any,
+    step: int,
+    step_size: float,
+    reason: int,
+) -> None:
+    """Raise the error that says why the kernel stopped before this step; theta is the last finite iterate."""
+    norm = float(np.linalg.norm(theta))
+    if reason == 2:
+        variance = corrected.score_variance(theta)
+        where = f"at step {step} the noise variance of the score reached {variance:.4g} (||theta|| = {norm:.4g})"
+        remedy = "Bound theta with radius=, raise l2, or release with less noise."
+        if not variance < corrected.variance_limit:
+            raise NoExactCorrectionError(
+                f"{where}, and the correction exists below {corrected.variance_limit:.4g} only. {remedy}"
+            )
+        raise InfiniteVarianceError(
+            f"{where}, and from {corrected.finite_variance_limit:.4g} on the corrected loss has infinite "
+            f"variance. {remedy}"
+        )
+    with np.errstate(all="ignore"):
+        rows = corrected.gradient(theta, X[batch], y[batch])
+        largest = np.abs(rows).max(axis=1)
+    bad = np.flatnonzero(~np.isfinite(largest))
+    culprit = int(batch[bad[0]]) if len(bad) else int(batch[int(np.argmax(largest))])
+    what = "has a gradient that is not finite" if len(bad) else "has the largest gradient of its batch"
+    raise DivergenceError(
+        f"training diverged at step {step} (||theta|| = {norm:.4g}, step size {step_size:.4g}): record {culprit} "
+        f"{what}. Use a smaller step_size, bound theta with radius=, or raise l2."
+    )

@@ -1,0 +1,131 @@
+"""Step sizes of stochastic gradient descent, as values: eta_t for the steps t = 1, 2, ..."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class StepSize:
+    """The step sizes eta_t = scale / (t + offset)^power.
+
+    Attributes
+    ----------
+    scale : float
+        Positive.
+    offset : float
+        Non-negative: how far the decay has come before the first step.
+    power : float
+        0 constant, 1/2 inverse square root, 1 inverse time.
+    """
+
+    scale: float
+    offset: float = 0.0
+    power: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value, low in (("scale", self.scale, 0.0), ("offset", self.offset, -1.0)):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(f"{name} of a step size must be a number; got {type(value).__name__}.")
+            if not (low < value < math.inf) or (name == "offset" and value < 0):
+                allowed = "positive" if name == "scale" else "zero or more"
+                raise ValueError(f"{name}={value!r} of a step size must be {allowed} and finite.")
+
+    def __call__(self, steps: FloatArray) -> FloatArray:
+        """Return eta_t for an array of step numbers t >= 1."""
+        return self.scale / (steps + self.offset) ** self.power
+
+
+def constant(scale: float) -> StepSize:
+    """Return the constant step size eta_t = scale.
+
+    The iterate forgets its start like exp(-mu scale t) and then fluctuates with variance proportional to
+    the step: Theorem 5.5 of Dufraiche et al. 2026.
+
+    Examples
+    --------
+    >>> constant(0.1)(np.array([1.0, 100.0]))
+    array([0.1, 0.1])
+    """
+    return StepSize(scale)
+
+
+def inverse_time(scale: float, *, offset: float = 0.0) -> StepSize:
+    """Return eta_t = scale / (t + offset).
+
+    With scale = 1/mu, mu the strong convexity of the regularised risk (at least l2), the last iterate attains
+    the rate O(1/n); an offset of L/mu keeps the first steps stable, L the smoothness.
+
+    References
+    ----------
+    Bottou, Curtis & Nocedal 2018, Theorem 4.7.
+
+    Examples
+    --------
+    >>> inverse_time(1.0)(np.array([1.0, 4.0]))
+    array([1.  , 0.25])
+    """
+    return StepSize(scale, offset, 1.0)
+
+
+def inverse_square_root(scale: float, *, offset: float = 0.0) -> StepSize:
+    """Return eta_t = scale / sqrt(t + offset), for averaging without strong convexity.
+
+    References
+    ----------
+    Nemirovski, Juditsky, Lan & Shapiro 2009, Section 2.2.
+
+    Examples
+    --------
+    >>> inverse_square_root(1.0)(np.array([1.0, 4.0]))
+    array([1. , 0.5])
+    """
+    return StepSize(scale, offset, 0.5)
+
+
+def step_sizes(
+    step_size: float | str | StepSize | Callable[[FloatArray], FloatArray], *, first: int, count: int, l2: float
+) -> FloatArray:
+    """Return the step sizes of steps first + 1 to first + count.
+
+    Parameters
+    ----------
+    step_size : float, "theory", StepSize or callable
+        A constant; ``"theory"``, which is 1/(l2 (t + 1)); a `StepSize`; or any function of the step numbers.
+    first, count : int
+        How many steps came before, and how many are wanted.
+    l2 : float
+        The regularisation, which ``"theory"`` takes for the strong convexity.
+
+    Raises
+    ------
+    ValueError
+        ``"theory"`` without regularisation, or step sizes that are not positive and finite.
+    """
+    steps = first + np.arange(1.0, count + 1.0)
+    if isinstance(step_size, str):
+        if step_size != "theory":
+            raise ValueError(f'step_size={step_size!r} is not known. Give a number, a StepSize or "theory".')
+        if not l2 > 0:
+            raise ValueError(
+                'step_size="theory" is 1/(l2 (t + 1)) and needs l2 > 0, the strong convexity. Give l2, or '
+                "inverse_time(1/mu) with mu known otherwise."
+            )
+        step_size = inverse_time(1.0 / l2, offset=1.0)
+    if isinstance(step_size, bool) or not (callable(step_size) or isinstance(step_size, (int, float))):
+        raise TypeError(
+            f'step_size must be a number, a StepSize, a function or "theory"; got {type(step_size).__name__}.'
+        )
+    function = step_size if callable(step_size) else StepSize(step_size)
+    sizes = np.ascontiguousarray(function(steps), dtype=np.float64)
+    if sizes.shape != steps.shape or not (np.all(sizes > 0) and np.all(sizes < math.inf)):
+        raise ValueError(
+            f"the step sizes of steps {first + 1} to {first + count} are not {count} positive finite numbers. "
+            "Return one number per step."
+        )
+    return sizes

@@ -1,0 +1,396 @@
+"""Certify a corrected loss by quadrature: the largest |E[corrected] - loss| on a stated domain.
+
+Nothing here is derived: both losses are evaluated as they stand and integrated over the noise, in the score by
+a trapezoidal rule that is refined until it settles, in several features by tensor Gauss-Hermite rules.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy.special import erf
+from scipy.stats import qmc
+
+from symdebias.codegen.stable import plain
+from symdebias.exceptions import NoExactCorrectionError
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_SCORES, _VARIANCES, _TARGETS = 41, 6, 5
+_SETTLED = 1e-12
+_MOST_NODES = 2**15
+_MOST_TENSOR_NODES = 400_000
+_SAMPLED_POINTS = 64
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What quadrature found of a corrected loss on a stated domain.
+
+    Attributes
+    ----------
+    method : str
+        How the loss was corrected.
+    exact : bool
+        Whether the derivation claims an exact correction.
+    loss_bias : float
+        Largest |E[corrected loss] - loss| found; infinite where the correction does not exist.
+    gradient_bias : float
+        Largest norm of the bias of the gradient found.
+    loss_scale, gradient_scale : float
+        The larger of 1 and the largest |corrected value| found: what rounding errors are relative to.
+    theta_radius : float
+        The domain has ||theta|| up to this,
+    record_radius : float
+        records with norm up to this (before the noise),
+    score_bound : float
+        hence scores |theta'x| up to this (infinite for a free-form loss, which has none),
+    noise_variance : float
+        and noise variance up to this: of the score, or of the noisiest feature of a free-form loss.
+    targets : tuple of float
+        The target values that were tried.
+    variance_limit : float
+        The correction exists for noise variance of the score below this.
+    finite_variance : bool
+        Whether the corrected loss has finite variance on the whole domain.
+    quadrature_error : float
+        By how much the two finest rules differ at most.
+    """
+
+    method: str
+    exact: bool
+    loss_bias: float
+    gradient_bias: float
+    loss_scale: float
+    gradient_scale: float
+    theta_radius: float
+    record_radius: float
+    score_bound: float
+    noise_variance: float
+    targets: tuple[float, ...]
+    variance_limit: float
+    finite_variance: bool
+    quadrature_error: float
+
+    @property
+    def exists(self) -> bool:
+        """Whether the correction exists on the whole domain."""
+        return self.noise_variance < self.variance_limit
+
+    def __str__(self) -> str:
+        claim = "exact" if self.exact else "biased"
+        lines = [
+            f"{self.method}: {claim}, for ||theta|| <= {self.theta_radius:g} and ||x|| <= "
+            f"{self.record_radius:g} (noise variance up to {self.noise_variance:.4g})",
+        ]
+        if not self.exists:
+            # The variance grows with the square of the radius.
+            reach = self.theta_radius * math.sqrt(self.variance_limit / self.noise_variance)
+            lines.append(
+                f"  does not exist on the whole domain: the noise variance of the score must stay below "
+                f"{self.variance_limit:.4g}, that is ||theta|| < {reach:.4g}"
+            )
+        else:
+            lines.append(
+                f"  bias of the loss <= {self.loss_bias:.2e}, of the gradient <= {self.gradient_bias:.2e} "
+                f"(by quadrature, settled to {self.quadrature_error:.0e})"
+            )
+        lines.append(f"  variance {'finite' if self.finite_variance else 'NOT finite on the whole domain'}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TargetNoise:
+    """What the target may be, and what is seen in its place.
+
+    Attributes
+    ----------
+    targets : tuple of float
+        The values of the target to try.
+    variance : float
+        Variance of Gaussian noise on the target.
+    outcomes : tuple of (float, ...)
+        For each target the values that a finite channel gives out; empty without a channel.
+    probabilities : tuple of (float, ...)
+        Their probabilities.
+    """
+
+    targets: tuple[float, ...]
+    variance: float = 0.0
+    outcomes: tuple[tuple[float, ...], ...] = ()
+    probabilities: tuple[tuple[float, ...], ...] = ()
+
+    def cases(self, index: int) -> list[tuple[float, float]]:
+        """Return (probability, outcome) of the target with this index."""
+        if not self.outcomes:
+            return [(1.0, self.targets[index])]
+        return list(zip(self.probabilities[index], self.outcomes[index], strict=True))
+
+
+def default_targets(values: Sequence[float] | None, radius: float | None) -> tuple[float, ...]:
+    """Return the target values to try: those declared, or a grid over the declared range."""
+    if values is not None:
+        return tuple(values)
+    reach = 1.0 if radius is None else radius
+    return tuple(float(value) for value in np.linspace(-reach, reach, _TARGETS))
+
+
+def numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., FloatArray]:
+    """Return a NumPy function of an expression, with its symbols renamed."""
+    renamed = [sp.Dummy(f"v{index}", real=True) for index in range(len(symbols))]
+    body = plain(expression).xreplace(dict(zip(symbols, renamed, strict=True)))
+    # The printer for SciPy alone would send real arrays through math.erf.
+    function = sp.lambdify(renamed, body, modules=[{"erf": erf}, "scipy", "numpy"], cse=True)
+
+    def evaluate(*arguments: Any) -> FloatArray:
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            value = np.asarray(function(*arguments))
+        return np.broadcast_to(np.real(value), np.broadcast_shapes(*(np.shape(a) for a in arguments)))
+
+    return evaluate
+
+
+@dataclass(frozen=True)
+class ScoreProblem:
+    """A loss F(u, y) and its corrected form G(u, y), both of numbers only."""
+
+    loss: Callable[[FloatArray, float], FloatArray]
+    slope: Callable[[FloatArray, float], FloatArray]
+    corrected: Callable[[FloatArray, FloatArray, float], FloatArray]
+    corrected_slope: Callable[[FloatArray, FloatArray, float], FloatArray]
+    corrected_curvature: Callable[[FloatArray, FloatArray, float], FloatArray]
+
+
+def score_biases(
+    problem: ScoreProblem,
+    *,
+    score_bound: float,
+    variance: float,
+    record_radius: float,
+    noise_norm: float,
+    target_noise: TargetNoise,
+) -> dict[str, float]:
+    """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
+
+    The gradient's bias splits in two: with e the noise of the score, the noise of the record is D theta e/s
+    plus a part that is uncorrelated with e, so that
+
+        E[x~ G_u - D theta K] - x F_u = x (E G_u - F_u) + D theta (E[e G_u]/s - E K).
+
+    Parameters
+    ----------
+    problem : ScoreProblem
+        The loss, its slope F_u, and the corrected loss with its slope and curvature K.
+    score_bound : float
+        Bound on |u|.
+    variance : float
+        Largest noise variance s of the score; tried with fractions of it.
+    record_radius : float
+        Bound on ||x||.
+    noise_norm : float
+        Bound on ||D theta|| at the largest s.
+    target_noise : TargetNoise
+        Targets and their noise.
+
+    Returns
+    -------
+    dict
+        ``loss_bias``, ``gradient_bias``, ``loss_scale``, ``gradient_scale``, ``quadrature_error``.
+    """
+    scores = np.linspace(-score_bound, score_bound, _SCORES)[:, None]
+    worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
+    worst["quadrature_error"] = 0.0
+    fractions = np.linspace(1.0, 0.0, _VARIANCES, endpoint=False) if variance > 0 else np.zeros(1)
+    for fraction, index in itertools.product(fractions, range(len(target_noise.targets))):
+        s = variance * float(fraction)
+        norm = noise_norm * math.sqrt(fraction)
+        target = target_noise.targets[index]
+        means, error = _settled_means(problem, scores, s, target_noise, index)
+        loss_bias = np.abs(means[0] - problem.loss(scores[:, 0], target))
+        slope_bias = np.abs(means[1] - problem.slope(scores[:, 0], target))
+        gradient_bias = record_radius * slope_bias + norm * np.abs(means[2] - means[3])
+        at = np.zeros((1, 1))
+        for _, outcome in target_noise.cases(index):
+            value = np.abs(problem.corrected(scores, at + outcome, s)).max()
+            slope = np.abs(problem.corrected_slope(scores, at + outcome, s)).max()
+            curvature = np.abs(problem.corrected_curvature(scores, at + outcome, s)).max()
+            worst["loss_scale"] = max(worst["loss_scale"], float(value))
+            worst["gradient_scale"] = max(
+                worst["gradient_scale"], float(record_radius * slope + norm * curvature)
+            )
+        worst["loss_bias"] = max(worst["loss_bias"], float(loss_bias.max()))
+        worst["gradient_bias"] = max(worst["gradient_bias"], float(gradient_bias.max()))
+        worst["quadrature_error"] = max(worst["quadrature_error"], error)
+    return worst
+
+
+def _settled_means(
+    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise, index: int
+) -> tuple[FloatArray, float]:
+    """Refine the rule until the means move by less than rounding; return them and the last move."""
+    most = _MOST_NODES if target_noise.variance == 0 else 1024
+    nodes, reach = 128, 12.0
+    before = _means(problem, scores, s, target_noise, index, nodes, reach)
+    while True:
+        # A wider rule with finer steps: both the tails and the steps must have settled.
+        nodes, reach = 2 * nodes, reach * 1.15
+        means = _means(problem, scores, s, target_noise, index, nodes, reach)
+        moved = float(np.max(np.abs(means - before) / np.maximum(1.0, np.abs(means).max())))
+        if moved < _SETTLED or nodes >= most:
+            return means, moved
+        before = means
+
+
+def _means(
+    problem: ScoreProblem,
+    scores: FloatArray,
+    s: float,
+    target_noise: TargetNoise,
+    index: int,
+    nodes: int,
+    reach: float,
+) -> FloatArray:
+    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule."""
+    t, weights = _normal_rule(nodes, reach) if s > 0 else (np.zeros(1), np.ones(1))
+    if target_noise.variance > 0:
+        t_target, target_weights = _normal_rule(nodes, reach)
+    else:
+        t_target, target_weights = np.zeros(1), np.ones(1)
+    total = np.zeros((4, len(scores)))
+    for probability, outcome in target_noise.cases(index):
+        for shift, weight in zip(t_target, target_weights, strict=True):
+            noised = np.full((1, 1), outcome + math.sqrt(target_noise.variance) * shift)
+            points = scores + math.sqrt(s) * t[None, :]
+            slope = _weighed(problem.corrected_slope(points, noised, s), weights)
+            cross = slope @ (t / math.sqrt(s)) if s > 0 else np.zeros(len(scores))
+            curvature = _weighed(problem.corrected_curvature(points, noised, s), weights).sum(axis=1)
+            parts = (
+                _weighed(problem.corrected(points, noised, s), weights).sum(axis=1),
+                slope.sum(axis=1),
+                cross,
+                curvature if s > 0 else np.zeros(len(scores)),
+            )
+            total += probability * weight * np.stack(parts)
+    return total
+
+
+def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
+    # Far in the tails a weight of 1e-300 meets a value that overflowed: such nodes carry nothing.
+    return np.where(weights[None, :] > 1e-250, values, 0.0) * weights[None, :]
+
+
+def _normal_rule(nodes: int, reach: float) -> tuple[FloatArray, FloatArray]:
+    t = np.linspace(-reach, reach, nodes + 1)
+    return t, np.exp(-(t**2) / 2) / math.sqrt(2 * math.pi) * (t[1] - t[0])
+
+
+def feature_biases(
+    loss: Callable[..., FloatArray],
+    gradient: Sequence[Callable[..., FloatArray]],
+    corrected: Callable[..., FloatArray],
+    corrected_gradient: Sequence[Callable[..., FloatArray]],
+    *,
+    variances: FloatArray,
+    number_of_parameters: int,
+    record_radius: float,
+    theta_radius: float,
+    target_noise: TargetNoise,
+) -> dict[str, float]:
+    """Return the largest biases of a corrected free-form loss at points spread over the domain.
+
+    Parameters
+    ----------
+    loss, gradient, corrected, corrected_gradient : callables
+        Functions of (features..., parameters..., target).
+    variances : array of shape (p,), float64
+        Noise variance of each feature.
+    number_of_parameters : int
+        Length of theta.
+    record_radius, theta_radius : float
+        Bounds on ||x|| and ||theta||.
+    target_noise : TargetNoise
+        Targets and their noise.
+
+    Returns
+    -------
+    dict
+        As `score_biases`.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are too many noised features for a tensor rule.
+    """
+    noised = np.flatnonzero(variances > 0)
+    dimensions = len(noised) + (target_noise.variance > 0)
+    coarse, fine = 12, 16
+    while fine**dimensions > _MOST_TENSOR_NODES:
+        coarse, fine = coarse - 1, fine - 1
+    if coarse < 4:
+        raise NoExactCorrectionError(
+            f"the certificate integrates over {dimensions} noised columns at once, which its tensor rule does "
+            "not reach. It covers up to 6; write the loss in scores if it depends on the features through "
+            "linear predictors."
+        )
+    p = len(variances)
+    sampler = qmc.Sobol(p + number_of_parameters, scramble=False)
+    cube = 2 * sampler.random(_SAMPLED_POINTS) - 1
+    records = _into_ball(cube[:, :p], record_radius)
+    thetas = _into_ball(cube[:, p:], theta_radius)
+    worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
+    worst["quadrature_error"] = 0.0
+    for (x, theta), index in itertools.product(
+        zip(records, thetas, strict=True), range(len(target_noise.targets))
+    ):
+        target = target_noise.targets[index]
+        truth = np.array([float(f(*x, *theta, target)) for f in (loss, *gradient)])
+        means = [
+            _tensor_means((corrected, *corrected_gradient), x, theta, variances, target_noise, index, nodes)
+            for nodes in (coarse, fine)
+        ]
+        here = [
+            [abs(float(f(*x, *theta, outcome))) for f in (corrected, *corrected_gradient)]
+            for _, outcome in target_noise.cases(index)
+        ]
+        off = np.abs(means[1] - truth)
+        worst["loss_bias"] = max(worst["loss_bias"], float(off[0]))
+        worst["gradient_bias"] = max(worst["gradient_bias"], float(np.linalg.norm(off[1:])))
+        worst["loss_scale"] = max(worst["loss_scale"], *(values[0] for values in here))
+        worst["gradient_scale"] = max(worst["gradient_scale"], *(max(values[1:]) for values in here))
+        move = np.max(np.abs(means[1] - means[0]) / np.maximum(1.0, np.abs(means[1])))
+        worst["quadrature_error"] = max(worst["quadrature_error"], float(move))
+    return worst
+
+
+def _into_ball(cube: FloatArray, radius: float) -> FloatArray:
+    """Map points of [-1, 1]^d into the ball along their rays."""
+    norms = np.linalg.norm(cube, axis=1, keepdims=True)
+    largest = np.max(np.abs(cube), axis=1, keepdims=True)
+    return radius * cube * np.divide(largest, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+def _tensor_means(
+    functions: Sequence[Callable[..., FloatArray]],
+    x: FloatArray,
+    theta: FloatArray,
+    variances: FloatArray,
+    target_noise: TargetNoise,
+    index: int,
+    nodes: int,
+) -> FloatArray:
+    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    weights = weights / weights.sum()
+    scales = np.sqrt(np.append(variances, target_noise.variance))
+    axes = [points * scale if scale > 0 else np.zeros(1) for scale in scales]
+    shares = [weights if scale > 0 else np.ones(1) for scale in scales]
+    noise = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")])
+    share = np.prod([part.ravel() for part in np.meshgrid(*shares, indexing="ij")], axis=0)
+    total = np.zeros(len(functions))
+    for probability, outcome in target_noise.cases(index):
+        arguments = (*(x[:, None] + noise[:-1]), *theta, outcome + noise[-1])
+        total += probability * np.array([float(function(*arguments) @ share) for function in functions])
+    return total

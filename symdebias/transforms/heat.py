@@ -1,0 +1,316 @@
+"""The Weierstrass transform W_s f(u) = E f(u + N(0, s)) and its inverse, in closed form.
+
+An expression is split into terms p(u) exp(a u + b u^2) h(u), p a polynomial and h either 1 or an error
+function of a linear argument; each is transformed by four rules (theory of the heat flow):
+
+    R1  W^-1 is linear
+    R2  W^-1[u h] = (u - s d/du) W^-1[h]
+    R3  W_s^-1[e^{au + bu^2} h](u) = (1+2bs)^{-1/2} exp((b u^2 + a u - a^2 s/2)/(1+2bs))
+                                     (W_{s'}^-1 h)((u - a s)/(1+2bs)),   s' = s/(1+2bs)
+    R4  W_s^-1[erf(alpha u + beta)] = erf((alpha u + beta)/sqrt(1 - 2 alpha^2 s))
+
+Trigonometric and hyperbolic functions enter as exponentials with complex a. The forward transform is the
+same calculus with -s in place of s.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symdebias.codegen.functions import erf_imag, erf_real
+from symdebias.exceptions import NoExactCorrectionError
+
+# Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms.
+_MOST_TERMS = 2_000
+
+_AS_EXPONENTIALS = {
+    sp.sin: lambda x: (sp.exp(sp.I * x) - sp.exp(-sp.I * x)) / (2 * sp.I),
+    sp.cos: lambda x: (sp.exp(sp.I * x) + sp.exp(-sp.I * x)) / 2,
+    sp.sinh: lambda x: (sp.exp(x) - sp.exp(-x)) / 2,
+    sp.cosh: lambda x: (sp.exp(x) + sp.exp(-x)) / 2,
+    sp.erfc: lambda x: 1 - sp.erf(x),
+}
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A transformed expression with what must hold for it to be true.
+
+    Attributes
+    ----------
+    expression : sympy.Expr
+        The closed form.
+    conditions : tuple of sympy relationals
+        Each must hold for the transform to exist.
+    variance_conditions : tuple of sympy relationals
+        Each must hold besides for the expression to have finite variance on noised values.
+    """
+
+    expression: sp.Expr
+    conditions: tuple[sp.Rel, ...] = ()
+    variance_conditions: tuple[sp.Rel, ...] = ()
+
+
+def inverse_heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transformed:
+    """Return W_s^-1 of an expression in closed form, s the noise variance of the variable.
+
+    The result g is unbiased: E g(u + N(0, s)) = f(u) for every u.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        A sum of products of polynomials, exponentials of at most quadratic argument, sin, cos, sinh, cosh
+        of linear argument and at most one error function of linear argument per term.
+    variable : sympy.Symbol
+        The noised variable u.
+    variance : sympy.Expr
+        The noise variance s, non-negative.
+
+    Returns
+    -------
+    Transformed
+        The closed form with its conditions: 1 + 2 b s > 0 per Gaussian factor exp(b u^2), c^2 > s per
+        error function erf(u/(c sqrt 2)); for b > 0 a finite variance also needs 2 b s < 1.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        No closed form was found; the message names the part without one.
+
+    References
+    ----------
+    Stefanski 1989, Theorem 1 (corrected scores by inverse heat flow); Dufraiche et al. 2026, Section 4.
+
+    Examples
+    --------
+    >>> u, s = sp.symbols("u s", positive=True)
+    >>> inverse_heat(u**4, u, s).expression
+    3*s**2 - 6*s*u**2 + u**4
+    """
+    return _flow(expression, variable, variance)
+
+
+def heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transformed:
+    """Return W_s of an expression in closed form: the mean of f(u + N(0, s)).
+
+    Parameters
+    ----------
+    expression, variable, variance
+        As for `inverse_heat`.
+
+    Returns
+    -------
+    Transformed
+        The closed form with its conditions: 1 - 2 b s > 0 per Gaussian factor exp(b u^2).
+
+    Raises
+    ------
+    NoExactCorrectionError
+        No closed form was found.
+
+    Examples
+    --------
+    >>> u, s = sp.symbols("u s", positive=True)
+    >>> heat(sp.exp(u), u, s).expression
+    exp(s/2 + u)
+    """
+    forward = _flow(expression, variable, -variance)
+    return Transformed(forward.expression, forward.conditions)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What the terms of one group share: exp(i phase + a u + b u^2) and erf(alpha u + beta), if any."""
+
+    phase: sp.Expr
+    linear: sp.Expr
+    quadratic: sp.Expr
+    erf: tuple[sp.Expr, sp.Expr] | None
+
+    def xreplace(self, values: dict[sp.Symbol, sp.Expr]) -> "_Kind":
+        """Put expressions in the place of symbols in every part."""
+        erf = self.erf and (self.erf[0].xreplace(values), self.erf[1].xreplace(values))
+        parts = (part.xreplace(values) for part in (self.phase, self.linear, self.quadratic))
+        return _Kind(*parts, erf)
+
+
+def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transformed:
+    # Denominators without the variable are constants here; expanding them would spoil the terms.
+    constants: dict[sp.Expr, sp.Symbol] = {
+        node: sp.Dummy(real=True)
+        for node in expression.atoms(sp.Pow)
+        if not (node.has(variable) or node.is_number or node.exp.is_nonnegative)
+    }
+    values = {symbol: node for node, symbol in constants.items()}
+    groups: dict[_Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
+    for term in _terms(expression.xreplace(constants), variable):
+        coefficient, power, kind = _classify(term, variable)
+        groups[kind][power] += coefficient.xreplace(values)
+    result = sp.Integer(0)
+    conditions: list[sp.Rel] = []
+    variance_conditions: list[sp.Rel] = []
+    for kind, coefficients in groups.items():
+        flowed, needed, needed_for_variance = _flow_group(kind.xreplace(values), coefficients, variable, time)
+        result += flowed
+        conditions += needed
+        variance_conditions += needed_for_variance
+    return Transformed(result, _distinct(conditions), _distinct(variance_conditions))
+
+
+def _distinct(conditions: Iterable[sp.Rel]) -> tuple[sp.Rel, ...]:
+    return tuple(dict.fromkeys(condition for condition in conditions if condition != sp.true))
+
+
+def _terms(expression: sp.Expr, variable: sp.Symbol) -> Iterator[sp.Expr]:
+    for function, exponentials in _AS_EXPONENTIALS.items():
+        expression = expression.replace(
+            lambda node, function=function: isinstance(node, function) and node.has(variable),
+            lambda node, exponentials=exponentials: exponentials(*node.args),
+        )
+    if _count_terms(expression) > _MOST_TERMS:
+        raise NoExactCorrectionError(
+            f"the expression multiplies out to more than {_MOST_TERMS} terms in {variable}, and the "
+            "derivation gives up there. Write the loss with fewer factors or lower powers."
+        )
+    yield from sp.Add.make_args(sp.expand(expression))
+
+
+def _count_terms(expression: sp.Expr) -> int:
+    """Bound the number of terms of the expanded expression without expanding it."""
+    if expression.is_Add:
+        return sum(_count_terms(argument) for argument in expression.args)
+    if expression.is_Mul:
+        return math.prod(_count_terms(argument) for argument in expression.args)
+    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 1:
+        terms = _count_terms(expression.base)
+        if terms > 1 and expression.exp > _MOST_TERMS:
+            return _MOST_TERMS + 1
+        return math.comb(terms + int(expression.exp) - 1, terms - 1)
+    return 1
+
+
+def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
+    """Split a term into (coefficient, power of u, kind)."""
+    coefficient = sp.Integer(1)
+    power = 0
+    exponent = sp.Integer(0)
+    erf: tuple[sp.Expr, sp.Expr] | None = None
+    for factor in sp.Mul.make_args(term):
+        if not factor.has(variable):
+            coefficient *= factor
+        elif factor == variable:
+            power += 1
+        elif factor.is_Pow and factor.base == variable and factor.exp.is_Integer and factor.exp > 0:
+            power += int(factor.exp)
+        elif isinstance(factor, sp.exp):
+            exponent += factor.args[0]
+        elif factor.is_Pow and factor.base.is_positive and not factor.base.has(variable):
+            exponent += factor.exp * sp.log(factor.base)
+        elif isinstance(factor, sp.erf) and erf is None:
+            beta, alpha = _polynomial(factor.args[0], variable, degree=1, within=factor)
+            erf = (alpha, beta)
+        else:
+            raise NoExactCorrectionError(
+                f"no closed form was found for {term}: its factor {factor} is neither a polynomial, an "
+                "exponential of a quadratic, a sine, cosine or hyperbolic function of a linear argument, "
+                "nor the only error function of a linear argument in its term."
+            )
+    constant, linear, quadratic = _polynomial(exponent, variable, degree=2, within=term)
+    if sp.im(quadratic) != 0:
+        raise NoExactCorrectionError(
+            f"no closed form was found for {term}: it oscillates with the square of {variable}."
+        )
+    growth, phase = constant.as_real_imag()
+    return coefficient * sp.exp(growth), power, _Kind(phase, linear, quadratic, erf)
+
+
+def _polynomial(
+    expression: sp.Expr, variable: sp.Symbol, *, degree: int, within: sp.Expr
+) -> tuple[sp.Expr, ...]:
+    """Return the coefficients of a polynomial of at most the given degree, constant first."""
+    if expression.is_polynomial(variable):
+        coefficients = sp.Poly(expression, variable).all_coeffs()[::-1]
+        if len(coefficients) <= degree + 1:
+            return tuple(coefficients) + (sp.Integer(0),) * (degree + 1 - len(coefficients))
+    raise NoExactCorrectionError(
+        f"no closed form was found for {within}: {expression} is not a polynomial of degree {degree} or "
+        f"less in {variable}."
+    )
+
+
+def _flow_group(
+    kind: _Kind, coefficients: dict[int, sp.Expr], variable: sp.Symbol, time: sp.Expr
+) -> tuple[sp.Expr, list[sp.Rel], list[sp.Rel]]:
+    a, b = kind.linear, kind.quadratic
+    conditions: list[sp.Rel] = []
+    variance_conditions: list[sp.Rel] = []
+    # Symbols declared positive stand for what the conditions make positive, so that SymPy may take roots.
+    widths: dict[sp.Symbol, sp.Expr] = {}
+    width = sp.Integer(1)
+    if b != 0:
+        width = sp.Dummy("q", positive=True)
+        widths[width] = sp.expand(1 + 2 * b * time)
+        conditions.append(_positive(widths[width]))
+        if not (-b * time).is_nonnegative:
+            variance_conditions.append(_positive(sp.expand(1 - 2 * b * time)))
+    inner_time = time / width
+    argument = (variable - a * time) / width
+    inner = sp.Dummy("v", real=True)
+    h = sp.Integer(1)
+    if kind.erf is not None:
+        alpha, beta = kind.erf
+        erf_width = sp.Dummy("r", positive=True)
+        total_width = sp.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
+        widths[erf_width] = total_width / width
+        conditions.append(_positive(total_width))
+        h = sp.erf((alpha * inner + beta) / sp.sqrt(erf_width))
+    polynomial = sp.Integer(0)
+    for power in range(max(coefficients), -1, -1):
+        raised = inner * polynomial - inner_time * sp.diff(polynomial, inner)
+        polynomial = sp.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
+    exponent = sp.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
+    if sp.im(a) == 0 and kind.phase == 0:
+        result = polynomial.xreplace({inner: argument}) * sp.exp(exponent) / sp.sqrt(width)
+    else:
+        # The conjugate terms make the sum real, so that the real part of each is enough.
+        growth, phase = exponent.as_real_imag()
+        real, imaginary = _parts_at(polynomial, inner, argument)
+        result = sp.exp(growth) * (real * sp.cos(phase) - imaginary * sp.sin(phase)) / sp.sqrt(width)
+    # The inner width refers to the outer one: substitute in reverse.
+    for symbol in reversed(list(widths)):
+        result = result.xreplace({symbol: widths[symbol]})
+    return result, conditions, variance_conditions
+
+
+def _positive(expression: sp.Expr) -> sp.Rel:
+    """Return expression > 0, solved for the variance where it holds one symbol linearly."""
+    symbols = expression.free_symbols
+    if expression.is_positive:
+        return sp.true
+    if len(symbols) == 1:
+        (symbol,) = symbols
+        numerator = sp.Poly(sp.fraction(sp.together(expression))[0], symbol)
+        if numerator.degree() == 1:
+            slope, constant = numerator.all_coeffs()
+            bound = -constant / slope
+            return symbol < bound if slope.is_negative else symbol > bound
+    return sp.Gt(expression, 0)
+
+
+def _parts_at(polynomial: sp.Expr, inner: sp.Symbol, argument: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """Return the real and imaginary parts of a polynomial with error functions at a complex argument."""
+    values: dict[sp.Symbol, sp.Expr] = {}
+    held = {}
+    for node in polynomial.atoms(sp.erf, sp.exp):
+        real, imaginary = sp.symbols("real imaginary", cls=sp.Dummy, real=True)
+        held[node] = real + sp.I * imaginary
+        x, y = sp.expand(node.args[0].xreplace({inner: argument})).as_real_imag()
+        if isinstance(node, sp.erf):
+            values[real], values[imaginary] = erf_real(x, y), erf_imag(x, y)
+        else:
+            values[real], values[imaginary] = sp.exp(x) * sp.cos(y), sp.exp(x) * sp.sin(y)
+    parts = sp.expand(polynomial.xreplace(held).xreplace({inner: argument})).as_real_imag()
+    return parts[0].xreplace(values), parts[1].xreplace(values)

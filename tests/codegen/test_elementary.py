@@ -1,0 +1,53 @@
+import math
+
+import numba
+import numpy as np
+import pytest
+from scipy import special
+
+from symdebias.codegen import elementary
+
+GRID = np.concatenate([np.linspace(-40, 40, 1601), np.linspace(-708, 709.7, 401), [0.0, -0.0, 1e-300]])
+
+
+def test_exp_to_one_and_a_half_ulp():
+    compiled = numba.njit(elementary.exp)
+    for x in GRID:
+        assert compiled(x) == pytest.approx(math.exp(x), rel=3.4e-16)
+
+
+@pytest.mark.parametrize(
+    ("x", "value"), [(math.inf, math.inf), (-math.inf, 0.0), (710.0, math.inf), (1e300, math.inf), (-800.0, 0.0)]
+)
+def test_exp_at_the_ends(x, value):
+    assert numba.njit(elementary.exp)(x) == value
+
+
+@pytest.mark.parametrize("name", ["exp", "sign"])
+def test_nan_stays_nan(name):
+    assert math.isnan(numba.njit(getattr(elementary, name))(math.nan))
+
+
+def test_plain_python_is_the_twin_of_the_compiled_function():
+    compiled = numba.njit(elementary.exp)
+    for x in GRID[::7]:
+        assert elementary.exp(x) == compiled(x)
+
+
+@pytest.mark.parametrize(("name", "oracle"), [("expit", special.expit), ("softplus", lambda x: np.logaddexp(0, x))])
+def test_against_scipy(name, oracle):
+    for x in GRID:
+        assert getattr(elementary, name)(x) == pytest.approx(float(oracle(x)), rel=1e-14, abs=1e-307)
+
+
+def test_steps():
+    assert [elementary.sign(x) for x in (-2.0, 0.0, 3.0)] == [-1.0, 0.0, 1.0]
+    assert [elementary.step(x) for x in (-2.0, 0.0, 3.0)] == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("x", [-4.0, -1.1, -1e-9, 0.0, 0.3, 2.0])
+@pytest.mark.parametrize("y", [-5.0, -0.7, 0.0, 1e-9, 1.3, 4.0])
+def test_complex_error_function_against_scipy(x, y):
+    value = complex(elementary.erf_real(x, y), elementary.erf_imag(x, y))
+    oracle = special.erf(x + 1j * y)
+    assert abs(value - oracle) <= 2e-14 * max(1.0, abs(oracle))

@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y
+
+from symdebias.codegen import elementary
+from symdebias.codegen.printer import print_statements
+
+S = sp.Symbol("s", positive=True)
+
+
+def evaluate(expressions, **values):
+    """Run the printed lines as plain Python."""
+    printed = print_statements(expressions, fixed={S: "s"}, varying={U: "u", Y: "y"})
+    scope = {"math": __import__("math"), **vars(elementary), **values}
+    exec("\n".join((*printed.setup, *printed.record)), scope)
+    return [eval(result, scope) for result in printed.results]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        sp.exp(-U - S / 2) * Y + sp.exp(2 * U),
+        (U - S) ** 3 / (1 + S) ** sp.Rational(3, 2),
+        sp.sin(3 * U) * sp.cos(U) - sp.tan(U / 5),
+        sp.cosh(U) ** 2 - sp.sinh(U * Y) + sp.tanh(U),
+        sp.erf(U / sp.sqrt(2 - S)) + sp.erfc(U),
+        sp.Abs(U) + sp.Max(0, 1 - U * Y) + sp.Min(U, Y, S) + sp.sign(U) + sp.Heaviside(U - Y),
+        sp.Piecewise((U**2, U < 1), (2 * U - 1, True)),
+        sp.log(2 + U**2) + sp.sqrt(1 + U**2) + 2**U + sp.pi * U / sp.E,
+        sp.loggamma(3 + U) + sp.atan(U),
+        sp.Rational(1, 3) * U**7 - U**-2,
+        sp.Integer(0),
+    ],
+)
+@pytest.mark.parametrize("u", [-0.7, 0.4, 1.9])
+def test_printed_lines_compute_the_expression(expression, u):
+    values = {"u": u, "y": -1.0, "s": 0.3}
+    expected = float(expression.subs({U: u, Y: -1.0, S: 0.3}).evalf())
+    assert evaluate([expression], **values)[0] == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+def test_what_does_not_depend_on_the_record_is_computed_before_it():
+    printed = print_statements([sp.exp(-U - S / 2)], fixed={S: "s"}, varying={U: "u"})
+    assert any("s" in line for line in printed.setup)
+    assert not any("s" in line.replace("exp", "") for line in printed.record)
+
+
+def test_exponentials_of_both_signs_share_one_evaluation():
+    printed = print_statements([sp.exp(-U) + sp.exp(U) + sp.exp(3 * U)], fixed={}, varying={U: "u"})
+    assert "\n".join((*printed.record, *printed.results)).count("exp(") == 1
+
+
+def test_names_of_symbols_are_never_code():
+    hostile = sp.Symbol("__import__('os').system('echo pwned')", real=True)
+    printed = print_statements([hostile**2 + sp.exp(hostile)], fixed={}, varying={hostile: "u"})
+    assert "import" not in "".join((*printed.setup, *printed.record, *printed.results))
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (sp.Symbol("w") * U, "symbol w has no value"),
+        (sp.Function("f")(U), "cannot evaluate"),
+        (sp.Integral(U, (U, 0, 1)) + U, "cannot evaluate Integral"),
+        (sp.gamma(U), "cannot evaluate gamma"),
+        (sp.I * U, "cannot evaluate ImaginaryUnit"),
+        (U + sp.oo, "cannot evaluate|Infinity"),
+    ],
+)
+def test_what_a_kernel_cannot_hold_is_refused(expression, message):
+    with pytest.raises(TypeError, match=message):
+        print_statements([expression], fixed={}, varying={U: "u"})
+
+
+def test_printing_is_the_same_every_time():
+    def once():
+        return print_statements([sp.cosh(U) ** 2 * sp.exp(-(U**2) / (6 - S)) * Y], fixed={S: "s"}, varying={U: "u", Y: "y"})
+
+    assert once() == once()
+
+
+@pytest.mark.parametrize("value", [np.pi, 1e-300, 1e300, 0.1, 2**53 + 1])
+def test_numbers_are_printed_to_the_last_bit(value):
+    (result,) = evaluate([sp.Float(value, 17) + 0 * U + U * 0 + sp.Integer(0) * S], u=0.0, y=0.0, s=0.0)
+    assert result == float(value)

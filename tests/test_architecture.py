@@ -1,0 +1,100 @@
+"""The order of imports and the promises about the tree, read off the source."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import symdebias
+
+ROOT = Path(symdebias.__file__).parent
+# Left may be imported by right; what stands in one group never imports from another member of it.
+LAYERS = [
+    {"exceptions"},
+    {"_domains", "_arrays", "_randomness", "_optional"},
+    {"losses", "noise", "privacy", "codegen"},
+    {"mechanisms", "transforms"},
+    {"release"},
+    {"corrected"},
+    {"solvers"},
+    {"interfaces"},
+]
+# The foundations may use one another.
+MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional"}
+OPTIONAL_PACKAGES = {"matplotlib", "sklearn", "tqdm", "pandas", "polars"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part(path):
+    relative = path.relative_to(ROOT)
+    return relative.parts[0].removesuffix(".py")
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            if node.module == "symdebias":
+                yield from ((node, f"symdebias.{alias.name}") for alias in node.names)
+            else:
+                yield node, node.module
+
+
+def layer(name):
+    (index,) = [index for index, group in enumerate(LAYERS) if name in group]
+    return index
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_arrows_point_one_way(path):
+    here = part(path)
+    if here == "__init__":
+        return
+    for node, module in imports(path):
+        if not module.startswith("symdebias"):
+            continue
+        there = module.split(".")[1]
+        if there == here:
+            continue
+        siblings = layer(there) == layer(here)
+        allowed = here in MAY_USE_SIBLINGS if siblings else layer(there) < layer(here)
+        assert allowed, f"{path.name}:{node.lineno} imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_optional_packages_come_through_one_door(path):
+    for node, module in imports(path):
+        assert module.split(".")[0] not in OPTIONAL_PACKAGES, f"{path.name}:{node.lineno} imports {module}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_stands_inside_a_function(path):
+    for function in ast.walk(ast.parse(path.read_text())):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for node in ast.walk(function):
+                assert not isinstance(node, (ast.Import, ast.ImportFrom)), f"{path.name}:{node.lineno}"
+
+
+def test_one_module_draws_noise():
+    drawing = {
+        path.name
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"normal", "standard_normal", "laplace", "random"}
+        and part(path) in {"mechanisms", "release", "noise", "privacy"}
+    }
+    assert drawing <= {"sampling.py"}
+
+
+def test_public_names_exist_and_are_documented():
+    assert sorted(symdebias.__all__) == list(symdebias.__all__) or set(symdebias.__all__)
+    for name in symdebias.__all__:
+        assert getattr(symdebias, name).__doc__, name
+
+
+def test_every_module_says_what_it_is_for():
+    for path in FILES:
+        text = path.read_text()
+        assert not text or ast.get_docstring(ast.parse(text)), path
