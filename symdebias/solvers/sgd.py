@@ -33,9 +33,9 @@ _POSITIVE = Interval(0.0, math.inf, closed="neither")
 _COUNT = Integer(1)
 # Without a ball to project on, parameters beyond this have run away: records are of order one.
 _RUNAWAY = 1e8
-# A batch has at least this many runs of rows; a run has at most 2 to this power of them.
-_FEWEST_RUNS = 8
-_LONGEST_RUN_BITS = 4
+# How many runs of rows are dealt out at a time, and of how many rows they are at most.
+_RUNS = 64
+_LONGEST_RUN = 64
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**18
 
@@ -88,9 +88,9 @@ def sgd(
         Where to start; zeros by default.
     order : {"shuffled", "given"}
         Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
-        and for records already in random order. Shuffling moves runs of up to 16 consecutive records, and
-        each batch has at least eight runs from all over the table: reading single rows at random would cost
-        several times the arithmetic.
+        and for records already in random order. Shuffling reads runs of up to 64 consecutive records in random
+        order and deals them out like cards, 64 runs at a time, so that a batch has records from all over the
+        table; that is several times faster than reading single records at random.
     sample_weight : array of shape (n,), optional
         Non-negative weights; a batch is averaged with them.
     record : int or sequence of int, optional
@@ -170,21 +170,22 @@ def sgd(
     average_theta, averaged = theta.copy(), 0
     kept = {0: theta.copy()}
     report = np.zeros(2, dtype=np.int64)
-    shuffled_runs = _ShuffledRuns.none()
+    deal = _Deal.as_given()
     done, began = 0, time.perf_counter()
     with _progress_bar(progress, total * batch_size) as advance:
         for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged}, batch_size):
             offset = lower % steps_per_epoch
             if offset == 0 and order == "shuffled":
-                shuffled_runs = _ShuffledRuns.draw(n, batch_size, rng)
+                deal = _Deal.shuffled(n, columns, rng)
             taken = kernel(
                 theta,
                 matrix,
                 target,
                 weights,
-                shuffled_runs.order,
-                shuffled_runs.run_bits,
-                shuffled_runs.shift,
+                deal.order,
+                _RUNS,
+                deal.run_length,
+                deal.shift,
                 offset * batch_size,
                 noise,
                 sizes[lower:upper],
@@ -200,7 +201,7 @@ def sgd(
             done = lower + taken
             if taken < upper - lower:
                 positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
-                batch = shuffled_runs.rows(positions, n)
+                batch = deal.rows(positions, n)
                 _explain_stop(corrected, matrix, target, theta, batch, done + 1, sizes[done], int(report[0]))
             if lower >= first_averaged:
                 averaged += upper - lower
@@ -234,32 +235,39 @@ def sgd(
 
 
 @dataclass(frozen=True)
-class _ShuffledRuns:
-    """A random order of the records that moves runs of consecutive rows, as the kernel reads it."""
+class _Deal:
+    """A random order of the records, as the kernel deals it: runs of rows like cards of as many hands.
+
+    Reading single rows at random would cost several times the arithmetic. So runs of consecutive rows are read in
+    random order, `_RUNS` at a time, and dealt out one row of each in turn: neighbours in a batch come from
+    all over the table, whatever the order in which it is stored.
+    """
 
     order: IntegerArray
-    run_bits: int
+    run_length: int
     shift: int
 
     @classmethod
-    def none(cls) -> "_ShuffledRuns":
-        return cls(np.zeros(0, dtype=np.int64), 0, 0)
+    def as_given(cls) -> "_Deal":
+        return cls(np.zeros(0, dtype=np.int64), 1, 0)
 
     @classmethod
-    def draw(cls, records: int, batch_size: int, rng: np.random.Generator) -> "_ShuffledRuns":
-        run_bits = min(_LONGEST_RUN_BITS, max(0, (batch_size // _FEWEST_RUNS).bit_length() - 1))
+    def shuffled(cls, records: int, columns: int, rng: np.random.Generator) -> "_Deal":
+        # Half a megabyte of rows at a time stays in a second-level cache; few records get short runs.
+        run_length = max(1, min(_LONGEST_RUN, 2**10 // columns, records // (8 * _RUNS)))
         # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
-        return cls(rng.permutation(records >> run_bits), run_bits, int(rng.integers(records)))
+        return cls(rng.permutation(records // run_length), run_length, int(rng.integers(records)))
 
     def rows(self, positions: IntegerArray, records: int) -> IntegerArray:
-        """Return the rows that stand at positions of the order."""
-        if len(self.order) == 0:
-            return positions
-        runs = positions >> self.run_bits
-        inside = runs < len(self.order)
-        within = positions & ((1 << self.run_bits) - 1)
-        first = self.order[np.where(inside, runs, 0)] << self.run_bits
-        return (np.where(inside, first + within, positions) + self.shift) % records
+        """Return the rows that stand at positions of the order, as the kernel finds them."""
+        dealt = len(self.order) * self.run_length
+        hand = _RUNS * self.run_length
+        first = positions // hand * _RUNS
+        count = np.maximum(1, np.minimum(_RUNS, len(self.order) - first))
+        card, run = np.divmod(positions % hand, count)
+        inside = positions < dealt
+        runs = self.order[np.where(inside, first + run, 0)] if dealt else np.zeros_like(positions)
+        return (np.where(inside, runs * self.run_length + card, positions) + self.shift) % records
 
 
 def _averaged_share(average: bool | float) -> float:
