@@ -82,14 +82,13 @@ def test_one_module_draws_noise():
         path.name
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in {"normal", "standard_normal", "laplace", "random"}
-        and part(path) in {"mechanisms", "release", "noise", "privacy"}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"normal", "standard_normal", "laplace", "random"} and part(path) in {"mechanisms", "release", "noise", "privacy"}
     }
     assert drawing <= {"sampling.py"}
 
 
 def test_public_names_exist_and_are_documented():
-    assert sorted(symdebias.__all__) == list(symdebias.__all__) or set(symdebias.__all__)
     for name in symdebias.__all__:
         assert getattr(symdebias, name).__doc__, name
 

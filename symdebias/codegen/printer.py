@@ -37,6 +37,8 @@ _FUNCTIONS: dict[type, str] = {
     sp.loggamma: "math.lgamma",
 }
 _STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
+# Written as exponentials before they are printed.
+_REWRITTEN = (sp.sinh, sp.cosh)
 _RELATIONS = (sp.StrictLessThan, sp.LessThan, sp.StrictGreaterThan, sp.GreaterThan, sp.logic.boolalg.BooleanAtom)
 
 
@@ -125,10 +127,10 @@ def _check(expression: sp.Expr, known: set[sp.Symbol]) -> None:
                     f"the symbol {node} has no value in a kernel. Declare it on the loss, or put a number "
                     "in its place."
                 )
-        elif isinstance(node, _RELATIONS) or isinstance(node, _STRUCTURE) or type(node) in _FUNCTIONS:
+        elif isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
             continue
-        elif not (node.is_Number or node.is_NumberSymbol):
-            allowed = ", ".join(sorted(cls.__name__ for cls in _FUNCTIONS))
+        elif not ((node.is_Number or node.is_NumberSymbol) and node.is_finite):
+            allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN)))
             raise TypeError(
                 f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
                 f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."
@@ -145,7 +147,7 @@ def _prepare(expression: sp.Expr, changing: set[sp.Symbol]) -> sp.Expr:
 
     expression = expression.replace(
         lambda node: node.is_number and not node.is_Atom and node.is_Pow | node.is_Mul | node.is_Function,
-        lambda node: sp.Float(node, 17),
+        lambda node: node.evalf(17),
     )
     expression = expression.replace(sp.sinh, lambda x: (sp.exp(x) - sp.exp(-x)) / 2).replace(
         sp.cosh, lambda x: (sp.exp(x) + sp.exp(-x)) / 2
