@@ -226,7 +226,10 @@ def _numbers(values: Any, name: str) -> FloatArray:
         kind = getattr(values.dtype, "kind", "O")
         if kind in "iuf":
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    array = values if isinstance(values, np.ndarray) else np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         hint = " Pass 0 and 1 as numbers: array.astype(float)." if array.dtype.kind == "b" else ""
         raise TypeError(

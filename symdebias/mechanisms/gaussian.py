@@ -144,7 +144,7 @@ class GaussianMechanism(Mechanism):
 
     def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
         """Return the clipped values with independent noise on every coordinate."""
-        return clipped.values + sampling.normal(self.scale, clipped.values.shape, source)
+        return clipped.values + sampling.normal_noise(self.scale, clipped.values.shape, source)
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism."""

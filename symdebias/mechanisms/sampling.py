@@ -46,7 +46,7 @@ def source(random_state: int | np.random.Generator | None) -> Source:
     return Source(_randomness.generator(random_state), seeded=True)
 
 
-def normal(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
+def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
     """Return independent normal noise of mean 0 and a standard deviation."""
     return scale * source.generator.standard_normal(shape)
 

@@ -1,0 +1,143 @@
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import EXACT_MARGIN, NO_CLOSED_FORM, U, Y, free_form_loss, gaussian_release, margin_loss
+
+import symdebias as sd
+
+# Noise variances of the score: .05 and 1, and up to .99 of the limit where there is one, else up to 3.
+CASES = [
+    (name, variance)
+    for name, (_, limit) in EXACT_MARGIN.items()
+    for variance in [0.05, *((1.0, 3.0) if limit is None else (0.5 * limit, 0.9 * limit, 0.99 * limit))]
+    if limit is None or variance < limit
+]
+
+
+@pytest.mark.parametrize(("name", "variance"), CASES)
+@pytest.mark.parametrize("epsilon", [None, 1.0])
+def test_exact_corrections_are_certified(name, variance, epsilon):
+    target = None if epsilon is None else sd.RandomizedResponse(epsilon=epsilon)
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(math.sqrt(variance)), target=target)
+    certificate = sd.debias(margin_loss(EXACT_MARGIN[name][0]), release, method="exact").certificate
+    assert certificate.exists
+    assert certificate.finite_variance
+    assert certificate.noise_variance == pytest.approx(variance)
+    assert certificate.loss_bias / certificate.loss_scale < 1e-9
+    assert certificate.gradient_bias / certificate.gradient_scale < 1e-9
+    assert certificate.quadrature_error < 1e-9
+
+
+@pytest.mark.parametrize("name", [name for name, (_, limit) in EXACT_MARGIN.items() if limit is not None])
+def test_past_the_limit_there_is_no_correction(name):
+    expression, limit = EXACT_MARGIN[name]
+    corrected = sd.debias(margin_loss(expression), gaussian_release(math.sqrt(1.01 * limit)))
+    certificate = corrected.certificate
+    assert not certificate.exists
+    assert certificate.loss_bias == math.inf
+    assert f"below {limit:g}" in str(certificate)
+    theta = np.array([1.0, 0.0])
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=f"exists below {limit:g} only"):
+        corrected.loss(theta, np.zeros((1, 2)), [1.0])
+    corrected.loss(0.9 * theta, np.zeros((1, 2)), [1.0])
+
+
+@pytest.mark.parametrize("name", NO_CLOSED_FORM)
+def test_what_has_no_closed_form_is_refused(name):
+    loss = margin_loss(NO_CLOSED_FORM[name])
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form was found"):
+        sd.debias(loss, gaussian_release(), method="exact")
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match="series  never chosen by itself"):
+        sd.debias(loss, gaussian_release())
+
+
+def test_a_growing_gaussian_loses_its_variance_first():
+    loss = margin_loss(sp.exp(U**2 / 20) + U * Y)
+    certificate = sd.debias(loss, gaussian_release(math.sqrt(11.0))).certificate
+    assert certificate.exists
+    assert not certificate.finite_variance
+    assert certificate.loss_bias / certificate.loss_scale < 1e-9
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        sd.losses.least_squares(),
+        sd.Loss(sp.exp(U) - Y * U, score=U, target=Y),
+        sd.Loss((U - Y) ** 4 + sp.sin(U - Y), score=U, target=Y),
+        sd.Loss(sp.exp(-((U - Y) ** 2) / 8), score=U, target=Y),
+        sd.Loss(sp.exp(-U * Y / 2) + U**2 * Y**2, score=U, target=Y),
+        sd.Loss(sp.cos(U) * Y**2 - Y * U, score=U, target=Y),
+    ],
+    ids=str,
+)
+def test_noise_on_features_and_on_a_continuous_target(loss):
+    release = sd.Release(
+        features=sd.GaussianMechanism.from_scale(0.6), target=sd.GaussianMechanism.from_scale(0.8, radius=1.0)
+    )
+    certificate = sd.debias(loss, release).certificate
+    assert certificate.loss_bias / certificate.loss_scale < 1e-9
+    assert certificate.gradient_bias / certificate.gradient_scale < 1e-9
+
+
+def test_a_noised_continuous_label_of_two_values():
+    release = sd.Release(
+        features=sd.GaussianMechanism.from_scale(0.5), target=sd.GaussianMechanism.from_scale(2.0, radius=1.0)
+    )
+    certificate = sd.debias(sd.losses.exponential(), release).certificate
+    assert certificate.loss_bias / certificate.loss_scale < 1e-9
+
+
+@pytest.mark.parametrize("target", [None, sd.GaussianMechanism.from_scale(0.3, radius=1.0)])
+def test_free_form_polynomials_are_certified(target):
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5), target=target)
+    corrected = sd.debias(free_form_loss(), release)
+    assert corrected.is_exact
+    certificate = corrected.certificate
+    assert certificate.loss_bias / certificate.loss_scale < 1e-9
+    assert certificate.gradient_bias / certificate.gradient_scale < 1e-9
+
+
+def test_the_bias_of_a_series_is_stated():
+    """Bias of the log loss at s = 1, |u| <= 1 falls with the order, and is never called exact."""
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(1.0))
+    found = [
+        sd.debias(sd.losses.logistic(), release, method="series", order=order).certificate for order in (1, 2, 3)
+    ]
+    assert [certificate.exact for certificate in found] == [False] * 3
+    assert 1e-2 > found[0].loss_bias > 3 * found[1].loss_bias > 9 * found[2].loss_bias > 1e-5
+
+
+def test_the_bias_without_correction_is_stated():
+    """E cosh(u + N(0, 1)) - cosh(u) = (e^{1/2} - 1) cosh(u), at |u| = 1."""
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(1.0))
+    loss = margin_loss(sp.cosh(U) + Y * U)
+    certificate = sd.debias(loss, release, method="none").certificate
+    assert certificate.loss_bias == pytest.approx((math.exp(0.5) - 1) * math.cosh(1.0), rel=1e-10)
+
+
+def test_a_series_that_ends_is_exact():
+    corrected = sd.debias(sd.losses.squared_margin(), gaussian_release(), method="series", order=1)
+    assert corrected.is_exact
+    assert corrected.certificate.loss_bias < 1e-12
+
+
+def test_a_wrong_correction_is_found_out():
+    """The certificate must see a defect: here the noise is 1% larger than the correction believes."""
+    believed = gaussian_release(1.0)
+    corrected = sd.debias(sd.losses.exponential(), believed)
+    corrected.release = gaussian_release(1.01)
+    assert corrected.certificate.loss_bias < 1e-12  # it follows the release, so that D stays consistent
+    program = corrected._derivation.program
+    object.__setattr__(program, "expression", program.expression * sp.Float(1.001))
+    corrected.__dict__.pop("certificate", None)
+    assert corrected.certificate.loss_bias > 5e-4
+
+
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "1", True])
+def test_theta_radius_is_checked(bad):
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
+    with pytest.raises((TypeError, ValueError), match="theta_radius"):
+        corrected.certify(theta_radius=bad)

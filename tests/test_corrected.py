@@ -1,0 +1,272 @@
+import numpy as np
+import pytest
+import sympy as sp
+from instances import EXACT_MARGIN, U, Y, free_form_loss, gaussian_release, margin_loss, records
+from quadrature import function
+
+import symdebias as sd
+
+SHAPES = [
+    (1, {}), (2, {}), (5, {}), (20, {}), (3, {"fit_intercept": True}), (20, {"fit_intercept": True}),
+    (4, {"noiseless": ("x3",)}), (4, {"noiseless": ("x2", "x3"), "fit_intercept": True}),
+]  # fmt: skip
+LOSSES = {
+    "exponential": sd.losses.exponential(),
+    "squared margin": sd.losses.squared_margin(),
+    "least squares": sd.losses.least_squares(),
+    "quartic": margin_loss(EXACT_MARGIN["quartic"][0]),
+    "normal cdf": margin_loss(EXACT_MARGIN["normal cdf"][0]),
+    "erf and sine": margin_loss(sp.erf(U * Y / 3) * sp.sin(U)),
+}
+
+
+def make(loss, columns, options, *, method="auto", order=None, scale=0.4):
+    release = gaussian_release(scale, **options) if loss.target_values else sd.Release(
+        features=sd.GaussianMechanism.from_scale(scale), target=sd.GaussianMechanism.from_scale(0.3), **options
+    )  # fmt: skip
+    release = release.bind([f"x{j}" for j in range(columns)])
+    corrected = sd.debias(loss, release, method=method, order=order)
+    X, y = records(7, columns, continuous=loss.target_values is None)
+    theta = np.cos(1.0 + np.arange(columns + release.fit_intercept)) / np.sqrt(columns)
+    return corrected, theta, X, y
+
+
+def twin_loss(corrected, theta, X, y):
+    """The corrected loss by NumPy, straight from its expression."""
+    program = corrected._derivation.program
+    p = X.shape[1]
+    u = X @ theta[:p] + (theta[p] if len(theta) > p else 0.0)
+    s = corrected.score_variance(theta)
+    symbols = (program.score, program.target, program.score_variance, program.target_variance, program.gain)
+    noise = corrected.noise_vector(p)
+    return function(program.expression, *symbols)(u, y, s, noise[-2], noise[-1]) + 0 * u
+
+
+def finite_difference(f, theta, step=1e-5):
+    columns = []
+    for j in range(len(theta)):
+        move = np.zeros(len(theta))
+        move[j] = step
+        columns.append((f(theta + move) - f(theta - move)) / (2 * step))
+    return np.stack(columns, axis=-1)
+
+
+@pytest.mark.parametrize(("columns", "options"), SHAPES, ids=str)
+@pytest.mark.parametrize("name", LOSSES)
+def test_kernels_agree_with_their_numpy_twin_and_with_one_another(name, columns, options):
+    corrected, theta, X, y = make(LOSSES[name], columns, options)
+    values = corrected.loss(theta, X, y)
+    np.testing.assert_allclose(values, twin_loss(corrected, theta, X, y), rtol=1e-11, atol=1e-12)
+    gradient = corrected.gradient(theta, X, y)
+    numeric = finite_difference(lambda at: corrected.loss(at, X, y), theta)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-7)
+    weights = np.arange(1.0, 8.0)
+    np.testing.assert_allclose(corrected.mean_loss(theta, X, y), values.mean(), rtol=1e-12)
+    np.testing.assert_allclose(corrected.mean_gradient(theta, X, y), gradient.mean(axis=0), rtol=1e-10, atol=1e-12)
+    weighted = corrected.mean_gradient(theta, X, y, sample_weight=weights)
+    np.testing.assert_allclose(weighted, np.average(gradient, axis=0, weights=weights), rtol=1e-10, atol=1e-12)
+    assert corrected.mean_loss(theta, X, y, sample_weight=weights) == pytest.approx(
+        np.average(values, weights=weights), rel=1e-12
+    )
+    hessian = corrected.mean_hessian(theta, X, y, sample_weight=weights)
+    numeric = finite_difference(lambda at: corrected.mean_gradient(at, X, y, sample_weight=weights), theta)
+    np.testing.assert_allclose(hessian, numeric, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_the_gradient_of_a_series_is_its_derivative(order):
+    corrected, theta, X, y = make(sd.losses.logistic(), 3, {}, method="series", order=order)
+    numeric = finite_difference(lambda at: corrected.loss(at, X, y), theta)
+    np.testing.assert_allclose(corrected.gradient(theta, X, y), numeric, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", EXACT_MARGIN)
+def test_gradient_in_two_terms_symbolically(name):
+    """d/d theta G(theta'x; theta'D theta) = x G_u - D theta G_uu for every exact correction."""
+    corrected = sd.debias(margin_loss(EXACT_MARGIN[name][0]), gaussian_release())
+    program = corrected._derivation.program
+    x1, x2, t1, t2, d1, d2 = sp.symbols("x1 x2 t1 t2 d1 d2", positive=True)
+    at = {program.score: t1 * x1 + t2 * x2, program.score_variance: d1 * t1**2 + d2 * t2**2}
+    slope, curvature = corrected.gradient_expressions
+    second = sp.diff(slope, program.score)
+    difference = sp.diff(corrected.expression.subs(at), t1) - (x1 * slope.subs(at) - d1 * t1 * second.subs(at))
+    values = {x1: 0.3, x2: 0.7, t1: 0.2, t2: 0.5, d1: 0.4, d2: 0.3, program.target: -1, program.gain: 1.7}
+    assert abs(float(difference.subs(values).evalf(30))) < 1e-12
+    assert abs(float((curvature - second).subs({program.score: 0.4, program.score_variance: 0.3, **values}).evalf(30))) < 1e-12
+
+
+def test_free_form_kernels():
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.4), target=sd.GaussianMechanism.from_scale(0.3))
+    corrected = sd.debias(free_form_loss(), release)
+    X, y = records(7, 2, continuous=True)
+    theta = np.array([0.7, -0.4])
+    d, t = 0.16, 0.09
+    x1, x2 = X.T
+    # (t1 x1^2 + t2 x2 - y)^2 by hand, with He_2 and He_4 in the place of x1^2 and x1^4
+    expected = (
+        theta[0] ** 2 * (x1**4 - 6 * d * x1**2 + 3 * d**2) + theta[1] ** 2 * (x2**2 - d) + y**2 - t
+        + 2 * theta[0] * theta[1] * (x1**2 - d) * x2 - 2 * theta[0] * (x1**2 - d) * y - 2 * theta[1] * x2 * y
+    )  # fmt: skip
+    np.testing.assert_allclose(corrected.loss(theta, X, y), expected, rtol=1e-11, atol=1e-13)
+    numeric = finite_difference(lambda at: corrected.loss(at, X, y), theta)
+    np.testing.assert_allclose(corrected.gradient(theta, X, y), numeric, rtol=1e-7, atol=1e-8)
+    numeric = finite_difference(lambda at: corrected.mean_gradient(at, X, y), theta)
+    np.testing.assert_allclose(corrected.mean_hessian(theta, X, y), numeric, rtol=1e-6, atol=1e-7)
+    assert corrected.parameter_names == ("t1", "t2")
+    assert "X[i, 1]" in corrected.source
+
+
+def test_free_form_with_label_noise_and_a_series():
+    x, t = sp.symbols("x t", real=True)
+    loss = sd.Loss.of_features(sp.exp(-Y * t * x), features=[x], parameters=[t], target=Y, target_values=(-1, 1))
+    release = gaussian_release(0.3)
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match="series does not end"):
+        sd.debias(loss, release)
+    corrected = sd.debias(loss, release, method="series", order=3)
+    assert not corrected.is_exact
+    assert 1e-12 < corrected.certificate.loss_bias < 1e-3
+
+
+def test_the_closed_form_of_the_exponential_loss():
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(features=sd.GaussianMechanism.from_scale(0.5)))
+    X, y = records(5, 2)
+    theta = np.array([0.8, -0.6])
+    expected = np.exp(-y * (X @ theta) - 0.25 * theta @ theta / 2)
+    np.testing.assert_allclose(corrected.loss(theta, X, y), expected, rtol=1e-12)
+
+
+def test_symbols_are_explained_and_never_collide():
+    s, t, c = sp.symbols("s t", real=True) + (sp.Symbol("c", real=True),)
+    loss = sd.Loss(sp.exp(-s * t), score=s, target=t, target_values=(-1, 1))
+    corrected = sd.debias(loss, gaussian_release())
+    assert {symbol.name for symbol in corrected.expression.free_symbols} == {"s", "t", "s_", "c"}
+    assert c not in loss.expression.free_symbols
+
+
+def test_method_none_is_the_declared_loss():
+    corrected = sd.debias(sd.losses.logistic(), gaussian_release(), method="none")
+    X, y = records(6, 3)
+    theta = np.array([1.0, -2.0, 0.5])
+    np.testing.assert_allclose(corrected.loss(theta, X, y), np.log1p(np.exp(-y * (X @ theta))), rtol=1e-12)
+    np.testing.assert_allclose(
+        corrected.gradient(theta, X, y), -(y / (1 + np.exp(y * (X @ theta))))[:, None] * X, rtol=1e-12
+    )
+
+
+def test_a_loss_without_noise_on_the_features_needs_no_closed_form():
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(target=sd.RandomizedResponse(epsilon=1.0)))
+    assert corrected.is_exact
+    assert corrected.certificate.loss_bias < 1e-12
+
+
+def test_latex_and_repr():
+    corrected = sd.debias(sd.losses.squared_margin(), sd.Release(features=sd.GaussianMechanism.from_scale(0.5)))
+    assert corrected.to_latex() == r"- \frac{s}{2} + \frac{u^{2}}{2} - u y + \frac{1}{2}"
+    assert "squared" not in repr(corrected)
+    assert "method='exact'" in repr(corrected)
+
+
+def test_large_margins_do_not_overflow():
+    corrected = sd.debias(sd.losses.logistic(), gaussian_release(), method="series", order=2)
+    X = np.array([[1e4], [-1e4]])
+    assert np.all(np.isfinite(corrected.loss([1.0], X, [1, -1])))
+    assert np.all(np.isfinite(corrected.gradient([1.0], X, [1, -1])))
+
+
+@pytest.mark.parametrize("convert", [
+    lambda X: X.astype(np.float32), np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2], lambda X: X.tolist(),
+])  # fmt: skip
+def test_input_forms_give_the_same_values(convert):
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
+    X, y = records(6, 2)
+    X = X.astype(np.float32).astype(float)
+    expected = corrected.loss([0.5, 1.0], X, y)
+    np.testing.assert_array_equal(corrected.loss([0.5, 1.0], convert(X), y.astype(int)), expected)
+    X.setflags(write=False)
+    np.testing.assert_array_equal(corrected.loss((0.5, 1), X, y.tolist()), expected)
+
+
+BAD_CALLS = [
+    ({"y": [0, 1, 1]}, ValueError, r"labels must be -1 or \+1; got 0 and 1. Pass 2\*y - 1"),
+    ({"y": [-1, 1, 2]}, ValueError, "labels must be"),
+    ({"y": [-1, 1, 0.9999999]}, ValueError, "labels must be"),
+    ({"y": [-1, 1, np.nan]}, ValueError, "y has NaN in row 2"),
+    ({"y": [-1, 1]}, ValueError, "2 entries, but X has 3 rows"),
+    ({"y": [[-1], [1], [1]]}, ValueError, "one dimension"),
+    ({"y": ["-1", "1", "1"]}, TypeError, "real numbers"),
+    ({"X": [[0.1, np.nan]] * 3}, ValueError, "X has NaN in row 0, column 1"),
+    ({"X": [[0.1, np.inf]] * 3}, ValueError, "X has infinity in row 0, column 1"),
+    ({"X": [[0.1], [0.1, 0.2], [0.3]]}, ValueError, "different lengths"),
+    ({"X": np.zeros((0, 2)), "y": []}, ValueError, "empty"),
+    ({"X": np.zeros(3)}, ValueError, "two dimensions"),
+    ({"X": np.zeros((3, 2), dtype=complex)}, TypeError, "real numbers"),
+    ({"X": np.zeros((3, 2), dtype=object)}, TypeError, "real numbers"),
+    ({"theta": [1.0]}, ValueError, r"theta has the shape \(1,\); it must be \(2,\)"),
+    ({"theta": [[1.0, 2.0]]}, ValueError, "theta has the shape"),
+    ({"theta": [1.0, np.nan]}, ValueError, "theta has NaN"),
+    ({"theta": [1.0, np.inf]}, ValueError, "theta has infinity"),
+    ({"theta": "ab"}, TypeError, "real numbers"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), BAD_CALLS)
+def test_bad_data_are_refused(change, error, message):
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
+    arguments = {"theta": [0.1, 0.2], "X": [[0.1, 0.2]] * 3, "y": [-1, 1, 1], **change}
+    for call in (corrected.loss, corrected.gradient, corrected.mean_loss, corrected.mean_gradient):
+        with pytest.raises(error, match=message):
+            call(**arguments)
+
+
+@pytest.mark.parametrize("weights", [[-1, 1, 1], [0, 0, 0], [np.nan, 1, 1], [1, 1], ["a", "b", "c"]])
+def test_bad_weights_are_refused(weights):
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
+    with pytest.raises((ValueError, TypeError), match="sample_weight"):
+        corrected.mean_loss([0.1, 0.2], [[0.1, 0.2]] * 3, [-1, 1, 1], sample_weight=weights)
+
+
+BAD_DEBIAS = [
+    ({"method": "magic"}, ValueError, "not known. Choose one of auto, exact, series, none"),
+    ({"method": "series"}, ValueError, "needs order="),
+    ({"order": 2}, ValueError, "belongs to method=\"series\""),
+    ({"method": "series", "order": 0}, ValueError, "integer from 1 to 16"),
+    ({"method": "series", "order": 1.5}, ValueError, "integer from 1 to 16"),
+    ({"method": "series", "order": True}, ValueError, "integer from 1 to 16"),
+    ({"loss": sp.exp(U)}, TypeError, "must be a symdebias.Loss"),
+    ({"release": None}, TypeError, "must be a symdebias.Release"),
+    ({"loss": sd.losses.least_squares()}, ValueError, "continuous target"),
+    ({"loss": sd.Loss((U - Y) ** 2, score=U, target=Y, target_values=(0, 1))}, ValueError, "Declare the same values"),
+    (
+        {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0), fit_intercept=True)},
+        ValueError,
+        "names its own parameters",
+    ),
+    (
+        {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0)).bind(["x2", "x1"])},
+        ValueError,
+        "same names in different order",
+    ),
+    (
+        {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0)).bind(["a", "b", "c"])},
+        ValueError,
+        "Name the same columns",
+    ),
+    ({"loss": margin_loss(sp.Abs(U * Y)), "method": "series", "order": 1}, sd.exceptions.NoExactCorrectionError, "kink"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), BAD_DEBIAS)
+def test_what_does_not_fit_is_refused(change, error, message):
+    arguments = {"loss": sd.losses.exponential(), "release": gaussian_release(), **change}
+    with pytest.raises(error, match=message):
+        sd.debias(**arguments)
+
+
+def test_changing_budget_or_noise_compiles_nothing():
+    X, y = records(5, 2)
+    first = sd.debias(sd.losses.exponential(), gaussian_release(0.3, epsilon=1.0))
+    second = sd.debias(sd.losses.exponential(), gaussian_release(0.9, epsilon=3.0))
+    first.loss([0.1, 0.2], X, y)
+    second.loss([0.1, 0.2], X.astype(np.float32), y.astype(int))
+    assert first.kernels(2).loss is second.kernels(2).loss
+    assert len(first.kernels(2).loss.signatures) == 1
