@@ -549,8 +549,8 @@ def kernel(theta, X, y, weights, total, noise, out):
         a time are read and dealt out like cards, one row of each in turn. The rows left over by the last run
         come last, and ``shift`` turns all rows cyclically. theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative:
         do not average). Returns the number of steps taken; if that is fewer than ``step_sizes`` has,
-        ``report[0]`` says why: 1 a step that is not finite or beyond ``runaway`` (a squared norm), 2 a noise
-        variance at or above ``variance_limit``. ``report[1]`` counts the projections onto the ball.
+        ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
+        ``runaway``; 2 a noise variance at or above ``variance_limit``. ``report[1]`` counts the projections onto the ball.
         """
         piece = self._accumulate(weighted)
         q, p = self._parameters, self.columns
@@ -575,7 +575,7 @@ def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, ro
 
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
-           radius, runaway, variance_limit, average, averaged, report):
+           radius, growth, runaway, variance_limit, average, averaged, report):
     records = X.shape[0]
     sums = np.empty({q + 1})
     gradient = np.empty({q})
@@ -612,15 +612,18 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             position += length
 {_indent(skip, 8)}
 {_indent(self.program.assemble(p), 8)}
+        before = 0.0
         norm = 0.0
         for j in range({q}):
+            before += theta[j]*theta[j]
             gradient[j] = theta[j] - step_sizes[step]*(gradient[j] + penalty[j]*theta[j])
             norm += gradient[j]*gradient[j]
-        if not norm < runaway:
+        norm = math.sqrt(norm)
+        if not norm < min(growth*(1.0 + math.sqrt(before)), runaway):
             report[0] = 1
             return step
-        if norm > radius*radius:
-            shrink = radius/math.sqrt(norm)
+        if norm > radius:
+            shrink = radius/norm
             for j in range({q}):
                 gradient[j] *= shrink
             report[1] += 1
@@ -634,7 +637,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         number, count = numba.float64, numba.int64
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
-            _given_vector, _given_vector, count, _given_vector, number, number, number, _vector, number,
+            _given_vector, _given_vector, count, _given_vector, number, number, number, number, _vector, number,
             numba.types.Array(numba.int64, 1, "C"),
         )  # fmt: skip
         return text, piece.functions, signature
@@ -658,8 +661,8 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
                 kernel(
-                    out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, theta.copy(), 0.0,
-                    report,
+                    out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, np.inf,
+                    theta.copy(), 0.0, report,
                 )  # fmt: skip
             elif name in ("loss", "gradient"):
                 kernel(theta, X, y, noise, out)

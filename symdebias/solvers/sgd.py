@@ -31,7 +31,9 @@ IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 _NON_NEGATIVE = Interval(0.0, math.inf, closed="left")
 _POSITIVE = Interval(0.0, math.inf, closed="neither")
 _COUNT = Integer(1)
-# Without a ball to project on, parameters beyond this have run away: records are of order one.
+# Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
+# a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
+_GROWTH = 10.0
 _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 _RUNS = 64
@@ -165,14 +167,14 @@ def sgd(
     kernel = corrected.kernels(columns).sgd_pass(weighted=weighted)
     noise = corrected.noise_vector(columns)
     limit = corrected.finite_variance_limit
-    runaway = _RUNAWAY**2 if radius is None else math.inf
+    growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
 
     average_theta, averaged = theta.copy(), 0
     kept = {0: theta.copy()}
     report = np.zeros(2, dtype=np.int64)
     deal = _Deal.as_given()
     done, began = 0, time.perf_counter()
-    with _progress_bar(progress, total * batch_size) as advance:
+    with _progress_bar(progress, epochs * n) as advance:
         for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged}, batch_size):
             offset = lower % steps_per_epoch
             if offset == 0 and order == "shuffled":
@@ -192,6 +194,7 @@ def sgd(
                 batch_size,
                 penalty,
                 bound,
+                growth,
                 runaway,
                 limit,
                 average_theta,
@@ -207,7 +210,7 @@ def sgd(
                 averaged += upper - lower
             if upper in recorded:
                 kept[upper] = (average_theta if averaged else theta).copy()
-            advance((upper - lower) * batch_size)
+            advance(min((offset + taken) * batch_size, n) - offset * batch_size)
     result = average_theta if averaged else theta
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())

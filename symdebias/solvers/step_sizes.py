@@ -122,10 +122,10 @@ def step_sizes(
             f'step_size must be a number, a StepSize, a function or "theory"; got {type(step_size).__name__}.'
         )
     function = step_size if callable(step_size) else StepSize(step_size)
-    sizes = np.ascontiguousarray(function(steps), dtype=np.float64)
+    sizes = np.asarray(function(steps), dtype=np.float64)
     if sizes.shape != steps.shape or not (np.all(sizes > 0) and np.all(sizes < math.inf)):
         raise ValueError(
             f"the step sizes of steps {first + 1} to {first + count} are not {count} positive finite numbers. "
             "Return one number per step."
         )
-    return sizes
+    return np.ascontiguousarray(sizes)

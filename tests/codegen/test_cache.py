@@ -1,0 +1,276 @@
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+
+import numba
+import pytest
+import sympy as sp
+from instances import U, Y
+
+from symdebias.codegen import cache
+from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.exceptions import CacheWarning
+
+S, T, C = sp.symbols("s t c", positive=True)
+PROGRAM = ScoreProgram(U * Y + U**2 - S, U, Y, S, T, C, intercept=False)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache folder, and a process that has compiled nothing."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("SYMDEBIAS_CACHE", str(path))
+    monkeypatch.setattr(cache, "_compiled", {})
+    return path
+
+
+@pytest.fixture
+def source():
+    return Kernels(PROGRAM, 1).source("mean_loss")
+
+
+def forget():
+    cache._compiled.clear()
+
+
+def from_disk(kernel):
+    return bool(kernel.stats.cache_hits)
+
+
+def test_a_second_look_up_compiles_nothing(folder, source):
+    first = cache.compile_kernel(source)
+    forget()
+    second = cache.compile_kernel(source)
+    assert not from_disk(first)
+    assert from_disk(second)
+    assert len(second.signatures) == 1
+    assert source.probe(first) == source.probe(second)
+
+
+def test_one_process_keeps_one_kernel(folder, source):
+    assert cache.compile_kernel(source) is cache.compile_kernel(source)
+
+
+def test_the_folder_is_the_users_own(folder, source):
+    cache.compile_kernel(source)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def entry_file(folder, ending):
+    (path,) = folder.rglob(f"*{ending}")
+    return path
+
+
+def truncate(folder):
+    path = entry_file(folder, ".nbc")
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def flip(folder):
+    path = entry_file(folder, ".nbc")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def plant_index(folder):
+    entry_file(folder, ".nbi").write_bytes(b"cos\nsystem\n(S'echo pwned > /tmp/pwned'\ntR.")
+
+
+def plant_file(folder):
+    (entry_file(folder, ".nbi").parent / "kernel.cpython-311.pyc").write_bytes(b"foreign")
+
+
+def change_source(folder):
+    path = entry_file(folder, "kernel.py")
+    path.write_text(path.read_text() + "\nraise SystemExit('foreign code ran')\n")
+
+
+def break_manifest(folder):
+    entry_file(folder, "manifest.json").write_text("{")
+
+
+def change_answer(folder):
+    path = entry_file(folder, "manifest.json")
+    manifest = json.loads(path.read_text())
+    manifest["answer"] = ["0x1.0p+0"]
+    path.write_text(json.dumps(manifest))
+
+
+def remove_index(folder):
+    entry_file(folder, ".nbi").unlink()
+
+
+def link_file(folder):
+    path = entry_file(folder, ".nbc")
+    other = folder.parent / "elsewhere"
+    other.write_bytes(path.read_bytes())
+    path.unlink()
+    path.symlink_to(other)
+
+
+def link_entry(folder):
+    entry = entry_file(folder, "manifest.json").parent
+    moved = entry.rename(folder.parent / "moved")
+    entry.symlink_to(moved)
+
+
+def replace_by_file(folder):
+    entry = entry_file(folder, "manifest.json").parent
+    entry.rename(folder.parent / "moved")
+    entry.write_text("not a folder")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [truncate, flip, plant_index, plant_file, change_source, break_manifest, change_answer, remove_index, link_file,
+     link_entry, replace_by_file],
+)  # fmt: skip
+def test_a_damaged_or_foreign_entry_is_rebuilt_never_executed(folder, source, damage):
+    expected = source.probe(cache.compile_kernel(source))
+    damage(folder)
+    forget()
+    with pytest.warns(CacheWarning, match="damaged or foreign"):
+        kernel = cache.compile_kernel(source)
+    assert source.probe(kernel) == expected
+    assert not os.path.exists("/tmp/pwned")
+    forget()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert from_disk(cache.compile_kernel(source))
+
+
+def test_off_keeps_nothing_on_disk(tmp_path, source, monkeypatch):
+    monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "_compiled", {})
+    assert cache.cache_folder() is None
+    cache.compile_kernel(source)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_others_can_write_to_is_not_used(folder, source):
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.warns(CacheWarning, match="other users can write to it"):
+        cache.compile_kernel(source)
+    assert list(folder.iterdir()) == []
+
+
+def test_a_linked_folder_is_not_used(folder, source, tmp_path):
+    (tmp_path / "real").mkdir(mode=0o700)
+    folder.symlink_to(tmp_path / "real")
+    with pytest.warns(CacheWarning, match="symbolic link"):
+        cache.compile_kernel(source)
+
+
+def test_a_foreign_folder_is_not_used(folder, source, monkeypatch):
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: 123456)
+    with pytest.warns(CacheWarning, match="belongs to another user"):
+        cache.compile_kernel(source)
+
+
+def test_a_folder_that_cannot_be_made_never_fails_the_job(tmp_path, source, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("SYMDEBIAS_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setattr(cache, "_compiled", {})
+    with pytest.warns(CacheWarning, match="is not used"):
+        kernel = cache.compile_kernel(source)
+    assert len(kernel.signatures) == 1
+
+
+def test_an_unwritable_folder_never_fails_the_job(folder, source, monkeypatch):
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.warns(CacheWarning, match="cannot be written to"):
+        cache.compile_kernel(source)
+
+
+def test_a_full_disk_never_fails_the_job(folder, source, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
+    with pytest.warns(CacheWarning, match="No space left on device"):
+        cache.compile_kernel(source)
+
+
+def test_numbas_own_settings_do_not_move_the_cache(folder, source, tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "numba"))
+    cache.compile_kernel(source)
+    assert not (tmp_path / "numba").exists()
+    assert numba.config.CACHE_DIR == str(tmp_path / "numba")
+
+
+def test_the_key_depends_on_all_that_decides_the_code(source):
+    others = [
+        Kernels(PROGRAM, 2).source("mean_loss"),
+        Kernels(PROGRAM, 1).source("mean_loss", weighted=True),
+        Kernels(ScoreProgram(U * Y + U**2 - 2 * S, U, Y, S, T, C, intercept=False), 1).source("mean_loss"),
+    ]
+    assert len({source.key, *(other.key for other in others)}) == 4
+
+
+def test_machine_is_part_of_the_key(source, monkeypatch):
+    before = source.key
+    monkeypatch.setattr(cache, "_machine", lambda: ("another machine",))
+    assert Kernels(PROGRAM, 1).source("mean_loss").key != before
+
+
+def test_threads_share_one_compilation(folder, source):
+    kernels = []
+    threads = [threading.Thread(target=lambda: kernels.append(cache.compile_kernel(source))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(kernel) for kernel in kernels}) == 1
+
+
+SCRIPT = textwrap.dedent(
+    """
+    import numpy as np, symdebias as sd
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.3), target=sd.RandomizedResponse(epsilon=1.0))
+    corrected = sd.debias(sd.losses.exponential(), release)
+    X = np.linspace(-1, 1, 200).reshape(-1, 2)
+    y = np.where(np.arange(100) % 3 == 0, -1, 1)
+    fit = sd.sgd(corrected, X, y, step_size=0.1, batch_size=7, random_state=0)
+    kernel = corrected.kernels(2).sgd_pass(weighted=False)
+    print(sum(kernel.stats.cache_hits.values()), len(kernel.signatures), fit.theta.tolist())
+    """
+)
+
+
+def run_script(folder, hash_seed):
+    environment = {**os.environ, "SYMDEBIAS_CACHE": str(folder), "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+    )
+    hits, signatures, theta = done.stdout.split(maxsplit=2)
+    return int(hits), int(signatures), theta
+
+
+def test_a_second_process_compiles_nothing_whatever_its_hash_seed(tmp_path):
+    first, second = (run_script(tmp_path / "cache", seed) for seed in ("1", "2"))
+    assert first[:2] == (0, 1)
+    assert second[:2] == (1, 1)
+    assert first[2] == second[2]
+
+
+def test_two_processes_on_one_cache(tmp_path):
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(run_script(tmp_path / "cache", "0"))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results[0][2] == results[1][2]
+    assert not list((tmp_path / "cache").glob("build-*"))

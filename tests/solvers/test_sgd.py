@@ -1,0 +1,295 @@
+import importlib
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y, free_form_loss, gaussian_release, margin_loss, records
+
+import symdebias as sd
+from symdebias.exceptions import (
+    DivergenceError,
+    InfiniteVarianceError,
+    MissingDependencyError,
+    NoExactCorrectionError,
+)
+from symdebias.solvers.sgd import _Deal, _segments
+from symdebias.solvers.step_sizes import step_sizes
+
+solver = importlib.import_module("symdebias.solvers.sgd")
+
+CORRECTED = sd.debias(sd.losses.exponential(), gaussian_release(0.3, epsilon=2.0))
+
+
+def twin(corrected, X, y, *, step_sizes, batch_size, rows, l2=0.0, radius=math.inf, weights=None, start=None):
+    """Algorithm 1, record by record, from the per-record gradients."""
+    theta = np.zeros(corrected.number_of_parameters(X.shape[1])) if start is None else np.array(start, dtype=float)
+    path = [theta]
+    penalised = np.ones(len(theta))
+    if corrected.release.fit_intercept:
+        penalised[-1] = 0.0
+    for step, eta in enumerate(step_sizes):
+        batch = rows[step * batch_size : (step + 1) * batch_size]
+        gradients = corrected.gradient(theta, X[batch], y[batch])
+        mean = np.average(gradients, axis=0, weights=None if weights is None else weights[batch])
+        theta = theta - eta * (mean + l2 * penalised * theta)
+        theta = theta * min(1.0, radius / max(np.linalg.norm(theta), 1e-300))
+        path.append(theta)
+    return np.array(path)
+
+
+@pytest.mark.parametrize(("columns", "intercept"), [(1, False), (3, True), (17, False), (18, True)])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 7, 300])
+def test_the_kernel_takes_the_steps_of_algorithm_1(columns, intercept, weighted, batch_size):
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.3, fit_intercept=intercept))
+    n = 600 if batch_size > 1 else 40
+    X, y = records(n, columns)
+    weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
+    steps = -(-n // batch_size)
+    sizes = 0.1 / np.sqrt(np.arange(1, steps + 1))
+    fit = sd.sgd(
+        corrected, X, y, step_size=sd.inverse_square_root(0.1), batch_size=batch_size, l2=0.5, radius=0.005,
+        order="given", sample_weight=weights, record=range(steps + 1),
+    )  # fmt: skip
+    path = twin(
+        corrected, X, y, step_sizes=sizes, batch_size=batch_size, rows=np.arange(n), l2=0.5, radius=0.005,
+        weights=weights,
+    )  # fmt: skip
+    np.testing.assert_allclose(fit.history.theta, path, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(fit.history.records, np.minimum(np.arange(steps + 1) * batch_size, n))
+    assert fit.diagnostics["projections"] > 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 700, 5003])
+@pytest.mark.parametrize("columns", [1, 40])
+def test_a_shuffled_epoch_takes_every_record_once(n, columns):
+    deal = _Deal.shuffled(n, columns, np.random.default_rng(0))
+    assert sorted(deal.rows(np.arange(n), n)) == list(range(n))
+
+
+@pytest.mark.parametrize("n", [50, 5003, 40_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_kernel_deals_as_stated(n, weighted):
+    X, y = records(n, 2)
+    weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([_Deal.shuffled(n, 2, rng).rows(np.arange(n), n) for _ in range(2)])
+    fit = sd.sgd(CORRECTED, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
+    per_epoch = -(-n // (n // 10))
+    theta = None
+    for epoch in range(2):
+        path = twin(
+            CORRECTED, X, y, step_sizes=np.full(per_epoch, 0.05), batch_size=n // 10,
+            rows=rows[epoch * n : (epoch + 1) * n], weights=weights, start=theta,
+        )  # fmt: skip
+        theta = path[-1]
+    np.testing.assert_allclose(fit.theta, theta, rtol=1e-8, atol=1e-12)
+
+
+def test_batches_of_a_sorted_table_are_mixed():
+    """Sorted by label, each batch of 128 must hold both labels in about their share."""
+    n = 20_000
+    labels = np.arange(n) < n // 2
+    rows = _Deal.shuffled(n, 2, np.random.default_rng(0)).rows(np.arange(n), n)
+    shares = labels[rows][: n // 128 * 128].reshape(-1, 128).mean(axis=1)
+    # Binomial sampling would have a standard deviation of .044; 64 runs give at most .0625.
+    assert abs(shares.mean() - 0.5) < 0.01
+    assert shares.std() < 0.09
+
+
+def test_results_repeat_with_a_seed_and_differ_without():
+    X, y = records(2000, 2)
+    fits = [sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=seed).theta for seed in (3, 3, 4)]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert not np.array_equal(fits[0], fits[2])
+    generator = np.random.default_rng(3)
+    np.testing.assert_array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=generator).theta, fits[0])
+    assert not np.array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=generator).theta, fits[0])
+
+
+def test_segments_do_not_change_the_result(monkeypatch):
+    X, y = records(3000, 2)
+    options = {"step_size": 0.1, "batch_size": 16, "epochs": 2, "random_state": 0, "average": 0.5}
+    whole = sd.sgd(CORRECTED, X, y, **options)
+    monkeypatch.setattr(solver, "_SEGMENT", 50)
+    cut = sd.sgd(CORRECTED, X, y, record=17, **options)
+    np.testing.assert_array_equal(whole.theta, cut.theta)
+    assert len(cut.history.steps) == 18
+
+
+def test_segments_cover_every_step_once():
+    cuts = list(_segments(100, 30, {0, 7, 50, 100}, 2**16))
+    assert [lower for lower, _ in cuts] == [0, *(upper for _, upper in cuts[:-1])]
+    assert cuts[-1][1] == 100
+    assert {7, 30, 50, 60, 90} <= {upper for _, upper in cuts}
+
+
+@pytest.mark.parametrize(("average", "first"), [(True, 0), (0.5, 30), (0.1, 54)])
+def test_averages_are_means_of_iterates(average, first):
+    X, y = records(600, 2)
+    fit = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=10, order="given", record=range(61))
+    averaged = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=10, order="given", average=average)
+    np.testing.assert_allclose(averaged.theta, fit.history.theta[first + 1 :].mean(axis=0), rtol=1e-12)
+
+
+def test_two_passes_of_half_the_steps_are_one_run_with_start():
+    X, y = records(500, 2)
+    once = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=50, order="given", epochs=2)
+    first = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=50, order="given")
+    second = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=50, order="given", start=first.theta)
+    np.testing.assert_allclose(once.theta, second.theta, rtol=1e-12)
+
+
+def test_fewer_records_than_a_batch_are_one_batch():
+    X, y = records(5, 2)
+    fit = sd.sgd(CORRECTED, X, y, step_size=0.1, batch_size=128)
+    assert fit.diagnostics["steps"] == 1
+    np.testing.assert_allclose(fit.theta, -0.1 * CORRECTED.mean_gradient([0.0, 0.0], X, y), rtol=1e-12)
+
+
+def test_the_intercept_is_not_penalised():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(features=None, fit_intercept=True))
+    X, y = np.zeros((64, 1)), np.full(64, 3.0)
+    fit = sd.sgd(corrected, X, y, step_size=0.5, batch_size=64, epochs=60, l2=10.0)
+    assert fit.theta == pytest.approx([0.0, 3.0])
+
+
+def test_free_form_losses_train():
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.3), target=sd.GaussianMechanism.from_scale(0.3))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(200_000, 2))
+    y = 0.8 * X[:, 0] ** 2 - 0.5 * X[:, 1]
+    noised = release.privatize(X, y, random_state=1)
+    corrected = sd.debias(free_form_loss(), release)
+    fit = sd.sgd(corrected, noised.X, noised.y, step_size=sd.inverse_time(2.0, offset=20), batch_size=500, epochs=3,
+                 average=0.5, random_state=0)  # fmt: skip
+    # The standard error is below .01 here, and the uncorrected fit is .1 and more off.
+    assert fit.theta == pytest.approx([0.8, -0.5], abs=0.05)
+    plain = sd.debias(free_form_loss(), release, method="none")
+    naive = sd.sgd(plain, noised.X, noised.y, step_size=sd.inverse_time(2.0, offset=20), batch_size=500, epochs=3,
+                   average=0.5, random_state=0)  # fmt: skip
+    assert np.abs(naive.theta - [0.8, -0.5]).max() > 0.1
+
+
+def test_a_nan_step_names_step_record_and_norm():
+    X, y = records(500, 2)
+    X[137] = [1e200, 0.0]
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(features=None))
+    with pytest.raises(DivergenceError, match=r"diverged at step 3 .*record 137 has a gradient that is not finite"):
+        sd.sgd(corrected, X, y, step_size=0.1, batch_size=50, order="given")
+    with pytest.raises(DivergenceError, match="record 137"):
+        sd.sgd(corrected, X, y, step_size=0.1, batch_size=50, random_state=0)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin()])
+def test_steps_that_diverge_stop_with_a_remedy(loss):
+    corrected = sd.debias(loss, gaussian_release(1.0))
+    X, y = records(5000, 2)
+    with pytest.raises(DivergenceError, match="smaller step_size, bound theta with radius="):
+        sd.sgd(corrected, X, y, step_size=1e3, batch_size=10)
+
+
+def test_a_radius_bounds_every_step_and_is_reported():
+    X, y = records(5000, 2)
+    fit = sd.sgd(CORRECTED, X, y, step_size=10.0, batch_size=10, radius=0.2, record=100, random_state=0)
+    assert np.linalg.norm(fit.history.theta, axis=1).max() <= 0.2 * (1 + 1e-12)
+    assert fit.diagnostics["on_ball"]
+    assert "lies on the ball" in fit.summary()
+
+
+def test_training_stops_where_the_correction_ends():
+    corrected = sd.debias(margin_loss(-sp.exp(-(U**2) / 8) + 0 * Y + Y * U), gaussian_release(1.0))
+    X, y = records(5000, 2)
+    with pytest.raises(NoExactCorrectionError, match="exists below 4 only"):
+        sd.sgd(corrected, X, np.ones(5000), step_size=5.0, batch_size=10)
+    sd.sgd(corrected, X, y, step_size=5.0, batch_size=10, radius=1.9)
+
+
+def test_training_stops_where_the_variance_ends():
+    corrected = sd.debias(margin_loss(sp.exp(U**2 / 20) - 20 * Y * U), gaussian_release(1.0))
+    X, _ = records(5000, 2)
+    with pytest.raises(InfiniteVarianceError, match="from 10 on the corrected loss has infinite variance"):
+        sd.sgd(corrected, X, np.where(X[:, 0] > 0, 1, -1), step_size=0.3, batch_size=10)
+
+
+BAD_ARGUMENTS = [
+    ({"step_size": 0}, "scale"), ({"step_size": -1.0}, "scale"), ({"step_size": math.nan}, "scale"),
+    ({"step_size": math.inf}, "scale"), ({"step_size": "fast"}, "step_size"), ({"step_size": True}, "step_size"),
+    ({"step_size": None}, "step_size"), ({"step_size": "theory"}, "needs l2 > 0"),
+    ({"step_size": lambda t: -t}, "positive finite"), ({"step_size": lambda t: 1.0}, "positive finite"),
+    ({"batch_size": 0}, "batch_size"), ({"batch_size": 1.5}, "batch_size"), ({"batch_size": -3}, "batch_size"),
+    ({"epochs": 0}, "epochs"), ({"epochs": True}, "epochs"),
+    ({"l2": -1.0}, "l2"), ({"l2": math.nan}, "l2"), ({"l2": math.inf}, "l2"), ({"l2": "1"}, "l2"),
+    ({"radius": 0}, "radius"), ({"radius": math.inf}, "radius"), ({"radius": math.nan}, "radius"),
+    ({"average": 1.5}, "average"), ({"average": 0.0}, "average"), ({"average": "yes"}, "average"),
+    ({"order": "random"}, "order"), ({"record": [999]}, "record"), ({"record": 0}, "record"),
+    ({"random_state": -1}, "random_state"), ({"random_state": "seed"}, "random_state"),
+    ({"start": [1.0]}, "theta"), ({"start": [math.nan, 0.0]}, "theta"),
+    ({"sample_weight": [1.0]}, "sample_weight"), ({"sample_weight": -np.ones(50)}, "sample_weight"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), BAD_ARGUMENTS, ids=lambda value: str(value).split(" at ")[0][:40])
+def test_bad_arguments_are_refused(change, message):
+    X, y = records(50, 2)
+    with pytest.raises((TypeError, ValueError), match=message):
+        sd.sgd(CORRECTED, X, y, **change)
+
+
+def test_only_corrected_losses_are_trained():
+    with pytest.raises(TypeError, match=r"what symdebias\.debias returned"):
+        sd.sgd(sd.losses.exponential(), *records(50, 2))
+
+
+def test_bad_data_are_refused_before_anything_runs():
+    X, y = records(50, 2)
+    with pytest.raises(ValueError, match="Pass 2"):
+        sd.sgd(CORRECTED, X, (y + 1) / 2)
+    X[3, 1] = math.nan
+    with pytest.raises(ValueError, match="X has NaN in row 3, column 1"):
+        sd.sgd(CORRECTED, X, y)
+
+
+def test_theory_step_size():
+    np.testing.assert_allclose(
+        step_sizes("theory", first=2, count=3, l2=2.0), [1 / (2 * 4), 1 / (2 * 5), 1 / (2 * 6)]
+    )
+
+
+def test_progress_bar_counts_records(capsys):
+    X, y = records(1000, 2)
+    sd.sgd(CORRECTED, X, y, progress=True)
+    assert "1.00k/1.00k" in capsys.readouterr().err
+
+
+def test_a_missing_progress_bar_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    with pytest.raises(MissingDependencyError, match=r'pip install "symdebias\[progress\]"'):
+        sd.sgd(CORRECTED, *records(50, 2), progress=True)
+
+
+def test_a_fit_tells_its_story():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame({"age": rng.uniform(20, 60, 500), "hours": rng.uniform(0, 80, 500)})
+    y = np.where(rng.random(500) < 0.5, -1, 1)
+    release = sd.Release(
+        features=sd.GaussianMechanism(epsilon=4.0, delta=1e-5, radius=2.0),
+        target=sd.RandomizedResponse(epsilon=2.0),
+        fit_intercept=True, center={"age": 40.0, "hours": 40.0}, scale={"age": 20.0, "hours": 40.0},
+    )  # fmt: skip
+    noised = release.privatize(table, y, random_state=0)
+    fit = sd.sgd(sd.debias(sd.losses.exponential(), noised.release), noised.X, noised.y, l2=1.0, random_state=0)
+    summary = fit.summary()
+    for word in ("exponential", "age", "hours", "intercept", "(6, 1e-05)-differential privacy", "500", "exact"):
+        assert word in summary
+    assert fit.certificate.exact
+    assert fit.guarantee == noised.release.guarantee
+    released = (table - [40.0, 40.0]) / [20.0, 40.0]
+    scores = released.to_numpy() @ fit.theta[:2] + fit.theta[2]
+    np.testing.assert_allclose(table.to_numpy() @ fit.coefficients[:2] + fit.coefficients[2], scores, rtol=1e-12)
+    with pytest.raises(ValueError, match="read-only"):
+        fit.theta[0] = 1.0
+    with pytest.raises(AttributeError):
+        fit.theta = None
