@@ -453,6 +453,7 @@ class Kernels:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
         return compile_kernel(self.source("sgd_pass", weighted=weighted))
 
+    @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(self, name: str, *, weighted: bool = False) -> KernelSource:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
@@ -562,15 +563,16 @@ def kernel(theta, X, y, weights, total, noise, out):
 @njit(error_model="numpy")
 def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, row_weights):
     count = min(runs, order.shape[0] - group*runs)
-    for run in range(count):
-        row = order[group*runs + run]*run_length + shift
+    # Tiles of eight runs: few enough streams to read ahead, and lines that are written while they are near.
+    for tile in range(0, count, 8):
         for card in range(run_length):
-            row -= X.shape[0] if row >= X.shape[0] else 0
-            place = card*count + run
-            for j in range({p}):
-                rows[place, j] = X[row, j]
-            targets[place] = y[row]{deal_weight}
-            row += 1
+            for run in range(tile, min(tile + 8, count)):
+                row = order[group*runs + run]*run_length + shift + card
+                row -= X.shape[0] if row >= X.shape[0] else 0
+                place = card*count + run
+                for j in range({p}):
+                    rows[place, j] = X[row, j]
+                targets[place] = y[row]{deal_weight}
     return count*run_length
 
 

@@ -151,7 +151,7 @@ def adult_problem(epsilon: float = 8.0) -> Problem:
     # Four of five records train, drawn once; the order of the files is not random.
     rows = np.random.default_rng(0).permutation(len(X))[: int(0.8 * len(X))]
     name = f"UCI Adult, p = {len(data.columns)}, epsilon = {epsilon:g}"
-    return Problem(name, X[rows], data.y[rows], release, l2=1.0, step_size=2e-3, batch_size=128, epochs=3)
+    return Problem(name, X[rows], data.y[rows], release, l2=1.0, step_size=4e-3, batch_size=128, epochs=10)
 
 
 @dataclass(frozen=True)

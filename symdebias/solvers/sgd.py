@@ -36,7 +36,7 @@ _COUNT = Integer(1)
 _GROWTH = 10.0
 _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
-_RUNS = 64
+_RUNS = 32
 _LONGEST_RUN = 64
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**18
@@ -91,7 +91,7 @@ def sgd(
     order : {"shuffled", "given"}
         Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
         and for records already in random order. Shuffling reads runs of up to 64 consecutive records in random
-        order and deals them out like cards, 64 runs at a time, so that a batch has records from all over the
+        order and deals them out like cards, 32 runs at a time, so that a batch has records from all over the
         table; that is several times faster than reading single records at random.
     sample_weight : array of shape (n,), optional
         Non-negative weights; a batch is averaged with them.
@@ -149,7 +149,8 @@ def sgd(
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
-    matrix, target = corrected.checked_data(X, y)
+    # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
+    matrix, target = corrected.checked_data(X, y, check_finite=not corrected.declared.scores)
     n, columns = matrix.shape
     length = corrected.number_of_parameters(columns)
     theta = np.zeros(length) if start is None else parameter_vector(start, length).copy()
@@ -256,8 +257,8 @@ class _Deal:
 
     @classmethod
     def shuffled(cls, records: int, columns: int, rng: np.random.Generator) -> "_Deal":
-        # Half a megabyte of rows at a time stays in a second-level cache; few records get short runs.
-        run_length = max(1, min(_LONGEST_RUN, 2**10 // columns, records // (8 * _RUNS)))
+        # A megabyte of rows at a time stays in a second-level cache; few records get short runs.
+        run_length = max(1, min(_LONGEST_RUN, 2**12 // columns, records // (8 * _RUNS)))
         # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
         return cls(rng.permutation(records // run_length), run_length, int(rng.integers(records)))
 
@@ -345,6 +346,7 @@ def _explain_stop(
             f"{where}, and from {corrected.finite_variance_limit:.4g} on the corrected loss has infinite "
             f"variance. {remedy}"
         )
+    corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         rows = corrected.gradient(theta, X[batch], y[batch])
         largest = np.abs(rows).max(axis=1)

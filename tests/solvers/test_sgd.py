@@ -93,9 +93,9 @@ def test_batches_of_a_sorted_table_are_mixed():
     labels = np.arange(n) < n // 2
     rows = _Deal.shuffled(n, 2, np.random.default_rng(0)).rows(np.arange(n), n)
     shares = labels[rows][: n // 128 * 128].reshape(-1, 128).mean(axis=1)
-    # Binomial sampling would have a standard deviation of .044; 64 runs give at most .0625.
+    # Binomial sampling would have a standard deviation of .044; 32 runs give at most .088.
     assert abs(shares.mean() - 0.5) < 0.01
-    assert shares.std() < 0.09
+    assert shares.std() < 0.1
 
 
 def test_results_repeat_with_a_seed_and_differ_without():
