@@ -1,4 +1,4 @@
-"""How long does a training pass take per record, beside its peers and beside reading the data once?
+"""Time a training pass per record, beside its peers and beside reading the data once.
 
     python benchmarks/sgd_kernel.py [--records 1000000] [--repeats 5]
 
@@ -37,7 +37,7 @@ def numpy_loop(X, y, variance, gain):
 
 
 def torch_loop(X, y, variance, gain):
-    """The same in PyTorch."""
+    """Run the same in PyTorch."""
     import torch
 
     X, y = torch.from_numpy(X), torch.from_numpy(y)
@@ -61,51 +61,54 @@ def best(function: Callable[[], object], repeats: int, records: int) -> float:
     return min(times) / records * 1e9
 
 
+def measure(p: int, n: int, repeats: int) -> dict[str, float]:
+    """Return nanoseconds per record of every peer at p columns."""
+    rng = np.random.default_rng(p)
+    X, y = rng.normal(size=(n, p)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5), target=sd.RandomizedResponse(epsilon=1.0))
+    corrected = sd.debias(sd.losses.exponential(), release)
+    variance, gain = 0.25, release.target.gain
+
+    def fit(order: str) -> np.ndarray:
+        options = {"step_size": STEP, "batch_size": BATCH, "l2": L2, "order": order, "random_state": 0}
+        return sd.sgd(corrected, X, y, **options).theta
+
+    peers: dict[str, Callable[[], object]] = {
+        "read the data once (X.sum())": X.sum,
+        "symdebias, order given": lambda: fit("given"),
+        "symdebias, order shuffled": lambda: fit("shuffled"),
+        "NumPy loop": lambda: numpy_loop(X, y, variance, gain),
+    }
+    if importlib.util.find_spec("torch") is not None:
+        peers["PyTorch loop"] = lambda: torch_loop(X, y, variance, gain)
+    # The loops of the same algorithm must agree before they are compared.
+    for name, function in peers.items():
+        if "loop" in name:
+            np.testing.assert_allclose(fit("given"), function(), rtol=1e-6, atol=1e-9)
+    found = {name: best(function, repeats, n) for name, function in peers.items()}
+    classifier = SGDClassifier(max_iter=1, tol=None, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one pass has not converged: that is what is asked for
+        found["SGDClassifier, one pass"] = best(lambda: classifier.fit(X, y), 2, n)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    n = options.records
-    has_torch = importlib.util.find_spec("torch") is not None
-    print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, n = {n:,}")
-    print(f"{'ns per record':<34}" + "".join(f"{f'p = {p}':>18}" for p in (2, 10, 50)))
-    rows: dict[str, list[float]] = {}
-    for p in (2, 10, 50):
-        rng = np.random.default_rng(p)
-        X, y = rng.normal(size=(n, p)), np.where(rng.random(n) < 0.5, -1.0, 1.0)
-        release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5), target=sd.RandomizedResponse(epsilon=1.0))
-        corrected = sd.debias(sd.losses.exponential(), release)
-        variance, gain = 0.25, release.target.gain
-
-        def fit(order: str) -> np.ndarray:
-            return sd.sgd(corrected, X, y, step_size=STEP, batch_size=BATCH, l2=L2, order=order, random_state=0).theta
-
-        # The three loops of the same algorithm must agree before they are compared.
-        np.testing.assert_allclose(fit("given"), numpy_loop(X, y, variance, gain), rtol=1e-6, atol=1e-9)
-        peers: dict[str, Callable[[], object]] = {
-            "read the data once (X.sum())": X.sum,
-            "symdebias, order given": lambda: fit("given"),
-            "symdebias, order shuffled": lambda: fit("shuffled"),
-            "NumPy loop": lambda: numpy_loop(X, y, variance, gain),
-        }
-        if has_torch:
-            np.testing.assert_allclose(fit("given"), torch_loop(X, y, variance, gain), rtol=1e-6, atol=1e-9)
-            peers["PyTorch loop"] = lambda: torch_loop(X, y, variance, gain)
-        for name, function in peers.items():
-            rows.setdefault(name, []).append(best(function, options.repeats, n))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # one pass has not converged: that is what is asked for
-            classifier = SGDClassifier(max_iter=1, tol=None, random_state=0)
-            rows.setdefault("SGDClassifier, one pass", []).append(best(lambda: classifier.fit(X, y), 2, n))
-    for name, values in rows.items():
-        print(f"{name:<34}" + "".join(f"{value:>18.2f}" for value in values))
-    print()
+    sizes = (2, 10, 50)
+    found = [measure(p, options.records, options.repeats) for p in sizes]
+    print(f"{platform.machine()}, Python {platform.python_version()}, n = {options.records:,}")
+    print(f"{'ns per record':<42}" + "".join(f"{f'p = {p}':>12}" for p in sizes))
+    for name in found[0]:
+        print(f"{name:<42}" + "".join(f"{column[name]:>12.2f}" for column in found))
+    print("\ntimes ours")
     for order in ("given", "shuffled"):
-        ours = rows[f"symdebias, order {order}"]
-        for name, values in rows.items():
+        for name in found[0]:
             if not name.startswith("symdebias"):
-                ratios = [v / o for v, o in zip(values, ours, strict=True)]
+                ratios = (column[name] / column[f"symdebias, order {order}"] for column in found)
                 print(f"{name + ' / ' + order:<42}" + "".join(f"{ratio:>12.2f}" for ratio in ratios))
 
 

@@ -1,13 +1,17 @@
 """The boundary: arrays and tables in, checked float64 out; once, and with messages that keep values private.
 
-Tables are recognised by their ``columns``; no table package is imported. Messages name the argument, the row
-and the column, never the value.
+Tables are recognised by their named columns; no table package is imported. Messages name the argument, the
+row and the column, never the value. Real numbers of at most 64 bits are taken, whatever their layout;
+booleans, text, objects and complex numbers are not, because a guess about them would go unseen.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from symdebias._domains import LabelSet, spell
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -31,23 +35,28 @@ def column_names(table: Any) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"the column {name!r} of X has a name that is not text. Rename the columns, or pass an array."
+                f"X has a column whose name {name!r:.60} is not text. Columns are matched by name. Rename "
+                "the "
+                "columns, or pass an array."
             )
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ValueError(f"X has more than one column named {', '.join(twice)}. Give each a name of its own.")
     return names
 
 
-def features_array(X: Any, columns: Sequence[str] | None = None) -> FloatArray:
+def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite: bool = True) -> FloatArray:
     """Return features as an array of shape (n, p), float64, C order.
 
     Parameters
     ----------
     X : array of shape (n, p) or table
-        Numbers; float32 and integers are converted. A table is matched by name.
+        Real numbers; float32 and integers are converted (integers beyond 2^53 are rounded). A table is
+        matched by name.
     columns : sequence of str, optional
         The columns and their order; those of a table must be the same set, those of an array as many.
+    check_finite : bool
+        False leaves NaN and infinity to a caller that finds them in its own pass over the data.
 
     Returns
     -------
@@ -59,27 +68,32 @@ def features_array(X: Any, columns: Sequence[str] | None = None) -> FloatArray:
     TypeError
         The entries are not real numbers, or X is sparse.
     ValueError
-        Wrong shape, no rows or columns, wrong columns, or an entry that is NaN or infinite.
+        Wrong shape, no rows or columns, wrong columns, or an entry that is missing, NaN or infinite.
     """
+    names: Sequence[str] | None = None
     if is_table(X):
-        names = column_names(X)
-        if columns is not None and set(names) != set(columns):
-            missing = sorted(set(columns) - set(names))
-            extra = sorted(set(names) - set(columns))
+        found = column_names(X)
+        if columns is not None and set(found) != set(columns):
+            missing = [name for name in columns if name not in found]
+            extra = [name for name in found if name not in columns]
             raise ValueError(
                 "the columns of X are not those of the release"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
                 + (f"; not in the release: {', '.join(extra)}" if extra else "")
                 + ". Select and name the columns as declared."
             )
-        parts = [_numbers(X[name], f"column {name} of X") for name in (columns or names)]
-        if not parts:
-            raise ValueError("X has no columns. Pass at least one.")
-        matrix = np.column_stack(parts)
+        names = found if columns is None else columns
+        parts = [_numbers(X[name], f"column {name} of X") for name in names]
+        matrix = np.stack(parts, axis=1) if parts else np.empty((len(X), 0))
+        matrix = np.ascontiguousarray(matrix)
     else:
         matrix = _numbers(X, "X")
     if matrix.ndim != 2:
-        advice = "Pass X.reshape(-1, 1) for one column." if matrix.ndim == 1 else "Pass one row per record."
+        advice = (
+            "Pass X.reshape(-1, 1) for one column, or X.reshape(1, -1) for one record."
+            if matrix.ndim == 1
+            else "Pass one row per record and one column per feature."
+        )
         raise ValueError(f"X must have two dimensions, records and columns; got {matrix.ndim}. {advice}")
     if 0 in matrix.shape:
         raise ValueError(f"X is empty: its shape is {matrix.shape}. Pass at least one record and one column.")
@@ -88,8 +102,26 @@ def features_array(X: Any, columns: Sequence[str] | None = None) -> FloatArray:
             f"X has {matrix.shape[1]} columns, but the release has {len(columns)}: {', '.join(columns)}. "
             "Pass the columns in this order, or a table with these names."
         )
-    _check_finite(matrix, "X")
+    if check_finite:
+        _check_finite(matrix, "X", names)
     return matrix
+
+
+def value_array(values: Any) -> FloatArray:
+    """Return numbers or row vectors as an array of shape (n,) or (n, k), float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `features_array`, with 1-D arrays allowed.
+    """
+    array = _numbers(values, "values")
+    if array.ndim not in (1, 2) or 0 in array.shape:
+        raise ValueError(
+            f"values have the shape {array.shape}. Pass an array of shape (n,) or (n, k) with at least one entry."
+        )
+    _check_finite(array, "values")
+    return array
 
 
 def target_array(y: Any, *, rows: int) -> FloatArray:
@@ -98,7 +130,7 @@ def target_array(y: Any, *, rows: int) -> FloatArray:
     Parameters
     ----------
     y : array of shape (n,) or a column of a table
-        Numbers.
+        Real numbers.
     rows : int
         The number n of records.
 
@@ -107,11 +139,13 @@ def target_array(y: Any, *, rows: int) -> FloatArray:
     TypeError, ValueError
         As for `features_array`; also where the length is not n.
     """
-    return _vector(y, "y", rows)
+    target = _vector(y, "y", rows)
+    _check_finite(target, "y")
+    return target
 
 
 def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
-    """Return labels as an array of shape (n,), float64, each one of the declared values.
+    """Return labels as an array of shape (n,), float64, each one of the values that a loss declares.
 
     Parameters
     ----------
@@ -128,22 +162,43 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
         A label is not one of the values; the message lists what kinds of labels were found, at most three.
     """
     labels = target_array(y, rows=rows)
-    check_labels(labels, values, "labels")
+    check_labels(labels, values, "labels", declare="target_values={} on the loss")
     return labels
 
 
-def check_labels(labels: FloatArray, values: Sequence[float], name: str) -> None:
-    """Raise ValueError where a label is not one of the declared values."""
+def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, declare: str) -> None:
+    """Raise ValueError where a label is not one of the declared values.
+
+    Parameters
+    ----------
+    labels : array of shape (n,), float64
+        Labels.
+    values : sequence of float
+        The declared values.
+    name : str
+        What to call the labels.
+    declare : str
+        How the user declares values, with ``{}`` in their place.
+    """
     allowed = np.zeros(labels.shape, dtype=bool)
     for value in values:
         allowed |= labels == value
     if allowed.all():
         return
-    found = np.unique(labels)
-    shown = " and ".join(f"{value:.10g}" for value in found[:3]) + (" and others" if len(found) > 3 else "")
-    wanted = " or ".join(f"{value:+g}" if min(values) < 0 else f"{value:g}" for value in values)
-    if set(found) <= {0.0, 1.0} and set(values) == {-1.0, 1.0}:
-        advice = "Pass 2*y - 1, or declare target_values=(0, 1) on the loss."
+    wanted = LabelSet(tuple(sorted(float(value) for value in values)))
+    found = [float(value) for value in np.unique(labels)]
+    other = [value for value in found if value not in wanted.values]
+    # Many values are no labels but measurements, and these are not for a message.
+    if len(found) <= 3:
+        shown = " and ".join(map(spell, found))
+    elif len(found) <= 20:
+        shown = " and ".join(map(spell, other[:3])) + (" and others" if len(other) > 3 else "")
+    else:
+        shown = f"{len(found)} different values"
+    if set(found) <= {0.0, 1.0} and wanted.values == (-1.0, 1.0):
+        advice = f"Pass 2*y - 1, or declare {declare.format('(0, 1)')}."
+    elif set(found) <= {-1.0, 1.0} and wanted.values == (0.0, 1.0):
+        advice = f"Pass (y + 1)/2, or declare {declare.format('(-1, 1)')}."
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
@@ -160,6 +215,7 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
         They are not numbers.
     """
     weights = _vector(sample_weight, "sample_weight", rows)
+    _check_finite(weights, "sample_weight")
     if not weights.min() >= 0:
         row = int(np.argmin(weights))
         raise ValueError(f"sample_weight is negative in row {row}. Weights must be zero or more.")
@@ -179,19 +235,46 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
     vector = _numbers(theta, "theta")
     if vector.shape != (length,):
         raise ValueError(
-            f"theta has the shape {vector.shape}; it must be ({length},): one parameter per column, the intercept "
-            "last where the release has one."
+            f"theta has the shape {vector.shape}; it must be ({length},): one parameter per column, the "
+            "intercept last where the release has one."
         )
     _check_finite(vector, "theta")
     return vector
 
 
 def table_like(template: Any, names: Sequence[str], matrix: FloatArray) -> Any:
-    """Return a table of the same kind as another, with the same index where it has one."""
+    """Return a table of the same kind as another, with the same row labels where it has them.
+
+    Parameters
+    ----------
+    template : table
+        The table of shape (n, any) whose kind is wanted.
+    names : sequence of str
+        The p names of the columns.
+    matrix : array of shape (n, p), float64
+        The values.
+    """
     columns = {name: matrix[:, position] for position, name in enumerate(names)}
     if hasattr(template, "index"):
         return type(template)(columns, index=template.index)
     return type(template)(columns)
+
+
+def column_like(template: Any, vector: FloatArray) -> Any:
+    """Return a column of the same kind, name and row labels as another; arrays and lists give the array.
+
+    Parameters
+    ----------
+    template : column of a table, array or list
+        The column whose kind is wanted, of length n.
+    vector : array of shape (n,), float64
+        The values.
+    """
+    if isinstance(template, np.ndarray) or not (hasattr(template, "name") and hasattr(template, "to_numpy")):
+        return vector
+    if hasattr(template, "index"):
+        return type(template)(vector, index=template.index, name=template.name)
+    return type(template)(template.name, vector)
 
 
 def check_same_index(X: Any, y: Any) -> None:
@@ -206,21 +289,27 @@ def check_same_index(X: Any, y: Any) -> None:
 
 
 def _vector(values: Any, name: str, rows: int) -> FloatArray:
+    if is_table(values):
+        raise ValueError(f"{name} must have one dimension; got a table. Pass one of its columns.")
     vector = _numbers(values, name)
     if vector.ndim != 1:
         advice = f"Pass {name}.ravel()." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
         raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
     if len(vector) != rows:
         raise ValueError(f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record.")
-    _check_finite(vector, name)
     return vector
 
 
 def _numbers(values: Any, name: str) -> FloatArray:
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
+        size = f"{values.shape} with {values.nnz} stored values"
+        dense = 8 * values.shape[0] * values.shape[-1] / 2**20
         raise TypeError(
-            f"{name} is a sparse matrix of shape {values.shape}. Noise fills every entry: pass {name}.toarray()."
+            f"{name} is a sparse matrix of shape {size}. Noise fills every entry, so that the records are "
+            f"dense: pass {name}.toarray(), which takes {dense:.3g} MiB."
         )
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{name} is a masked array with masked entries. Fill or drop these records first.")
     # Missing values of nullable and Arrow columns become NaN, which the finite check names by its row.
     if hasattr(values, "to_numpy") and getattr(getattr(values, "dtype", None), "na_value", None) is not None:
         kind = getattr(values.dtype, "kind", "O")
@@ -231,15 +320,15 @@ def _numbers(values: Any, name: str) -> FloatArray:
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        hint = " Pass 0 and 1 as numbers: array.astype(float)." if array.dtype.kind == "b" else ""
+        hint = " For 0 and 1, pass array.astype(float)." if array.dtype.kind == "b" else ""
         raise TypeError(
             f"{name} must hold real numbers (floats of up to 64 bits or integers); got {array.dtype}. "
             f"Convert it first.{hint}"
         )
-    return np.ascontiguousarray(array, dtype=np.float64) if array.ndim else array.astype(np.float64)
+    return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 
-def _check_finite(array: FloatArray, name: str) -> None:
+def _check_finite(array: FloatArray, name: str, columns: Sequence[str] | None = None) -> None:
     # One pass: a finite sum has finite terms. Only where it is not, look at each.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(array.sum()):
@@ -247,7 +336,9 @@ def _check_finite(array: FloatArray, name: str) -> None:
     bad = ~np.isfinite(array)
     if not bad.any():
         return
-    position = np.unravel_index(int(np.argmax(bad)), array.shape)
+    position = tuple(int(index) for index in np.argwhere(bad)[0])
     kind = "NaN" if np.isnan(array[position]) else "infinity"
-    where = f"row {position[0]}" + (f", column {position[1]}" if array.ndim == 2 else "")
-    raise ValueError(f"{name} has {kind} in {where}. Remove or impute such records before they are used.")
+    where = f"{'row' if name != 'theta' else 'entry'} {position[0]}"
+    if array.ndim == 2:
+        where += f", column {position[1]}" + ("" if columns is None else f" ({columns[position[1]]})")
+    raise ValueError(f"{name} has {kind} in {where}. Remove or impute what is not a finite number.")

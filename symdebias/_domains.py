@@ -1,9 +1,27 @@
-"""Domains of arguments as values: one object checks, words the message, and gives samples for tests."""
+"""Domains of arguments as values: one object checks, words the message, and gives samples for tests.
+
+A domain refuses what is not a real number (booleans, text, complex numbers, arrays) with TypeError, and
+what lies outside, NaN included, with ValueError.
+"""
 
 import math
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+
+# What no domain of numbers takes, whatever its ends; tests of every argument use it.
+NOT_NUMBERS: tuple[Any, ...] = (True, "1", b"1", 1j, None, [1.0], (1.0,))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number: no boolean, text, complex number or array."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is one integer and not a boolean."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)
@@ -17,23 +35,34 @@ class Interval:
     closed : {"neither", "left", "right", "both"}
         Which ends belong to it.
     advice : str
-        What to do about a value outside, as a sentence.
+        What to do about a value that is refused, as a sentence.
+    when_high : str
+        What to do about a value above the interval, where that differs.
+
+    Examples
+    --------
+    >>> Interval(0.0, 1.0, "left").check("momentum", 0)
+    0.0
+    >>> Interval(0.0, 1.0, "left", "Choose 0.9.").check("momentum", 1)
+    Traceback (most recent call last):
+    ValueError: momentum=1 is too large. It must be a number in [0, 1). Choose 0.9.
     """
 
     low: float
     high: float
     closed: Literal["neither", "left", "right", "both"] = "neither"
     advice: str = ""
+    when_high: str = ""
 
     def __str__(self) -> str:
-        left = "[" if self.closed in ("left", "both") else "("
-        right = "]" if self.closed in ("right", "both") else ")"
+        left = "[" if self._has_low else "("
+        right = "]" if self._has_high else ")"
         return f"{left}{self.low:g}, {self.high:g}{right}"
 
     def __contains__(self, value: float) -> bool:
         # Written so that NaN, which fails every comparison, is outside.
-        above = value >= self.low if self.closed in ("left", "both") else value > self.low
-        below = value <= self.high if self.closed in ("right", "both") else value < self.high
+        above = value >= self.low if self._has_low else value > self.low
+        below = value <= self.high if self._has_high else value < self.high
         return above and below
 
     def check(self, name: str, value: Any) -> float:
@@ -53,25 +82,42 @@ class Interval:
         ValueError
             It lies outside.
         """
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            raise TypeError(f"{name} must be a real number in {self}; got {type(value).__name__}. {self.advice}".strip())
-        number = float(value)
+        if not is_number(value):
+            raise TypeError(
+                f"{name} has the type {type(value).__name__}. It must be a number in {self}. {self.advice}".strip()
+            )
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf if value > 0 else -math.inf
         if number not in self:
-            raise ValueError(f"{name}={value!r} is not in {self}. {self.advice}".strip())
+            wrong = "not a number" if math.isnan(number) else "too large" if number > self.low else "too small"
+            advice = self.when_high or self.advice if wrong == "too large" else self.advice
+            shown = f"{value!r}" if isinstance(value, float) else f"{number:g}"
+            raise ValueError(f"{name}={shown} is {wrong}. It must be a number in {self}. {advice}".strip())
         return number
 
+    def inside(self) -> tuple[float, ...]:
+        """Return samples that `check` takes: the ends where they belong, their neighbours, and a middle."""
+        low = self.low if self._has_low else math.nextafter(self.low, math.inf)
+        high = self.high if self._has_high else math.nextafter(self.high, -math.inf)
+        middle = math.sqrt(low) * math.sqrt(high) if low > 0 else 1.0 if 1.0 in self else low / 2 + high / 2
+        return low, middle, high
+
     def outside(self) -> tuple[Any, ...]:
-        """Return samples that `check` refuses."""
-        values: list[Any] = [math.nan, True, "1", 1j, None, [1.0]]
-        if self.low > -math.inf:
-            values += [self.low - 1.0, -math.inf]
-            if self.closed in ("neither", "right"):
-                values.append(self.low)
-        if self.high < math.inf:
-            values += [self.high + 1.0, self.high * 2 + 1.0]
-        if self.closed in ("neither", "left"):
-            values.append(self.high)
-        return tuple(values)
+        """Return samples that `check` refuses, of the right type and of the wrong one."""
+        below = math.nextafter(self.low, -math.inf) if self._has_low else self.low
+        above = math.nextafter(self.high, math.inf) if self._has_high else self.high
+        ends = tuple(value for value in (below, above, -math.inf, math.inf) if value not in self)
+        return (math.nan, *ends, *NOT_NUMBERS)
+
+    @property
+    def _has_low(self) -> bool:
+        return self.closed in ("left", "both")
+
+    @property
+    def _has_high(self) -> bool:
+        return self.closed in ("right", "both")
 
 
 @dataclass(frozen=True)
@@ -88,26 +134,123 @@ class Integer:
 
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        if not is_integer(value):
             raise TypeError(f"{name} must be an integer of at least {self.low}; got {value!r}.")
         if not value >= self.low:
             raise ValueError(f"{name}={value} is too small. It must be an integer of at least {self.low}.")
         return int(value)
 
+    def inside(self) -> tuple[int, ...]:
+        """Return samples that `check` takes."""
+        return self.low, self.low + 1, 10**12
+
     def outside(self) -> tuple[Any, ...]:
         """Return samples that `check` refuses."""
-        return (self.low - 1, -5, 1.5, math.nan, True, "1", None)
+        return (self.low - 1, self.low - 1000, 1.5, math.nan, math.inf, *NOT_NUMBERS)
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """A declared set of numbers that labels are taken from.
+
+    Attributes
+    ----------
+    values : tuple of float
+        At least two, distinct and finite, in ascending order.
+    """
+
+    values: tuple[float, ...]
+
+    def __str__(self) -> str:
+        signed = min(self.values) < 0
+        return " or ".join(
+            spelled if spelled.startswith("-") or not signed else f"+{spelled}" for spelled in map(spell, self.values)
+        )
+
+    def check(self, name: str, value: Any) -> float:
+        """Return a label as float, or raise TypeError or ValueError, as `Interval.check`."""
+        if not is_number(value):
+            raise TypeError(f"{name} has the type {type(value).__name__}. It must be {self}. Recode it.")
+        if value not in self.values:
+            raise ValueError(f"{name}={spell(float(value))} is not a declared label. It must be {self}. Recode it.")
+        return float(value)
+
+    def inside(self) -> tuple[float, ...]:
+        """Return samples that `check` takes."""
+        return self.values
+
+    def outside(self) -> tuple[Any, ...]:
+        """Return samples that `check` refuses."""
+        near = math.nextafter(self.values[-1], -math.inf)
+        return (math.nan, math.inf, self.values[0] - 1, near, *NOT_NUMBERS)
+
+    @classmethod
+    def declare(cls, name: str, values: Any, *, count: int | None = None) -> "LabelSet":
+        """Return the set of some declared values.
+
+        Parameters
+        ----------
+        name : str
+            The name of the argument.
+        values : sequence of float
+            What was given, in any order.
+        count : int, optional
+            How many there must be; at least two otherwise.
+
+        Raises
+        ------
+        TypeError
+            It is no sequence, or an entry is not a real number.
+        ValueError
+            Entries repeat or are not finite, or their number is wrong.
+        """
+        wanted = {None: "two or more", 2: "two"}.get(count, str(count))
+        remedy = f"Give {wanted} distinct finite numbers, such as {name}=(-1, 1)."
+        if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+            raise TypeError(f"{name} has the type {type(values).__name__}, not a sequence of numbers. {remedy}")
+        checked = []
+        for value in values:
+            if not is_number(value):
+                raise TypeError(f"{name} has {value!r:.60}, which is not a number. {remedy}")
+            if not abs(value) <= 1e100:
+                raise ValueError(f"{name} has {value!r:.60}, which is not a finite number up to 1e100. {remedy}")
+            checked.append(float(value))
+        if len(set(checked)) < len(checked):
+            raise ValueError(f"{name}={tuple(values)!r:.100} repeats a value. {remedy}")
+        if len(checked) < 2 or count not in (None, len(checked)):
+            raise ValueError(f"{name} has {len(checked)} values; {wanted} are needed. {remedy}")
+        return cls(tuple(sorted(checked)))
+
+
+def spell(value: float) -> str:
+    """Return a number as a reader writes it: 1 for 1.0, all digits otherwise."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
 # Below 1e-6 a budget is noise only, and above 700 e^epsilon overflows: both are mistakes, not wishes.
 EPSILON = Interval(
-    1e-6, 700.0, "both", "Give the privacy budget; for noise without a privacy claim use from_scale."
+    1e-6,
+    700.0,
+    "both",
+    "Give the privacy budget of one record, such as 1.0.",
+    when_high="No budget of this size protects anything. Where no privacy is wanted, declare no mechanism, "
+    "or known "
+    "noise with from_scale.",
 )
 DELTA = Interval(
-    0.0, 1.0, "neither", "Give a probability well below one over the number of records, such as 1e-5."
+    0.0,
+    1.0,
+    "neither",
+    "Give a probability well below one over the number of records, such as 1e-5; Gaussian noise has no guarantee at 0.",
 )
-RADIUS = Interval(0.0, 1e150, "neither", "Give a public bound on the norm, known before the data.")
-SCALE = Interval(0.0, 1e150, "neither", "Give the standard deviation of the noise.")
+# Their squares, and the squares of scales calibrated to them, must neither overflow nor vanish.
+RADIUS = Interval(
+    1e-100,
+    1e100,
+    "both",
+    "Give a public bound on the norm, known before the data; change units where needed.",
+)
+SCALE = Interval(1e-100, 1e120, "both", "Give the standard deviation of the noise; change units where needed.")
 POSITIVE = Interval(0.0, math.inf, "neither")
 NON_NEGATIVE = Interval(0.0, math.inf, "left")
 COUNT = Integer(1)

@@ -1,8 +1,8 @@
 """Random states: an int, a generator or fresh entropy, as everywhere in scientific Python."""
 
-import numbers
-
 import numpy as np
+
+from symdebias._domains import is_integer
 
 
 def generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
@@ -28,10 +28,31 @@ def generator(random_state: int | np.random.Generator | None) -> np.random.Gener
         return np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
         return random_state
-    if isinstance(random_state, bool) or not isinstance(random_state, numbers.Integral):
+    if not is_integer(random_state):
         raise TypeError(
-            f"random_state must be an int, a numpy.random.Generator or None; got {type(random_state).__name__}."
+            "random_state must be an int, a numpy.random.Generator or None; got "
+            f"{type(random_state).__name__}. "
+            "Pass a seed, or numpy.random.default_rng(seed)."
         )
     if random_state < 0:
         raise ValueError(f"random_state={random_state} is negative. Use a seed of zero or more.")
     return np.random.default_rng(int(random_state))
+
+
+def spawn(parent: np.random.Generator, count: int) -> list[np.random.Generator]:
+    """Return independent generators, the same ones whatever the number of threads that use them.
+
+    Parameters
+    ----------
+    parent : numpy.random.Generator
+        The generator of a call; spawning does not advance its stream.
+    count : int
+        How many, one per block of work.
+
+    Examples
+    --------
+    >>> first, second = spawn(generator(0), 2)
+    >>> first.random() == second.random()
+    False
+    """
+    return list(parent.spawn(count))

@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import label_array, parameter_vector, target_array, weights_array
 from symdebias.codegen import stable
-from symdebias.codegen.kernels import FeatureProgram, Kernels, Program, ScoreProgram
+from symdebias.codegen.kernels import FeatureProgram, Kernels, ScoreProgram
+from symdebias.derivation import Derivation, derive, noise_limit
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, FiniteChannel
 from symdebias.release import Release
-from symdebias.transforms import affine_in_target, exact_series, inverse_heat, truncated_series
 from symdebias.transforms.certificate import (
     Certificate,
     ScoreProblem,
@@ -90,10 +89,9 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
     if order is not None and (isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= 16):
         raise ValueError(f"order={order!r} is not an integer from 1 to 16. Choose a small one, such as 2.")
     _check_fit(loss, release)
-    derive = _derive_score if loss.scores else _derive_features
     if method == "auto":
         try:
-            return CorrectedLoss(loss, release, "exact", None, derive(loss, release, "exact", None))
+            return CorrectedLoss(loss, release, "exact", None, derive(loss, release, method="exact", order=None))
         except NoExactCorrectionError as error:
             raise NoExactCorrectionError(
                 f"No method corrects this loss exactly under this release:\n"
@@ -102,38 +100,7 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
                 f'Pass method="series", order=2 and read the bias off corrected.certificate, or declare an '
                 f"entire loss."
             ) from None
-    return CorrectedLoss(loss, release, method, order, derive(loss, release, method, order))
-
-
-@dataclass(frozen=True)
-class _Symbols:
-    """The symbols that a corrected loss has besides those of the loss."""
-
-    score_variance: sp.Symbol
-    target_variance: sp.Symbol
-    gain: sp.Symbol
-
-    @classmethod
-    def beside(cls, expression: sp.Expr) -> "_Symbols":
-        taken = {symbol.name for symbol in expression.free_symbols}
-        names = []
-        for name in ("s", "t", "c"):
-            while name in taken:
-                name += "_"
-            names.append(name)
-        return cls(*(sp.Symbol(name, positive=True) for name in names))
-
-
-@dataclass(frozen=True)
-class _Derivation:
-    """A derived correction: the program for kernels, and what must hold for it."""
-
-    program: Program
-    expression: sp.Expr
-    symbols: _Symbols
-    exact: bool
-    conditions: tuple[sp.Rel, ...] = ()
-    variance_conditions: tuple[sp.Rel, ...] = ()
+    return CorrectedLoss(loss, release, method, order, derive(loss, release, method=method, order=order))
 
 
 def _check_fit(loss: Loss, release: Release) -> None:
@@ -178,176 +145,6 @@ def _listed(values: tuple[float, ...]) -> str:
     return "{" + ", ".join(f"{value:g}" for value in values) + "}"
 
 
-def _with_label_estimate(loss: Loss, release: Release, gain: sp.Symbol, *, overflow_safe: bool) -> sp.Expr:
-    """Return the loss with an unbiased estimate of a two-valued target in its place."""
-    expression = stable.rewrite(loss.expression) if overflow_safe else loss.expression
-    if loss.target_values is None or len(loss.target_values) != 2:
-        return expression
-    low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
-    estimate = loss.target
-    if isinstance(release.target_noise, FiniteChannel):
-        middle = (low + high) / 2
-        estimate = middle + gain * (loss.target - middle)
-    return affine_in_target(expression, loss.target, loss.target_values, estimate)
-
-
-def _target_is_noised_additively(loss: Loss, release: Release) -> bool:
-    """Whether the target needs a correction of its own: a two-valued one enters the loss linearly."""
-    return isinstance(release.target_noise, AdditiveNoise) and loss.target_values is None
-
-
-def _require_gaussian(noise: AdditiveNoise, of: str) -> None:
-    if not noise.is_gaussian:
-        raise NoExactCorrectionError(
-            f"the noise of {of} is not Gaussian, and the inverse Weierstrass transform undoes Gaussian noise "
-            "only. Release it with a GaussianMechanism."
-        )
-
-
-def _derive_score(loss: Loss, release: Release, method: str, order: int | None) -> _Derivation:
-    (score,) = loss.scores
-    symbols = _Symbols.beside(loss.expression)
-    s, t = symbols.score_variance, symbols.target_variance
-    variances: dict[sp.Symbol, sp.Expr] = {}
-    if release.feature_noises:
-        for noise in release.feature_noises:
-            _require_gaussian(noise, "the features")
-        variances[score] = s
-    if _target_is_noised_additively(loss, release):
-        assert isinstance(release.target_noise, AdditiveNoise)
-        _require_gaussian(release.target_noise, "the target")
-        variances[loss.target] = t
-
-    if method == "none":
-        expression = affine_or_whole(loss)
-        return _score_derivation(loss, release, symbols, expression, exact=False)
-    if method == "series":
-        assert order is not None
-        expression = _with_label_estimate(loss, release, symbols.gain, overflow_safe=True)
-        exact = _series_ends(expression, variances, order)
-        return _score_derivation(
-            loss, release, symbols, truncated_series(expression, variances, order=order), exact=exact
-        )
-    if not variances:
-        expression = _with_label_estimate(loss, release, symbols.gain, overflow_safe=True)
-        return _score_derivation(loss, release, symbols, expression, exact=True)
-    expression = _with_label_estimate(loss, release, symbols.gain, overflow_safe=False)
-    conditions: tuple[sp.Rel, ...] = ()
-    variance_conditions: tuple[sp.Rel, ...] = ()
-    residual = sp.Symbol("residual", real=True)
-    of_residual = sp.expand(expression.xreplace({loss.target: score - residual}))
-    if len(variances) == 2 and score not in of_residual.free_symbols:
-        # A residual loss f(u - y) sees the sum of both noises.
-        transformed = inverse_heat(of_residual, residual, s + t)
-        expression = transformed.expression.xreplace({residual: score - loss.target})
-        conditions, variance_conditions = transformed.conditions, transformed.variance_conditions
-    else:
-        for variable, variance in variances.items():
-            transformed = inverse_heat(expression, variable, variance)
-            expression = transformed.expression
-            conditions += transformed.conditions
-            variance_conditions += transformed.variance_conditions
-    return _score_derivation(
-        loss, release, symbols, expression, exact=True,
-        conditions=conditions, variance_conditions=variance_conditions,
-    )  # fmt: skip
-
-
-def affine_or_whole(loss: Loss) -> sp.Expr:
-    """Return the uncorrected loss in overflow-safe form, split by a two-valued target."""
-    expression = stable.rewrite(loss.expression)
-    if loss.target_values is None or len(loss.target_values) != 2:
-        return expression
-    return affine_in_target(expression, loss.target, loss.target_values, loss.target)
-
-
-def _series_ends(expression: sp.Expr, variances: dict[sp.Symbol, sp.Expr], order: int) -> bool:
-    variables = list(variances)
-    if not expression.is_polynomial(*variables):
-        return False
-    return not variables or sp.Poly(expression, *variables).total_degree() // 2 <= order
-
-
-def _score_derivation(
-    loss: Loss,
-    release: Release,
-    symbols: _Symbols,
-    expression: sp.Expr,
-    *,
-    exact: bool,
-    conditions: tuple[sp.Rel, ...] = (),
-    variance_conditions: tuple[sp.Rel, ...] = (),
-) -> _Derivation:
-    program = ScoreProgram(
-        expression=expression,
-        score=loss.scores[0],
-        target=loss.target,
-        score_variance=symbols.score_variance,
-        target_variance=symbols.target_variance,
-        gain=symbols.gain,
-        intercept=release.fit_intercept,
-    )
-    return _Derivation(program, expression, symbols, exact, conditions, variance_conditions)
-
-
-def _derive_features(loss: Loss, release: Release, method: str, order: int | None) -> _Derivation:
-    symbols = _Symbols.beside(loss.expression)
-    noise_variances = tuple(
-        sp.Symbol(f"D_{feature.name}", positive=True) for feature in loss.features
-    )
-    noised = release.feature_variances(len(loss.features)) > 0
-    variances: dict[sp.Symbol, sp.Expr] = {
-        feature: variance
-        for feature, variance, here in zip(loss.features, noise_variances, noised, strict=True)
-        if here
-    }
-    for noise in release.feature_noises:
-        _require_gaussian(noise, "the features")
-    if _target_is_noised_additively(loss, release):
-        assert isinstance(release.target_noise, AdditiveNoise)
-        _require_gaussian(release.target_noise, "the target")
-        variances[loss.target] = symbols.target_variance
-    if method == "none":
-        expression, exact = affine_or_whole(loss), False
-    elif method == "series":
-        assert order is not None
-        expression = _with_label_estimate(loss, release, symbols.gain, overflow_safe=True)
-        exact = _series_ends(expression, variances, order)
-        expression = truncated_series(expression, variances, order=order)
-    else:
-        expression = _with_label_estimate(loss, release, symbols.gain, overflow_safe=True)
-        expression, exact = exact_series(expression, variances), True
-    program = FeatureProgram(
-        expression=expression,
-        features=loss.features,
-        parameters=loss.parameters,
-        variances=noise_variances,
-        target=loss.target,
-        target_variance=symbols.target_variance,
-        gain=symbols.gain,
-    )
-    return _Derivation(program, expression, symbols, exact)
-
-
-def _limit(conditions: tuple[sp.Rel, ...], symbols: _Symbols, target_variance: float) -> float:
-    """Return the least upper bound that conditions put on the score's noise variance."""
-    limit = math.inf
-    for condition in conditions:
-        margin = sp.expand((condition.gts - condition.lts).xreplace({symbols.target_variance: target_variance}))
-        slope = margin.coeff(symbols.score_variance, 1)
-        constant = margin.coeff(symbols.score_variance, 0)
-        if sp.expand(margin - slope * symbols.score_variance - constant) != 0 or not margin.is_polynomial():
-            raise NoExactCorrectionError(
-                f"the correction exists where {condition}, which is not a bound on the noise of the score. "
-                "Release the features or the target without noise, or use another loss."
-            )
-        if slope == 0:
-            limit = limit if constant > 0 else 0.0
-        elif slope < 0:
-            limit = min(limit, max(0.0, float(-constant / slope)))
-    return limit
-
-
 class CorrectedLoss:
     """A loss corrected for the noise of a release; made by `debias`.
 
@@ -366,7 +163,7 @@ class CorrectedLoss:
     """
 
     def __init__(
-        self, declared: Loss, release: Release, method: str, order: int | None, derivation: _Derivation
+        self, declared: Loss, release: Release, method: str, order: int | None, derivation: Derivation
     ) -> None:
         self.declared = declared
         self.release = release
@@ -376,14 +173,12 @@ class CorrectedLoss:
         self._derivation = derivation
         noise = release.target_noise
         corrects = method != "none"
-        self._target_variance = (
-            noise.variance if corrects and isinstance(noise, AdditiveNoise) else 0.0
-        )
+        self._target_variance = noise.variance if corrects and isinstance(noise, AdditiveNoise) else 0.0
         self._gain = _gain(noise) if corrects and isinstance(noise, FiniteChannel) else 1.0
-        self.variance_limit = _limit(derivation.conditions, derivation.symbols, self._target_variance)
+        self.variance_limit = noise_limit(derivation.conditions, derivation.symbols, self._target_variance)
         self.finite_variance_limit = min(
             self.variance_limit,
-            _limit(derivation.variance_conditions, derivation.symbols, self._target_variance),
+            noise_limit(derivation.variance_conditions, derivation.symbols, self._target_variance),
         )
 
     def __repr__(self) -> str:
@@ -399,7 +194,7 @@ class CorrectedLoss:
         ``s`` is theta'D theta, ``t`` the noise variance of the target and ``c`` the gain of the label estimate
         (coth(epsilon/2) for randomized response); for a free-form loss ``D_x`` is the noise variance of x.
         """
-        return stable.plain(self._derivation.expression)
+        return stable.plain(self._derivation.program.expression)
 
     @functools.cached_property
     def gradient_expressions(self) -> tuple[sp.Expr, ...]:
@@ -408,9 +203,11 @@ class CorrectedLoss:
         The gradient of a score loss is x~ slope - D theta curvature.
         """
         program = self._derivation.program
-        parts = (
-            (program.slope, program.curvature) if isinstance(program, ScoreProgram) else program.gradient
-        )
+        if isinstance(program, ScoreProgram):
+            parts = (program.slope, program.curvature)
+        else:
+            assert isinstance(program, FeatureProgram)
+            parts = program.gradient
         return tuple(stable.plain(part) for part in parts)
 
     @property
@@ -440,9 +237,7 @@ class CorrectedLoss:
         if not self.declared.scores:
             return tuple(symbol.name for symbol in self.declared.parameters)
         if self.release.columns is None:
-            raise ValueError(
-                "the release does not name its columns yet. Use noised.release, or release.bind(names)."
-            )
+            raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
         return (*self.release.columns, *(("intercept",) if self.release.fit_intercept else ()))
 
     @property
@@ -502,7 +297,7 @@ class CorrectedLoss:
         variances = self.release.feature_variances(columns)
         return float(variances @ theta[:columns] ** 2)
 
-    def checked_data(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    def checked_data(self, X: Any, y: Any, *, check_finite: bool = True) -> tuple[FloatArray, FloatArray]:
         """Return records as checked float64 arrays, with labels checked against the declared values.
 
         Parameters
@@ -511,6 +306,8 @@ class CorrectedLoss:
             The (noised) records.
         y : array of shape (n,)
             The (noised) targets.
+        check_finite : bool
+            False leaves NaN and infinity in X to a caller that finds them in its own pass.
 
         Returns
         -------
@@ -524,7 +321,7 @@ class CorrectedLoss:
         ValueError, TypeError
             The data do not fit; the message names the row and column.
         """
-        matrix = self.release.design_matrix(X)
+        matrix = self.release.design_matrix(X, check_finite=check_finite)
         if not self.declared.scores and matrix.shape[1] != len(self.declared.features):
             raise ValueError(
                 f"X has {matrix.shape[1]} columns, but the loss has the {len(self.declared.features)} features "

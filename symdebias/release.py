@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,21 +11,21 @@ from typing import Any
 import numpy as np
 
 from symdebias import _arrays
+from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
 from symdebias.exceptions import ClippingWarning, PrivacyError
-from symdebias.mechanisms import KINDS, GaussianMechanism, Mechanism, RandomizedResponse, sampling
-from symdebias.mechanisms.base import Clipped
+from symdebias.mechanisms import KINDS, Mechanism, sampling
 from symdebias.noise import AdditiveNoise, FiniteChannel
 from symdebias.privacy import Guarantee, compose
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
+# Numbers by name, or in the order of the columns while these have no names.
+PerColumn = tuple[tuple[str, float], ...] | tuple[float, ...]
 
 _CARD_FORMAT = "symdebias-release-1"
-_LONGEST_CARD = 1_000_000
-_MOST_COLUMNS = 10_000
-_CENTER = Interval(-math.inf, math.inf, "neither", "Give a public number per column.")
-_SCALE = Interval(0.0, math.inf, "neither", "Give a public positive number per column.")
+_LONGEST_CARD = 10_000_000
+_CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
+_SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
 
 
 @dataclass(frozen=True, init=False)
@@ -37,15 +38,16 @@ class Release:
         One mechanism for the vector of all feature columns; or a mapping from a column's name, or a tuple of
         names, to the mechanism of that group; or None if the features are released as they are.
     target : Mechanism, optional
-        The mechanism of the target: `RandomizedResponse` for a target of two values, `GaussianMechanism` for a
-        continuous one. Without it the target is released as it is.
+        The mechanism of the target: `RandomizedResponse` for a target of two values, `GaussianMechanism`
+        for a continuous one. Without it the target is released as it is.
     noiseless : sequence of str
         Columns released as they are. A column that is neither noised nor listed here is an error.
     fit_intercept : bool
         Whether models on this release have an intercept: a constant that the solver adds, last in theta.
-    center, scale : mapping from str to float, optional
-        Public centre and scale per column; columns are released as (x - center)/scale, which is what the bounds
-        of the mechanisms refer to.
+    center, scale : mapping from str to float, or sequence of float, optional
+        Public centre and scale, by name of the column or one per column in the order of `columns`; never
+        computed from the data. Columns are released as (x - center)/scale, which is what the bounds of the
+        mechanisms refer to. Columns without an entry are neither shifted nor scaled.
 
     Raises
     ------
@@ -59,6 +61,7 @@ class Release:
 
     Examples
     --------
+    >>> from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
     >>> release = Release(
     ...     features={("age", "hours"): GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)},
     ...     target=RandomizedResponse(epsilon=1.0),
@@ -74,8 +77,8 @@ class Release:
     target: Mechanism | None
     noiseless: tuple[str, ...]
     fit_intercept: bool
-    center: tuple[tuple[str, float], ...]
-    scale: tuple[tuple[str, float], ...]
+    center: PerColumn
+    scale: PerColumn
 
     def __init__(
         self,
@@ -84,31 +87,36 @@ class Release:
         *,
         noiseless: Sequence[str] = (),
         fit_intercept: bool = False,
-        center: Mapping[str, float] | None = None,
-        scale: Mapping[str, float] | None = None,
+        center: Mapping[str, float] | Sequence[float] | None = None,
+        scale: Mapping[str, float] | Sequence[float] | None = None,
     ) -> None:
         groups = _checked_groups(features)
         noiseless = _names(noiseless, "noiseless")
         if target is not None and not isinstance(target, Mechanism):
-            raise TypeError(f"target must be a mechanism or None; got {type(target).__name__}.")
+            raise TypeError(
+                f"target must be a mechanism or None; got {type(target).__name__}. Pass a "
+                "RandomizedResponse, a "
+                "GaussianMechanism, or None for a target that is released as it is."
+            )
         if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False; got {fit_intercept!r}.")
+            raise TypeError(f"fit_intercept must be True or False; got {fit_intercept!r:.60}. Pass one of them.")
         values = {
             "groups": groups,
             "target": target,
             "noiseless": noiseless,
             "fit_intercept": bool(fit_intercept),
-            "center": _numbers_by_name(center, _CENTER, "center"),
-            "scale": _numbers_by_name(scale, _SCALE, "scale"),
+            "center": _per_column(center, _CENTER, "center"),
+            "scale": _per_column(scale, _SCALE, "scale"),
         }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)
-        named = [name for names, _ in groups if names is not None for name in names] + list(noiseless)
-        twice = sorted({name for name in named if named.count(name) > 1})
+        named = Counter(name for names, _ in groups for name in names or ())
+        named.update(noiseless)
+        twice = sorted(name for name, count in named.items() if count > 1)
         if twice:
             raise ValueError(f"{', '.join(twice)} is named more than once. Name each column once.")
+        for field, value in values.items():
+            object.__setattr__(self, field, value)
         if self.columns is not None:
-            self._check_scaled_names(self.columns)
+            self._name_scales(self.columns)
 
     def __repr__(self) -> str:
         parts = []
@@ -117,7 +125,9 @@ class Release:
                 parts.append(f"features={self.groups[0][1]!r}")
             else:
                 inside = ", ".join(
-                    f"{names[0]!r}: {mechanism!r}" if names is not None and len(names) == 1 else f"{names!r}: {mechanism!r}"
+                    f"{names[0]!r}: {mechanism!r}"
+                    if names is not None and len(names) == 1
+                    else f"{names!r}: {mechanism!r}"
                     for names, mechanism in self.groups
                 )
                 parts.append(f"features={{{inside}}}")
@@ -127,7 +137,9 @@ class Release:
             parts.append(f"noiseless={self.noiseless!r}")
         if self.fit_intercept:
             parts.append("fit_intercept=True")
-        parts += [f"{name}={dict(values)!r}" for name, values in (("center", self.center), ("scale", self.scale)) if values]
+        for name, values in (("center", self.center), ("scale", self.scale)):
+            if values:
+                parts.append(f"{name}={_plain(values)!r}")
         return f"Release({', '.join(parts)})"
 
     # ---- columns -----------------------------------------------------------------------------------------
@@ -182,33 +194,47 @@ class Release:
         else:
             object.__setattr__(bound, "groups", ())
             object.__setattr__(bound, "noiseless", names)
-        bound._check_scaled_names(names)
+        assert bound.columns is not None
+        bound._name_scales(bound.columns)
         return bound
 
-    def _check_scaled_names(self, columns: Sequence[str]) -> None:
-        unknown = sorted({name for name, _ in (*self.center, *self.scale)} - set(columns))
-        if unknown:
-            raise ValueError(
-                f"center or scale names {', '.join(unknown)}, which is no column of this release. "
-                f"Its columns are {', '.join(columns)}."
-            )
+    def _name_scales(self, columns: Sequence[str]) -> None:
+        """Give names to centres and scales, in the constructor and in `bind` only."""
+        for field in ("center", "scale"):
+            values: PerColumn = getattr(self, field)
+            if values and not isinstance(values[0], tuple):
+                if len(values) != len(columns):
+                    raise ValueError(
+                        f"{field} has {len(values)} entries, but the release has {len(columns)} columns: "
+                        f"{', '.join(columns)}. Give one number per column, or a mapping by name."
+                    )
+                object.__setattr__(self, field, tuple(sorted(zip(columns, values, strict=True))))
+            unknown = sorted(set(dict(getattr(self, field))) - set(columns))
+            if unknown:
+                raise ValueError(
+                    f"{field} names {', '.join(unknown)}, which is no column of this release. "
+                    f"Its columns are {', '.join(columns)}."
+                )
 
     def _bound_to(self, X: Any) -> "Release":
         if self.columns is not None:
             return self
         if _arrays.is_table(X):
             return self.bind(_arrays.column_names(X))
-        count = np.shape(X)[1] if np.ndim(X) == 2 else 1
+        count = _arrays.features_array(X).shape[1]
+        self._check_count(count)
         names = [f"x{index}" for index in range(count - len(self.noiseless))]
         return self.bind((*names, *self.noiseless))
 
-    def design_matrix(self, X: Any) -> FloatArray:
+    def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return X as a checked array of shape (n, p), float64, columns in the order of `columns`.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             An array has its columns in that order; a table is matched by name.
+        check_finite : bool
+            False leaves NaN and infinity to a caller that finds them in its own pass.
 
         Raises
         ------
@@ -216,8 +242,10 @@ class Release:
             X does not fit; see `symdebias._arrays.features_array`.
         """
         if self.columns is None and _arrays.is_table(X):
-            return _arrays.features_array(X, self.bind(_arrays.column_names(X)).columns)
-        matrix = _arrays.features_array(X, self.columns)
+            columns = self.bind(_arrays.column_names(X)).columns
+        else:
+            columns = self.columns
+        matrix = _arrays.features_array(X, columns, check_finite=check_finite)
         self._check_count(matrix.shape[1])
         return matrix
 
@@ -226,7 +254,9 @@ class Release:
         least = len(self.noiseless) + len(self.groups)
         if (columns is not None and number_of_columns != len(columns)) or number_of_columns < least:
             expected = str(len(columns)) if columns is not None else f"at least {least}"
-            raise ValueError(f"X has {number_of_columns} columns, but the release has {expected}.")
+            raise ValueError(
+                f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
+            )
 
     # ---- noise -------------------------------------------------------------------------------------------
 
@@ -247,8 +277,10 @@ class Release:
 
     @property
     def target_radius(self) -> float | None:
-        """The declared bound on |target|, if there is one."""
-        return self.target.radius if isinstance(self.target, GaussianMechanism) else None
+        """The declared bound on the absolute value of a target with additive noise, if there is one."""
+        if self.target is None or not isinstance(self.target.noise, AdditiveNoise):
+            return None
+        return self.target.bound
 
     def feature_variances(self, number_of_columns: int) -> FloatArray:
         """Return the noise variance of each column, zero for noiseless ones.
@@ -285,8 +317,7 @@ class Release:
         self._check_count(number_of_columns)
         total = float(len(self.noiseless)) if self.groups else float(number_of_columns)
         for _, mechanism in self.groups:
-            radius = mechanism.radius if isinstance(mechanism, GaussianMechanism) else None
-            total += 1.0 if radius is None else radius**2
+            total += 1.0 if mechanism.bound is None else mechanism.bound**2
         return math.sqrt(total)
 
     # ---- privacy -----------------------------------------------------------------------------------------
@@ -302,8 +333,8 @@ class Release:
         if not parts or any(part is None for part in parts):
             return None
         total = compose([part for part in parts if part is not None])
-        unprotected = (*(self.noiseless if self.groups else ("features",)), *(() if self.target else ("target",)))
-        return replace(total, unprotected=unprotected)
+        features = self.noiseless if self.groups or self.noiseless else ("features",)
+        return replace(total, unprotected=(*features, *(() if self.target else ("target",))))
 
     def privatize(
         self,
@@ -348,49 +379,64 @@ class Release:
         The noise is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
         """
         if outside not in ("clip", "refuse"):
-            raise ValueError(f'outside={outside!r} is not known. Choose "clip" or "refuse".')
+            raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
+        source = sampling.source(random_state)
         if y is None and self.target is not None:
-            raise ValueError("the release noises the target, but y was not given. Pass y.")
+            raise ValueError(
+                "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
+            )
         release = self._bound_to(X)
+        columns = release.columns
+        assert columns is not None
         matrix = release.design_matrix(X)
         target = None
         if y is not None:
-            _arrays.check_same_index(X, y)
             target = _arrays.target_array(y, rows=len(matrix))
-        columns = release.columns or ()
-        scaled = _standardised(matrix, columns, dict(release.center), dict(release.scale))
-        slices, clipped = release._clip(scaled, columns)
+            _arrays.check_same_index(X, y)
+        released = release._standardised(matrix)
+        places = release._places()
+        clipped = [
+            mechanism.clip(released[:, place]) for place, (_, mechanism) in zip(places, release.groups, strict=True)
+        ]
         clipped_target = None if target is None or release.target is None else release.target.clip(target)
-        moved = sum(part.moved for part in clipped) + (clipped_target.moved if clipped_target else 0)
-        if moved and outside == "refuse":
-            raise ValueError(
-                "records lie outside the declared bounds. Declare wider public bounds, or pass outside='clip'."
-            )
-        source = sampling.source(random_state)
-        noised = scaled.copy()
-        for where, part, (_, mechanism) in zip(slices, clipped, release.groups, strict=True):
-            noised[:, where] = mechanism.add_noise(part, source)
-        noised_target = target
+        parts = clipped if clipped_target is None else [*clipped, clipped_target]
+        _report_outside([part.outside for part in parts], len(matrix), outside)
+        for place, part, (_, mechanism) in zip(places, clipped, release.groups, strict=True):
+            released[:, place] = mechanism.add_noise(part, source)
         if clipped_target is not None and release.target is not None:
-            noised_target = release.target.add_noise(clipped_target, source)
-        if moved:
-            warnings.warn(
-                f"{moved} values or vectors of {len(matrix)} records lay outside the declared bounds and were clipped. "
-                "This count is a statistic of the true data: do not pass it on.",
-                ClippingWarning,
-                stacklevel=2,
-            )
-        result = _arrays.table_like(X, columns, noised) if _arrays.is_table(X) else noised
-        return Noised(result, noised_target, release, source.seeded)
+            target = release.target.add_noise(clipped_target, source)
+        return Noised(
+            _arrays.table_like(X, columns, released) if _arrays.is_table(X) else released,
+            None if target is None else _arrays.column_like(y, target),
+            release,
+            source.seeded,
+        )
 
-    def _clip(self, scaled: FloatArray, columns: Sequence[str]) -> tuple[list[slice], list[Clipped]]:
-        slices, clipped, position = [], [], 0
-        for names, mechanism in self.groups:
-            where = slice(position, position + len(names or columns))
-            slices.append(where)
-            clipped.append(mechanism.clip(scaled[:, where]))
-            position = where.stop
-        return slices, clipped
+    def _places(self) -> list[slice]:
+        """Return where each group of columns stands in X."""
+        places, start = [], 0
+        for names, _ in self.groups:
+            places.append(slice(start, start + len(names or ())))
+            start = places[-1].stop
+        return places
+
+    def _standardised(self, matrix: FloatArray) -> FloatArray:
+        """Return a copy of records, centred and scaled."""
+        released = matrix.copy()
+        columns = self.columns or ()
+        with np.errstate(over="ignore"):
+            if self.center:
+                released -= _numbers_of(self.center, columns, absent=0.0)
+            if self.scale:
+                released /= _numbers_of(self.scale, columns, absent=1.0)
+        if (self.center or self.scale) and not np.isfinite(released).all():
+            row, column = np.argwhere(~np.isfinite(released))[0]
+            raise ValueError(
+                f"X overflows when it is centred and scaled, in row {row}, column {column}. Entries must "
+                "stay "
+                "below 1e308: check the units of X, or its scale."
+            )
+        return released
 
     def original_units(self, theta: FloatArray) -> FloatArray:
         """Return coefficients for the columns in their own units, `center` and `scale` undone.
@@ -405,18 +451,25 @@ class Release:
         ValueError
             Columns were centred, and there is no intercept to take up the shift.
         """
-        columns = self.columns or tuple(f"x{index}" for index in range(len(theta) - self.fit_intercept))
-        center, scale = dict(self.center), dict(self.scale)
-        result = np.array(theta, dtype=float)
-        result[: len(columns)] /= [scale.get(name, 1.0) for name in columns]
-        shift = float(result[: len(columns)] @ np.array([center.get(name, 0.0) for name in columns]))
-        if any(center.values()):
-            if not self.fit_intercept:
-                raise ValueError(
-                    "the columns were centred, and without an intercept no coefficients of the original columns "
-                    "give the same scores. Declare fit_intercept=True."
-                )
-            result[-1] -= shift
+        columns = self.columns
+        if columns is None and (self.center or self.scale):
+            raise ValueError(
+                "the columns have a center or scale, but no names yet. Use noised.release, or release.bind(names)."
+            )
+        length = len(theta) if columns is None and np.ndim(theta) == 1 else len(columns or ()) + self.fit_intercept
+        result = _arrays.parameter_vector(theta, length).copy()
+        if columns is None:
+            return result
+        shifts = _numbers_of(self.center, columns, absent=0.0)
+        if shifts.any() and not self.fit_intercept:
+            raise ValueError(
+                "the columns were centred, and without an intercept no coefficients of the original columns "
+                "give the same scores. Declare fit_intercept=True."
+            )
+        slopes = result[: len(columns)]
+        slopes /= _numbers_of(self.scale, columns, absent=1.0)
+        if self.fit_intercept:
+            result[-1] -= slopes @ shifts
         return result
 
     # ---- the card ----------------------------------------------------------------------------------------
@@ -432,8 +485,8 @@ class Release:
             "target": None if self.target is None else _mechanism_card(self.target),
             "noiseless": list(self.noiseless),
             "fit_intercept": self.fit_intercept,
-            "center": dict(self.center),
-            "scale": dict(self.scale),
+            "center": _plain(self.center),
+            "scale": _plain(self.scale),
         }
         return json.dumps(card, indent=2, allow_nan=False)
 
@@ -444,7 +497,8 @@ class Release:
         Parameters
         ----------
         text : str
-            What `to_json` returned. It may come from a stranger: only known kinds and finite numbers are taken.
+            What `to_json` returned. It may come from a stranger: only known kinds and finite numbers are
+            taken.
 
         Raises
         ------
@@ -456,27 +510,35 @@ class Release:
         if len(text) > _LONGEST_CARD:
             raise ValueError(f"a release card has at most {_LONGEST_CARD:,} characters; got {len(text):,}.")
         try:
-            card = json.loads(text, parse_constant=_refuse_constant)
+            card = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
             return cls._from_card(card)
         except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+            reason = f"{error}".rstrip(".")[:300]
             raise ValueError(
-                f"this is not a release card of the format {_CARD_FORMAT}: {error}. Ask for the output of to_json()."
+                f"this is not a release card of the format {_CARD_FORMAT}: {reason}. Ask for the output of to_json()."
             ) from None
 
     @classmethod
     def _from_card(cls, card: Any) -> "Release":
         keys = {"format", "features", "target", "noiseless", "fit_intercept", "center", "scale"}
-        if not isinstance(card, dict) or set(card) != keys or card["format"] != _CARD_FORMAT:
+        if not isinstance(card, dict):
+            raise ValueError("it is not a JSON object")
+        if card.get("format") != _CARD_FORMAT:
+            raise ValueError(f"its format is {card.get('format')!r:.60}")
+        if set(card) != keys:
             raise ValueError(f"it must have exactly the entries {', '.join(sorted(keys))}")
-        groups = []
+        if not all(isinstance(card[key], list) for key in ("features", "noiseless")):
+            raise ValueError("its features and noiseless columns must be lists")
+        groups: dict[tuple[str, ...] | None, Mechanism] = {}
         for part in card["features"]:
-            names = part.pop("columns")
-            groups.append((None if names is None else tuple(names), _mechanism_of(part)))
-        features: Any = dict(groups)
-        if len(features) != len(groups) or (None in features and len(groups) > 1):
-            raise ValueError("its groups of columns repeat")
-        if None in features:
-            features = features[None]
+            columns = part.pop("columns")
+            names = None if columns is None else _names(columns, "columns")
+            if names in groups:
+                raise ValueError("its groups of columns repeat")
+            groups[names] = _mechanism_of(part)
+        if None in groups and len(groups) > 1:
+            raise ValueError("one of its groups of columns has no names")
+        features: Any = groups.get(None, groups)
         return cls(
             features or None,
             None if card["target"] is None else _mechanism_of(card["target"]),
@@ -487,7 +549,7 @@ class Release:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noised:
     """Noised records.
 
@@ -495,22 +557,22 @@ class Noised:
     ----------
     X : array of shape (n, p), float64, or table
         The noised features, in the order of ``release.columns``.
-    y : array of shape (n,), float64, or None
-        The noised targets.
+    y : array of shape (n,), float64, column of a table, or None
+        The noised targets, as a column where a column was given.
     release : Release
         The release, with the names of the columns.
     seeded : bool
-        Whether the noise came from a seed.
+        Whether the noise came from a seed. The seed itself is not kept.
     """
 
     X: Any
-    y: FloatArray | None
+    y: Any
     release: Release
     seeded: bool
 
     @property
     def guarantee(self) -> Guarantee | None:
-        """The guarantee of the release.
+        """The guarantee of the release, or None where a part is noised without a privacy claim.
 
         Raises
         ------
@@ -519,7 +581,8 @@ class Noised:
         """
         if self.seeded:
             raise PrivacyError(
-                "these records were noised from a seed, so that they carry no guarantee. Call privatize without "
+                "these records were noised from a seed, so that they carry no guarantee. Call privatize "
+                "without "
                 "random_state for data that are to be private."
             )
         return self.release.guarantee
@@ -546,7 +609,11 @@ def _checked_groups(features: Any) -> Groups:
 
 def _additive(mechanism: Any) -> Mechanism:
     if not isinstance(mechanism, Mechanism):
-        raise TypeError(f"features are noised by mechanisms; got {type(mechanism).__name__}.")
+        raise TypeError(
+            f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism that "
+            "adds noise, "
+            "such as GaussianMechanism."
+        )
     if not isinstance(mechanism.noise, AdditiveNoise):
         raise TypeError(
             f"{type(mechanism).__name__} noises a target; features take mechanisms that add noise, such as "
@@ -556,31 +623,61 @@ def _additive(mechanism: Any) -> Mechanism:
 
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:
-    if isinstance(names, str) or not isinstance(names, Sequence) or len(names) > _MOST_COLUMNS:
-        raise TypeError(f"{argument} must be a sequence of column names; got {names!r:.100}.")
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise TypeError(
+            f"{argument} must be a sequence of column names; got {names!r:.100}. Pass a tuple or list of text."
+        )
     for name in names:
         if not isinstance(name, str) or not name:
             raise TypeError(f"{argument} has {name!r:.100}, which is not a column name. Names are non-empty text.")
     return tuple(names)
 
 
-def _numbers_by_name(values: Any, domain: Interval, argument: str) -> tuple[tuple[str, float], ...]:
+def _per_column(values: Any, domain: Interval, argument: str) -> PerColumn:
     if values is None:
         return ()
-    if not isinstance(values, Mapping):
-        raise TypeError(f"{argument} must map column names to numbers; got {type(values).__name__}.")
-    names = _names(tuple(values), argument)
-    return tuple(sorted((name, domain.check(f"{argument}[{name!r}]", values[name])) for name in names))
+    if isinstance(values, Mapping):
+        names = _names(tuple(values), argument)
+        return tuple(sorted((name, domain.check(f"{argument}[{name!r}]", values[name])) for name in names))
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise TypeError(
+            f"{argument} must map column names to numbers, or list one number per column; got "
+            f"{type(values).__name__}. Pass a dict or a list."
+        )
+    return tuple(domain.check(f"{argument}[{index}]", value) for index, value in enumerate(values))
 
 
-def _standardised(
-    matrix: FloatArray, columns: Sequence[str], center: dict[str, float], scale: dict[str, float]
-) -> FloatArray:
-    if not center and not scale:
-        return matrix
-    shifts = np.array([center.get(name, 0.0) for name in columns])
-    scales = np.array([scale.get(name, 1.0) for name in columns])
-    return (matrix - shifts) / scales
+def _plain(values: PerColumn) -> dict[str, float] | list[Any]:
+    """Return numbers per column as JSON has them."""
+    return list(values) if values and not isinstance(values[0], tuple) else dict(values)  # type: ignore[arg-type]
+
+
+def _numbers_of(values: PerColumn, columns: Sequence[str], *, absent: float) -> FloatArray:
+    by_name = dict(values)  # type: ignore[arg-type]
+    return np.array([by_name.get(name, absent) for name in columns])
+
+
+def _report_outside(flags: list[np.ndarray[Any, np.dtype[np.bool_]]], records: int, outside: str) -> None:
+    """Refuse records outside the bounds, or warn the collector of them."""
+    rows = np.zeros(records, dtype=bool)
+    for flag in flags:
+        rows |= flag
+    count = int(rows.sum())
+    if count and outside == "refuse":
+        raise ValueError(
+            f"{count} of {records} records lie outside the declared bounds, the first in row "
+            f"{int(np.argmax(rows))}. "
+            'Declare wider public bounds, or pass outside="clip".'
+        )
+    if count:
+        warnings.warn(
+            f"{count} of {records} records lay outside the declared bounds and were clipped. This count is a "
+            "statistic of the true data: do not pass it on.",
+            ClippingWarning,
+            stacklevel=3,
+        )
 
 
 def _mechanism_card(mechanism: Mechanism) -> dict[str, Any]:
@@ -596,3 +693,10 @@ def _mechanism_of(card: dict[str, Any]) -> Mechanism:
 
 def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a finite number")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise ValueError("an entry stands twice")
+    return entries

@@ -37,9 +37,7 @@ def margin_loss(expression, **options):
 
 def free_form_loss():
     x1, x2, t1, t2 = sp.symbols("x1 x2 t1 t2", real=True)
-    return sd.Loss.of_features(
-        (t1 * x1**2 + t2 * x2 - Y) ** 2, features=[x1, x2], parameters=[t1, t2], target=Y
-    )
+    return sd.Loss.of_features((t1 * x1**2 + t2 * x2 - Y) ** 2, features=[x1, x2], parameters=[t1, t2], target=Y)
 
 
 def gaussian_release(scale=0.5, *, epsilon=1.0, **options):

@@ -103,9 +103,7 @@ def test_free_form_polynomials_are_certified(target):
 def test_the_bias_of_a_series_is_stated():
     """Bias of the log loss at s = 1, |u| <= 1 falls with the order, and is never called exact."""
     release = sd.Release(features=sd.GaussianMechanism.from_scale(1.0))
-    found = [
-        sd.debias(sd.losses.logistic(), release, method="series", order=order).certificate for order in (1, 2, 3)
-    ]
+    found = [sd.debias(sd.losses.logistic(), release, method="series", order=order).certificate for order in (1, 2, 3)]
     assert [certificate.exact for certificate in found] == [False] * 3
     assert 1e-2 > found[0].loss_bias > 3 * found[1].loss_bias > 9 * found[2].loss_bias > 1e-5
 

@@ -9,7 +9,7 @@ from typing import Any
 import sympy as sp
 
 
-class expit(sp.Function):  # noqa: N801
+class expit(sp.Function):
     """The logistic function 1/(1 + exp(-x)).
 
     An argument with a leading minus sign is turned round, expit(-x) = 1 - expit(x), so that both signs
@@ -21,6 +21,7 @@ class expit(sp.Function):  # noqa: N801
 
     @classmethod
     def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Return the value at 0, and turn the argument's sign round where it leads with a minus."""
         if argument.is_zero:
             return sp.Rational(1, 2)
         if argument.could_extract_minus_sign():
@@ -28,13 +29,14 @@ class expit(sp.Function):  # noqa: N801
         return None
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
         return self * (1 - self)
 
     def _eval_rewrite_as_exp(self, argument: sp.Expr, **_: Any) -> sp.Expr:
         return 1 / (1 + sp.exp(-argument))
 
 
-class softplus(sp.Function):  # noqa: N801
+class softplus(sp.Function):
     """The smooth positive part log(1 + exp(x)); softplus(-x) = softplus(x) - x."""
 
     nargs = 1
@@ -42,6 +44,7 @@ class softplus(sp.Function):  # noqa: N801
 
     @classmethod
     def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Return the value at 0, and turn the argument's sign round where it leads with a minus."""
         if argument.is_zero:
             return sp.log(2)
         if argument.could_extract_minus_sign():
@@ -49,19 +52,21 @@ class softplus(sp.Function):  # noqa: N801
         return None
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
         return expit(self.args[0])
 
     def _eval_rewrite_as_exp(self, argument: sp.Expr, **_: Any) -> sp.Expr:
         return sp.log(1 + sp.exp(argument))
 
 
-class erf_real(sp.Function):  # noqa: N801
+class erf_real(sp.Function):
     """The real part of erf(x + iy)."""
 
     nargs = 2
     is_extended_real = True
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
         x, y = self.args
         slope = 2 / sp.sqrt(sp.pi) * sp.exp(y**2 - x**2)
         # erf' = 2/sqrt(pi) exp(-(x + iy)^2), and by Cauchy-Riemann the y-derivative is -Im erf'
@@ -71,13 +76,14 @@ class erf_real(sp.Function):  # noqa: N801
         return sp.re(sp.erf(x + sp.I * y))
 
 
-class erf_imag(sp.Function):  # noqa: N801
+class erf_imag(sp.Function):
     """The imaginary part of erf(x + iy)."""
 
     nargs = 2
     is_extended_real = True
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
         x, y = self.args
         slope = 2 / sp.sqrt(sp.pi) * sp.exp(y**2 - x**2)
         return slope * (-sp.sin(2 * x * y) if argindex == 1 else sp.cos(2 * x * y))

@@ -29,8 +29,8 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 _BLOCK = 256
 # Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
-# run out and separate loops are faster (measured at 5, 10, 20 and 50 columns).
-_MOST_UNROLLED = 16
+# run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
+_MOST_UNROLLED = 32
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _FASTMATH = ("contract", "reassoc")
@@ -45,6 +45,10 @@ _data = (_given_vector, _given_matrix, _given_vector)  # theta, X, y
 
 class Program(Protocol):
     """What a loop template needs to know of a corrected loss."""
+
+    @property
+    def expression(self) -> sp.Expr:
+        """The corrected loss of one record."""
 
     def number_of_parameters(self, columns: int) -> int:
         """Return the length of theta."""
@@ -261,8 +265,7 @@ class ScoreProgram:
         """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
         parameters = self.number_of_parameters(columns)
         return (
-            f"for j in range({parameters}):\n"
-            f"    gradient[j] = (sums[j] - sums[{parameters}]*noise[j]*theta[j])/total"
+            f"for j in range({parameters}):\n    gradient[j] = (sums[j] - sums[{parameters}]*noise[j]*theta[j])/total"
         )
 
     def hessian(self, columns: int, *, weighted: bool) -> Piece:
@@ -345,9 +348,7 @@ class FeatureProgram:
     @functools.cached_property
     def _expressions(self) -> dict[str, tuple[sp.Expr, ...]]:
         second = [
-            sp.diff(slope, parameter)
-            for row, slope in enumerate(self.gradient)
-            for parameter in self.parameters[row:]
+            sp.diff(slope, parameter) for row, slope in enumerate(self.gradient) for parameter in self.parameters[row:]
         ]
         return {"loss": (self.expression,), "gradient": self.gradient, "hessian": tuple(second)}
 
@@ -546,17 +547,20 @@ def kernel(theta, X, y, weights, total, noise, out):
     def _sgd_pass(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         """Minibatch steps over the records from position ``begin`` on.
 
-        Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them at
-        a time are read and dealt out like cards, one row of each in turn. The rows left over by the last run
-        come last, and ``shift`` turns all rows cyclically. theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative:
-        do not average). Returns the number of steps taken; if that is fewer than ``step_sizes`` has,
+        Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them
+        at a time are read and dealt out like cards, one row of each in turn. The rows left over by the last
+        run come last, and ``shift`` turns all rows cyclically.
+
+        theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
+        not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
-        ``runaway``; 2 a noise variance at or above ``variance_limit``. ``report[1]`` counts the projections onto the ball.
+        ``runaway``; 2 a noise variance at or above ``variance_limit``. ``report[1]`` counts the projections onto
+        the ball.
         """
         piece = self._accumulate(weighted)
         q, p = self._parameters, self.columns
         add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
-        deal_weight = "\n            row_weights[place] = weights[row]" if weighted else ""
+        deal_weight = "\n                row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         text = f"""{piece.text}
 

@@ -99,9 +99,7 @@ def print_statements(
     prepared = _share_exponentials(prepared, changing)
     hoisted = _Hoist(changing)
     prepared = [hoisted.visit(expression) for expression in prepared]
-    setup_assignments, setup_values = sp.cse(
-        list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True)
-    )
+    setup_assignments, setup_values = sp.cse(list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True))
     record_assignments, results = sp.cse(prepared, symbols=sp.numbered_symbols("e", real=True))
 
     setup, record = [], []
@@ -124,8 +122,7 @@ def _check(expression: sp.Expr, known: set[sp.Symbol]) -> None:
         if node.is_Symbol:
             if node not in known:
                 raise TypeError(
-                    f"the symbol {node} has no value in a kernel. Declare it on the loss, or put a number "
-                    "in its place."
+                    f"the symbol {node} has no value in a kernel. Declare it on the loss, or put a number in its place."
                 )
         elif isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
             continue
@@ -161,12 +158,7 @@ def _prepare(expression: sp.Expr, changing: set[sp.Symbol]) -> sp.Expr:
 def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[sp.Expr]:
     """Write exponentials whose arguments are integer multiples of one another as powers of one."""
     exponentials = sorted(
-        {
-            node
-            for expression in expressions
-            for node in expression.atoms(sp.exp)
-            if node.free_symbols & changing
-        },
+        {node for expression in expressions for node in expression.atoms(sp.exp) if node.free_symbols & changing},
         key=lambda node: (abs(node.args[0].as_coeff_Mul()[0]), sp.default_sort_key(node)),
     )
     replacements: dict[sp.Expr, sp.Expr] = {}
@@ -223,11 +215,11 @@ class _Printer(PythonCodePrinter):
         self.names = names
         self.called: set[str] = set()
 
-    def doprint(self, expr: sp.Expr) -> str:  # type: ignore[override]
+    def doprint(self, expr: sp.Expr) -> str:
         return str(self._print(expr))
 
     def _print_Symbol(self, expr: sp.Symbol) -> str:
-        return self.names[expr.name]
+        return self.names[str(expr.name)]
 
     def _print_Rational(self, expr: sp.Rational) -> str:
         return self._print_number(expr)
@@ -241,7 +233,7 @@ class _Printer(PythonCodePrinter):
 
     def _call(self, name: str, arguments: Iterable[Any]) -> str:
         self.called.add(name)
-        return f"{name}({', '.join(self._print(argument) for argument in arguments)})"
+        return f"{name}({', '.join(self.doprint(argument) for argument in arguments)})"
 
     def _print_Function(self, expr: sp.Function) -> str:
         if expr.func.__name__ == "_shared":
@@ -254,7 +246,7 @@ class _Printer(PythonCodePrinter):
 
     def _print_Max(self, expr: sp.Expr) -> str:
         # Two at a time: Numba's max of two floats is a select, which vectorises.
-        text = self._print(expr.args[0])
+        text = self.doprint(expr.args[0])
         for argument in expr.args[1:]:
             text = f"{_FUNCTIONS[type(expr)]}({text}, {self._print(argument)})"
         return text
@@ -311,5 +303,5 @@ class _Printer(PythonCodePrinter):
     def _print_Relational(self, expr: sp.Rel) -> str:
         return f"({self._print(expr.lhs)} {expr.rel_op} {self._print(expr.rhs)})"
 
-    def emptyPrinter(self, expr: Any) -> str:  # noqa: N802
+    def emptyPrinter(self, expr: Any) -> str:
         raise TypeError(f"a kernel cannot evaluate {type(expr).__name__}: {expr}.")

@@ -96,12 +96,7 @@ def _to_softplus(node: sp.Expr) -> sp.Expr:
 
 
 def _is_inverse_sum(node: sp.Basic) -> bool:
-    return (
-        node.is_Pow
-        and node.exp.is_Integer
-        and node.exp.is_negative
-        and _two_exponents(node.base) is not None
-    )
+    return node.is_Pow and node.exp.is_Integer and node.exp.is_negative and _two_exponents(node.base) is not None
 
 
 def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
@@ -119,8 +114,7 @@ def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
         for _ in range(-int(inverse.exp)):
             # 1/(e^a + e^b) = e^-a expit(a - b): take out the term that cancels most of what is there
             candidates = [
-                result * sp.exp(-taken) * expit(taken - left)
-                for taken, left in ((first, second), (second, first))
+                result * sp.exp(-taken) * expit(taken - left) for taken, left in ((first, second), (second, first))
             ]
             result = min(candidates, key=lambda candidate: (candidate.count(sp.exp), candidate.count_ops()))
     return result

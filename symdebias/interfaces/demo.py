@@ -202,8 +202,7 @@ def run(problem: Problem, *, random_state: int = 0, record: int = 60, progress: 
     fits = dict(zip(CURVES, problem.fits(random_state, record=record, progress=progress), strict=True))
     seconds = time.perf_counter() - began
     excess = {
-        curve: np.array([problem.risk(theta) - least for theta in fit.history.theta])
-        for curve, fit in fits.items()
+        curve: np.array([problem.risk(theta) - least for theta in fit.history.theta]) for curve, fit in fits.items()
     }
     return Outcome(problem, optimum, least, fits, excess, seconds)
 

@@ -41,9 +41,7 @@ def squared_margin() -> Loss:
     >>> squared_margin().expression
     (u*y - 1)**2/2
     """
-    return Loss(
-        (_MARGIN - 1) ** 2 / 2, score=_SCORE, target=_TARGET, target_values=_SIGNS, name="squared_margin"
-    )
+    return Loss((_MARGIN - 1) ** 2 / 2, score=_SCORE, target=_TARGET, target_values=_SIGNS, name="squared_margin")
 
 
 def logistic() -> Loss:
@@ -61,9 +59,7 @@ def logistic() -> Loss:
     >>> logistic().expression
     log(1 + exp(-u*y))
     """
-    return Loss(
-        sp.log(1 + sp.exp(-_MARGIN)), score=_SCORE, target=_TARGET, target_values=_SIGNS, name="logistic"
-    )
+    return Loss(sp.log(1 + sp.exp(-_MARGIN)), score=_SCORE, target=_TARGET, target_values=_SIGNS, name="logistic")
 
 
 def least_squares() -> Loss:

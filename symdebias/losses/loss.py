@@ -228,7 +228,7 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
     remedy = "Give at least two distinct finite numbers, such as target_values=(-1, 1), or leave it out."
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"target_values must be a sequence of numbers; got {values!r}. {remedy}")
-    checked = []
+    checked: list[float] = []
     for value in values:
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
             raise ValueError(f"target_values has {value!r}, which is not a finite number. {remedy}")

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Clipped, FloatArray, Mechanism
+from symdebias.mechanisms.base import Mechanism
 from symdebias.noise import AdditiveNoise, gaussian_noise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
@@ -66,16 +67,14 @@ class GaussianMechanism(Mechanism):
     def __post_init__(self) -> None:
         epsilon, delta = EPSILON.check("epsilon", self.epsilon), DELTA.check("delta", self.delta)
         radius = RADIUS.check("radius", self.radius)
-        if self.calibration not in _CALIBRATIONS:
+        if not isinstance(self.calibration, str) or self.calibration not in _CALIBRATIONS:
             raise ValueError(
                 f"calibration={self.calibration!r} is not known. Choose one of {', '.join(_CALIBRATIONS)}."
             )
         self._set(epsilon, delta, radius, self.calibration)
         object.__setattr__(self, "scale", _CALIBRATIONS[self.calibration](epsilon, delta, 2 * radius))
 
-    def _set(
-        self, epsilon: float | None, delta: float | None, radius: float | None, calibration: str | None
-    ) -> None:
+    def _set(self, epsilon: float | None, delta: float | None, radius: float | None, calibration: str | None) -> None:
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "radius", radius)
@@ -114,58 +113,75 @@ class GaussianMechanism(Mechanism):
             return None
         return Guarantee(self.epsilon, self.delta)
 
-    def clip(self, values: FloatArray) -> Clipped:
-        """Return rows with L2 norm at most radius: those outside are scaled back to the ball.
+    @property
+    def bound(self) -> float | None:
+        """The radius."""
+        return self.radius
 
-        Parameters
-        ----------
-        values : array of shape (n,) or (n, k), float64
-            Numbers or row vectors.
-        """
+    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         if self.radius is None:
-            return Clipped(values, 0)
-        rows = values[:, None] if values.ndim == 1 else values
-        # Scaled by the largest entry first, so that squares neither overflow nor vanish.
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        unit = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
-        lengths = np.linalg.norm(unit, axis=1, keepdims=True)
-        outside = (largest * lengths > self.radius)[:, 0]
-        if not outside.any():
-            return Clipped(values, 0)
-        clipped = rows.copy()
-        part = unit[outside] * (self.radius / lengths[outside])
-        # Rounding may leave a norm just above the radius: shrink by units in the last place until it is not.
-        above = np.linalg.norm(part, axis=1) > self.radius
-        while above.any():
-            part[above] *= 1 - np.finfo(float).eps
-            above = np.linalg.norm(part, axis=1) > self.radius
-        clipped[outside] = part
-        return Clipped(clipped.reshape(values.shape), int(outside.sum()))
+            return values.copy(), np.zeros(len(values), dtype=bool)
+        if values.ndim == 1:
+            return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
+        return _in_ball(values, self.radius)
 
-    def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
-        """Return the clipped values with independent noise on every coordinate."""
-        return clipped.values + sampling.normal_noise(self.scale, clipped.values.shape, source)
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        return values + sampling.normal_noise(self.scale, values.shape, source)
 
     def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
+        """Return what makes an equal mechanism; the scale besides, for readers without this library."""
+        known = {"scale": self.scale, "radius": self.radius}
         if self.epsilon is None:
-            return {"scale": self.scale, "radius": self.radius}
-        return {
-            "epsilon": self.epsilon, "delta": self.delta, "radius": self.radius, "calibration": self.calibration,
-        }  # fmt: skip
+            return known
+        return {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration, **known}
 
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "GaussianMechanism":
         """Make the mechanism that `to_card` described; the scale is computed again from a budget."""
-        if "scale" in card:
-            return cls.from_scale(card["scale"], radius=card.get("radius"))
-        return cls(**card)
+        if set(card) == {"scale", "radius"}:
+            return cls.from_scale(card["scale"], radius=card["radius"])
+        if set(card) != {"epsilon", "delta", "calibration", "scale", "radius"}:
+            raise ValueError(
+                "a Gaussian mechanism has the entries scale and radius, and with a budget epsilon, delta and "
+                "calibration"
+            )
+        scale = SCALE.check("scale", card["scale"])
+        mechanism = cls(**{name: value for name, value in card.items() if name != "scale"})
+        if not abs(scale / mechanism.scale - 1) <= 1e-12:
+            raise ValueError(
+                f"its scale {scale!r} is not the one of its budget, {mechanism.scale!r}: noise and guarantee disagree"
+            )
+        return mechanism
 
     def __repr__(self) -> str:
         if self.epsilon is None:
             bound = "" if self.radius is None else f", radius={self.radius!r}"
             return f"GaussianMechanism.from_scale({self.scale!r}{bound})"
         calibration = "" if self.calibration == "analytic" else f", calibration={self.calibration!r}"
-        return (
-            f"GaussianMechanism(epsilon={self.epsilon!r}, delta={self.delta!r}, radius={self.radius!r}{calibration})"
-        )
+        budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
+        return f"GaussianMechanism({budget}, radius={self.radius!r}{calibration})"
+
+
+def _in_ball(values: FloatArray, radius: float) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return rows whose exact norm is at most the radius, and which of the given ones lay outside it.
+
+    A norm of k squares is computed to a relative error below (k/2 + 2) 2^-53, and the product of a row
+    with a factor to 2^-53. Rows whose norm is within such rounding of the radius are drawn in by a few
+    units in the last place; they do not count as outside.
+    """
+    slack = (values.shape[1] + 8) * 2.0**-52
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", values, values)
+    near = ~(squares <= (radius * (1 - slack)) ** 2)
+    clipped = values.copy()
+    outside = np.zeros(len(values), dtype=bool)
+    if near.any():
+        rows = values[near]
+        # Divided by a power of two each, which is exact, so that no square overflows.
+        exponents = np.frexp(np.abs(rows).max(axis=1))[1]
+        rows = np.ldexp(rows, -exponents[:, None])
+        norms = np.linalg.norm(rows, axis=1)
+        with np.errstate(over="ignore"):
+            outside[near] = np.ldexp(norms, exponents) > radius * (1 + slack)
+        clipped[near] = rows * (radius * (1 - 3 * slack) / norms)[:, None]
+    return clipped, outside

@@ -1,16 +1,15 @@
 """Randomized response: a value of two is kept with probability 1/(1 + e^-epsilon), else the other is sent."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import check_labels
-from symdebias._domains import EPSILON
+from symdebias._arrays import FloatArray, check_labels
+from symdebias._domains import EPSILON, LabelSet
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Clipped, FloatArray, Mechanism
+from symdebias.mechanisms.base import Mechanism
 from symdebias.noise import FiniteChannel
 from symdebias.privacy import Guarantee, keep_probability
 
@@ -22,9 +21,10 @@ class RandomizedResponse(Mechanism):
     Parameters
     ----------
     epsilon : float
-        Privacy budget, in [1e-6, 700]; pure local differential privacy.
+        Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one.
     categories : sequence of two floats
-        The two values, distinct and finite; -1 and +1 by default.
+        The two values, distinct and finite; -1 and +1 by default. They are declared, never read off the
+        data, and kept in ascending order.
 
     Raises
     ------
@@ -33,7 +33,9 @@ class RandomizedResponse(Mechanism):
 
     Notes
     -----
-    The coin is compared with a 53-bit uniform number, which realises its probability to 1e-16.
+    The probability of keeping is 1/(1 + e^-epsilon) rounded down to a multiple of 2^-53, and this is what
+    the coin realises and what `noise` and `gain` state: the inverse of the noise is that of the noise drawn.
+    The coin takes no account of attacks on the time or the memory of the machine.
 
     References
     ----------
@@ -46,46 +48,55 @@ class RandomizedResponse(Mechanism):
     """
 
     epsilon: float
-    categories: tuple[float, float] = (-1.0, 1.0)
+    categories: tuple[float, ...] = (-1.0, 1.0)
     kind: ClassVar[str] = "randomized_response"
 
     def __post_init__(self) -> None:
+        categories = LabelSet.declare("categories", self.categories, count=2).values
         object.__setattr__(self, "epsilon", EPSILON.check("epsilon", self.epsilon))
-        object.__setattr__(self, "categories", _two_numbers(self.categories))
+        object.__setattr__(self, "categories", categories)
 
-    @property
+    @cached_property
     def keep_probability(self) -> float:
-        """The probability that the value is sent as it is."""
+        """The probability that the value is sent as it is, a multiple of 2^-53."""
         return keep_probability(self.epsilon)
 
     @property
     def gain(self) -> float:
-        """coth(epsilon/2), which makes gain times the sent sign unbiased."""
-        return 1.0 / math.tanh(self.epsilon / 2)
+        """coth(epsilon/2): gain times the sent sign is unbiased for the true one."""
+        return 1.0 / (2.0 * self.keep_probability - 1.0)
 
     @property
     def noise(self) -> FiniteChannel:
-        """The channel's matrix."""
-        # 1/(1 + e^eps) keeps its digits where 1 - keep would lose them.
-        other = math.exp(-self.epsilon) * self.keep_probability
-        keep = 1.0 - other
-        return FiniteChannel(self.categories, self.categories, ((keep, other), (other, keep)))
+        """The channel, with the probabilities that the coin realises."""
+        keep = self.keep_probability
+        return FiniteChannel(self.categories, self.categories, ((keep, 1 - keep), (1 - keep, keep)))
 
     @property
     def guarantee(self) -> Guarantee:
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
 
-    def clip(self, values: FloatArray) -> Clipped:
-        """Return the values if all are categories; there is nothing to clip them to otherwise."""
-        check_labels(values, self.categories, "labels")
-        return Clipped(values, 0)
+    @property
+    def bound(self) -> float:
+        """The larger of the two absolute values."""
+        return max(abs(value) for value in self.categories)
 
-    def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
-        """Return each value or, with probability 1/(1 + e^epsilon), the other one."""
+    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        if values.ndim != 1:
+            raise ValueError(
+                f"randomized response takes one label per record; got the shape {values.shape}. Pass an "
+                "array of "
+                "shape (n,)."
+            )
+        # There is nothing that a label outside the set could be clipped to.
+        check_labels(values, self.categories, "labels", declare="categories={} on the mechanism")
+        return values.copy(), np.zeros(len(values), dtype=bool)
+
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         first, second = self.categories
-        flipped = sampling.flips(1.0 / (1.0 + math.exp(self.epsilon)), len(clipped.values), source)
-        return np.where(flipped, np.where(clipped.values == first, second, first), clipped.values)
+        flipped = sampling.flips(1 - self.keep_probability, len(values), source)
+        return np.where(flipped, np.where(values == first, second, first), values)
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism."""
@@ -94,16 +105,6 @@ class RandomizedResponse(Mechanism):
     @classmethod
     def from_card(cls, card: dict[str, Any]) -> "RandomizedResponse":
         """Make the mechanism that `to_card` described."""
+        if set(card) != {"epsilon", "categories"}:
+            raise ValueError("randomized response has exactly the entries epsilon and categories")
         return cls(**card)
-
-
-def _two_numbers(categories: Sequence[float]) -> tuple[float, float]:
-    remedy = "Give two distinct finite numbers, such as categories=(-1, 1)."
-    try:
-        values = tuple(float(value) for value in categories)
-    except (TypeError, ValueError):
-        raise TypeError(f"categories={categories!r} are not numbers. {remedy}") from None
-    if len(values) != 2 or len(set(values)) < 2 or not all(math.isfinite(value) for value in values):
-        raise ValueError(f"categories={tuple(categories)!r} are not two distinct finite numbers. {remedy}")
-    first, second = values
-    return first, second

@@ -2,7 +2,8 @@
 
 The sampler is NumPy's. It is not yet hardened against attacks on floating-point arithmetic: the set of
 numbers that ``x + normal()`` can take depends on x, and one released value can tell two records apart
-(Mironov 2012; Haney et al. 2022). A guarantee is that of the mechanism on real numbers.
+(Mironov 2012; Haney et al. 2022). A guarantee is that of the mechanism on real numbers. The time that a draw
+takes and what is left in memory are not covered either.
 """
 
 import secrets
@@ -12,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _randomness
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -40,17 +40,27 @@ def source(random_state: int | np.random.Generator | None) -> Source:
     random_state : int, numpy.random.Generator or None
         None for data that are to be private. A fresh stream is made at each call, so that processes forked
         from one another never share one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is something else, or a negative seed.
     """
     if random_state is None:
-        return Source(np.random.Generator(np.random.PCG64(secrets.randbits(256))), seeded=False)
+        seed = np.random.SeedSequence(secrets.randbits(256), pool_size=8)
+        return Source(np.random.default_rng(seed), seeded=False)
     return Source(_randomness.generator(random_state), seeded=True)
 
 
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
-    """Return independent normal noise of mean 0 and a standard deviation."""
+    """Return independent normal noise of mean 0 and a standard deviation.
+
+    The noise is not hardened against floating-point attacks (Mironov 2012): a guarantee holds for the
+    mechanism on real numbers.
+    """
     return scale * source.generator.standard_normal(shape)
 
 
 def flips(probability: float, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return independent coins that are True with a probability."""
+    """Return independent coins that are True with a probability, exact for multiples of 2^-53."""
     return source.generator.random(count) < probability

@@ -1,17 +1,29 @@
-"""From a budget to a noise scale, rounded to the safe side."""
+"""From a budget to a noise scale, rounded to the safe side.
+
+The curves are evaluated with 70 digits, so that what is rounded is the exact value and not an error of it.
+"""
 
 import functools
 import math
+from typing import Any
 
-import mpmath
+from mpmath.ctx_mp import MPContext
 
-from symdebias._domains import DELTA, EPSILON, RADIUS
+from symdebias._domains import DELTA, EPSILON, SCALE, Interval
 
-_DIGITS = 60
+_DIGITS = 70
+# Newton's method doubles its digits at each step; bisection steps at the start are few.
+_MOST_STEPS = 200
+# Within the domain of epsilon, the curve is below every float64 above this range and rounds to 1 below it.
+_LEAST_MULTIPLIER, _LARGEST_MULTIPLIER = 1e-3, 1e9
+# Twice a radius.
+_SENSITIVITY = Interval(
+    1e-100, 2e100, "both", "Give the sensitivity in the units of the data; change units where needed."
+)
 
 
-def analytic_gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> mpmath.mpf:
-    """Return the exact delta of the Gaussian mechanism at a given epsilon.
+def analytic_gaussian_delta(epsilon: float, scale: float, sensitivity: float) -> float:
+    """Return the least delta at which Gaussian noise is (epsilon, delta)-private, rounded up.
 
     delta = Phi(Delta/(2 sigma) - eps sigma/Delta) - e^eps Phi(-Delta/(2 sigma) - eps sigma/Delta)
 
@@ -20,46 +32,34 @@ def analytic_gaussian_delta(epsilon: float, scale: float, sensitivity: float) ->
     epsilon : float
         The privacy budget, in [1e-6, 700].
     scale : float
-        The noise's standard deviation sigma.
+        The noise's standard deviation sigma, in [1e-100, 1e120].
     sensitivity : float
-        The L2 sensitivity Delta.
+        The L2 sensitivity Delta, in [1e-100, 2e100].
 
     Returns
     -------
-    mpmath.mpf
-        To about 60 digits.
+    float
+        The exact delta or the next float64 above it; at most 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is outside its range.
 
     References
     ----------
     Balle & Wang 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> analytic_gaussian_delta(1.0, 3.730631634815942, 1.0) <= 1e-5
+    True
     """
-    with mpmath.workdps(_DIGITS):
-        ratio = mpmath.mpf(sensitivity) / mpmath.mpf(scale)
-        return _delta(mpmath.mpf(epsilon), 1 / ratio)
-
-
-def _delta(epsilon: mpmath.mpf, multiplier: mpmath.mpf) -> mpmath.mpf:
-    """Return delta for sigma/Delta = multiplier."""
-    half, shift = 1 / (2 * multiplier), epsilon * multiplier
-    return mpmath.ncdf(half - shift) - mpmath.exp(epsilon) * mpmath.ncdf(-half - shift)
-
-
-@functools.lru_cache(maxsize=1024)
-def _multiplier(epsilon: float, delta: float) -> mpmath.mpf:
-    """Return the sigma/Delta at which the exact delta equals the wanted one."""
-    with mpmath.workdps(_DIGITS):
-        target, budget = mpmath.mpf(delta), mpmath.mpf(epsilon)
-        low = high = mpmath.mpf(1)
-        while _delta(budget, high) > target:
-            high *= 2
-        while _delta(budget, low) <= target:
-            low /= 2
-
-        def excess(multiplier: mpmath.mpf) -> mpmath.mpf:
-            return mpmath.log(_delta(budget, multiplier) / target)
-
-        root = mpmath.findroot(excess, (low, high), solver="anderson", tol=mpmath.mpf(10) ** -70, maxsteps=200)
-        return mpmath.mpf(root)
+    epsilon, scale = EPSILON.check("epsilon", epsilon), SCALE.check("scale", scale)
+    sensitivity = _SENSITIVITY.check("sensitivity", sensitivity)
+    context = _context()
+    multiplier = min(max(context.mpf(scale) / sensitivity, _LEAST_MULTIPLIER), _LARGEST_MULTIPLIER)
+    return _rounded_up(context, _curve(context, epsilon, context.mpf(multiplier)))
 
 
 def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -72,21 +72,25 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     delta : float
         In (0, 1).
     sensitivity : float
-        The L2 sensitivity, positive; replace-one in a ball of radius R: 2 R.
+        The L2 sensitivity, in [1e-100, 2e100]; replace-one in a ball of radius R: 2 R.
 
     Returns
     -------
     float
-        sigma, at most two units in the last place above the exact value, and never below it.
+        sigma: the exact value or the next float64 above it, never below.
 
     Raises
     ------
     ValueError, TypeError
         An argument is outside its range.
 
+    Notes
+    -----
+    The scale that is returned is put back into the curve, and its delta is at most the one asked for.
+
     References
     ----------
-    Balle & Wang 2018, Algorithm 1 (solved here in 60 digits).
+    Balle & Wang 2018, Theorem 8 (solved here by Newton's method with 70 digits).
 
     Examples
     --------
@@ -94,13 +98,7 @@ def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) ->
     3.730631634815942
     """
     epsilon, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
-    sensitivity = RADIUS.check("sensitivity", sensitivity)
-    with mpmath.workdps(_DIGITS):
-        exact = _multiplier(epsilon, delta) * mpmath.mpf(sensitivity)
-        scale = float(exact)
-        while mpmath.mpf(scale) < exact or analytic_gaussian_delta(epsilon, scale, sensitivity) > delta:
-            scale = math.nextafter(scale, math.inf)
-    return scale
+    return _analytic_scale(epsilon, delta, _SENSITIVITY.check("sensitivity", sensitivity))
 
 
 def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -112,6 +110,11 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
         The privacy budget, in [1e-6, 1].
     delta, sensitivity : float
         As for `analytic_gaussian_scale`.
+
+    Returns
+    -------
+    float
+        sigma: the exact value or the next float64 above it.
 
     Raises
     ------
@@ -133,17 +136,30 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
             f"epsilon={epsilon!r} exceeds 1, where the classical Gaussian calibration has no proof. "
             'Use calibration="analytic" (the default).'
         )
-    sensitivity = RADIUS.check("sensitivity", sensitivity)
-    with mpmath.workdps(_DIGITS):
-        exact = mpmath.mpf(sensitivity) * mpmath.sqrt(2 * mpmath.log(mpmath.mpf(1.25) / mpmath.mpf(delta))) / epsilon
-        scale = float(exact)
-        while mpmath.mpf(scale) < exact:
-            scale = math.nextafter(scale, math.inf)
-    return scale
+    sensitivity = _SENSITIVITY.check("sensitivity", sensitivity)
+    context = _context()
+    exact = sensitivity * context.sqrt(2 * context.log(context.mpf(5) / 4 / delta)) / context.mpf(epsilon)
+    return _rounded_up(context, exact)
 
 
 def keep_probability(epsilon: float) -> float:
-    """Return the probability 1/(1 + e^-epsilon) with which randomized response keeps a value of two.
+    """Return the probability with which randomized response keeps a value of two: 1/(1 + e^-epsilon).
+
+    Parameters
+    ----------
+    epsilon : float
+        The privacy budget, in [1e-6, 700].
+
+    Returns
+    -------
+    float
+        The largest multiple of 2^-53 that is at most the exact value and below 1. A comparison with a 53-bit
+        uniform number realises it exactly, and the odds of keeping are at most e^epsilon.
+
+    Raises
+    ------
+    ValueError, TypeError
+        epsilon is outside its range.
 
     References
     ----------
@@ -151,7 +167,70 @@ def keep_probability(epsilon: float) -> float:
 
     Examples
     --------
-    >>> keep_probability(1.0)
-    0.7310585786300049
+    >>> round(keep_probability(1.0), 6)
+    0.731059
     """
-    return 1.0 / (1.0 + math.exp(-EPSILON.check("epsilon", epsilon)))
+    epsilon = EPSILON.check("epsilon", epsilon)
+    context = _context()
+    units = int(context.floor(2**53 / (1 + context.exp(-context.mpf(epsilon)))))
+    return min(units, 2**53 - 1) / 2**53
+
+
+@functools.lru_cache(maxsize=1024)
+def _analytic_scale(epsilon: float, delta: float, sensitivity: float) -> float:
+    context = _context()
+    scale = _rounded_up(context, sensitivity * _solve(context, epsilon, delta))
+    while _curve(context, epsilon, context.mpf(scale) / sensitivity) > delta:
+        scale = math.nextafter(scale, math.inf)
+    return scale
+
+
+def _solve(context: Any, epsilon: float, delta: float) -> Any:
+    """Return the sigma/Delta at which the curve equals delta."""
+    low = high = context.mpf(1)
+    while _curve(context, epsilon, high) > delta:
+        low, high = high, 4 * high
+    while _curve(context, epsilon, low) <= delta:
+        low, high = low / 4, low
+    target = context.log(context.mpf(delta))
+    # log delta as a function of log multiplier; d delta/d multiplier = -phi(half - shift)/multiplier^2.
+    position = (context.log(low) + context.log(high)) / 2
+    low, high = context.log(low), context.log(high)
+    for _ in range(_MOST_STEPS):
+        multiplier = context.exp(position)
+        value = _curve(context, epsilon, multiplier)
+        excess = context.log(value) - target
+        if excess > 0:
+            low = position
+        else:
+            high = position
+        density = context.npdf(1 / (2 * multiplier) - epsilon * multiplier)
+        step = excess * value * multiplier / density
+        if abs(step) < context.mpf(10) ** (10 - _DIGITS):
+            return context.exp(position + step)
+        position += step
+        if not low < position < high:
+            position = (low + high) / 2
+    raise ArithmeticError(f"the calibration at epsilon={epsilon!r}, delta={delta!r} did not settle.")
+
+
+def _curve(context: Any, epsilon: float, multiplier: Any) -> Any:
+    """Return delta for sigma/Delta = multiplier."""
+    half, shift = 1 / (2 * multiplier), epsilon * multiplier
+    return _normal_cdf(context, half - shift) - context.exp(context.mpf(epsilon)) * _normal_cdf(context, -half - shift)
+
+
+def _normal_cdf(context: Any, x: Any) -> Any:
+    return context.erfc(-x / context.sqrt(2)) / 2
+
+
+def _rounded_up(context: Any, exact: Any) -> float:
+    number = float(exact)
+    return math.nextafter(number, math.inf) if context.mpf(number) < exact else number
+
+
+def _context() -> Any:
+    # A context of its own: mpmath's shared one changes its precision under other threads' feet.
+    context = MPContext()
+    context.dps = _DIGITS
+    return context

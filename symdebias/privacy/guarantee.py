@@ -1,28 +1,47 @@
 """A guarantee of differential privacy as a value, and its composition."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
+from symdebias._domains import Interval
 from symdebias.exceptions import PrivacyError
+
+MODELS = ("local", "central")
+ADJACENCIES = ("replace-one", "add-remove")
+
+_EPSILON = Interval(0.0, math.inf, "left", "Give a finite budget.")
+_DELTA = Interval(0.0, 1.0, "left", "Give 0 for pure differential privacy.")
 
 
 @dataclass(frozen=True)
 class Guarantee:
     """(epsilon, delta)-differential privacy with the model and the adjacency that it is meant in.
 
-    Attributes
+    Parameters
     ----------
     epsilon : float
         The privacy budget, zero or more.
     delta : float
-        In [0, 1]; 0 is pure differential privacy.
+        In [0, 1); 0 is pure differential privacy.
     model : {"local", "central"}
         Local: each record is noised before it leaves its owner.
     adjacency : {"replace-one", "add-remove"}
         What may differ between neighbours; local privacy is always replace-one.
-    unprotected : tuple of str
+    unprotected : sequence of str
         Parts of the record that are released as they are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A number is outside its range, or a word is not known.
+
+    Examples
+    --------
+    >>> print(Guarantee(1.0, 1e-5, unprotected=("year",)))
+    (1, 1e-05)-differential privacy (local, replace-one); not protected: year
     """
 
     epsilon: float
@@ -32,14 +51,45 @@ class Guarantee:
     unprotected: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (0 <= self.epsilon < math.inf) or not (0 <= self.delta <= 1):
+        epsilon, delta = _EPSILON.check("epsilon", self.epsilon), _DELTA.check("delta", self.delta)
+        for name, value, known in (("model", self.model, MODELS), ("adjacency", self.adjacency, ADJACENCIES)):
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is not known. Choose one of {', '.join(known)}.")
+        if self.model == "local" and self.adjacency != "replace-one":
             raise ValueError(
-                f"epsilon={self.epsilon!r} and delta={self.delta!r} are no guarantee: epsilon must be finite and at "
-                "least 0, delta in [0, 1]."
+                "a local guarantee compares two values of one record, which is replace-one. Give "
+                'adjacency="replace-one".'
             )
+        unprotected: Any = self.unprotected
+        if (
+            isinstance(unprotected, str)
+            or not isinstance(unprotected, Sequence)
+            or not all(isinstance(name, str) for name in unprotected)
+        ):
+            raise TypeError(f"unprotected has the value {unprotected!r:.100}. Give a sequence of names.")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "unprotected", tuple(unprotected))
 
     def implies(self, other: "Guarantee") -> bool:
-        """Whether this guarantee is at least as strong as another of the same model and adjacency."""
+        """Whether this guarantee is at least as strong as another of the same model and adjacency.
+
+        Parameters
+        ----------
+        other : Guarantee
+            The guarantee to compare with.
+
+        Returns
+        -------
+        bool
+            True if neither epsilon nor delta is larger and nothing more is unprotected. Guarantees of
+            different models or adjacencies do not imply one another.
+
+        Examples
+        --------
+        >>> Guarantee(1.0, 0.0).implies(Guarantee(2.0, 1e-5))
+        True
+        """
         return (
             (self.model, self.adjacency) == (other.model, other.adjacency)
             and self.epsilon <= other.epsilon
@@ -55,17 +105,25 @@ class Guarantee:
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee of several releases of parts of the same record: budgets add.
+    """Return the guarantee of several releases about the same record: budgets add.
 
     Parameters
     ----------
     guarantees : iterable of Guarantee
         At least one, all of one model and adjacency.
 
+    Returns
+    -------
+    Guarantee
+        The sums of epsilon and delta, rounded up where float64 does not have them exactly.
+
     Raises
     ------
+    TypeError
+        Something is not a guarantee.
     PrivacyError
-        There is none, or they are of different models or adjacencies.
+        There is none, they are of different models or adjacencies, or the deltas add up to 1 or more,
+        which promises nothing.
 
     References
     ----------
@@ -77,12 +135,30 @@ def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
     (1.5, 1e-05)-differential privacy (local, replace-one)
     """
     parts = list(guarantees)
+    for part in parts:
+        if not isinstance(part, Guarantee):
+            raise TypeError(f"only guarantees compose; got {type(part).__name__}. Pass Guarantee objects.")
     kinds = {(part.model, part.adjacency) for part in parts}
     if len(kinds) != 1:
         found = ", ".join(f"{model} {adjacency}" for model, adjacency in sorted(kinds)) or "none"
-        raise PrivacyError(f"guarantees compose within one model and adjacency; got {found}.")
+        raise PrivacyError(
+            f"guarantees compose within one model and adjacency; got {found}. Compose each kind by itself."
+        )
+    epsilon = _sum_rounded_up([part.epsilon for part in parts])
+    delta = _sum_rounded_up([part.delta for part in parts])
+    if not (epsilon < math.inf and delta < 1):
+        raise PrivacyError(
+            f"epsilon adds up to {epsilon:g} and delta to {delta:g}, which promises nothing. Spend smaller budgets."
+        )
     ((model, adjacency),) = kinds
     unprotected = tuple(dict.fromkeys(name for part in parts for name in part.unprotected))
-    epsilon = math.fsum(part.epsilon for part in parts)
-    delta = min(1.0, math.fsum(part.delta for part in parts))
     return Guarantee(epsilon, delta, model, adjacency, unprotected)
+
+
+def _sum_rounded_up(values: list[float]) -> float:
+    exact = sum(map(Fraction, values), Fraction(0))
+    try:
+        total = float(exact)
+    except OverflowError:
+        return math.inf
+    return math.nextafter(total, math.inf) if Fraction(total) < exact else total

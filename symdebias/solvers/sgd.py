@@ -7,6 +7,7 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 """
 
 import contextlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -139,9 +140,7 @@ def sgd(
     True
     """
     if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(
-            f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}."
-        )
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
     batch_size, epochs = _COUNT.check("batch_size", batch_size), _COUNT.check("epochs", epochs)
     l2 = _NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else _POSITIVE.check("radius", radius)
@@ -288,7 +287,7 @@ def _averaged_share(average: bool | float) -> float:
 def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
     if record is None:
         return set()
-    if isinstance(record, (int, np.integer)) and not isinstance(record, bool):
+    if isinstance(record, (int, np.integer)):
         count = _COUNT.check("record", record)
         return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
     steps = set()
@@ -301,13 +300,11 @@ def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
     return steps
 
 
-def _segments(
-    total: int, steps_per_epoch: int, stops: set[int], batch_size: int
-) -> Iterator[tuple[int, int]]:
+def _segments(total: int, steps_per_epoch: int, stops: set[int], batch_size: int) -> Iterator[tuple[int, int]]:
     """Cut the steps at the ends of epochs, at the given stops, and often enough for the progress bar."""
     longest = max(1, _SEGMENT // batch_size)
     cuts = sorted({*range(0, total, steps_per_epoch), *(stop for stop in stops if 0 < stop < total), total})
-    for lower, upper in zip(cuts, cuts[1:], strict=False):
+    for lower, upper in itertools.pairwise(cuts):
         for begin in range(lower, upper, longest):
             yield begin, min(begin + longest, upper)
 

@@ -218,9 +218,7 @@ def score_biases(
             slope = np.abs(problem.corrected_slope(scores, at + outcome, s)).max()
             curvature = np.abs(problem.corrected_curvature(scores, at + outcome, s)).max()
             worst["loss_scale"] = max(worst["loss_scale"], float(value))
-            worst["gradient_scale"] = max(
-                worst["gradient_scale"], float(record_radius * slope + norm * curvature)
-            )
+            worst["gradient_scale"] = max(worst["gradient_scale"], float(record_radius * slope + norm * curvature))
         worst["loss_bias"] = max(worst["loss_bias"], float(loss_bias.max()))
         worst["gradient_bias"] = max(worst["gradient_bias"], float(gradient_bias.max()))
         worst["quadrature_error"] = max(worst["quadrature_error"], error)
@@ -342,9 +340,7 @@ def feature_biases(
     thetas = _into_ball(cube[:, p:], theta_radius)
     worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
     worst["quadrature_error"] = 0.0
-    for (x, theta), index in itertools.product(
-        zip(records, thetas, strict=True), range(len(target_noise.targets))
-    ):
+    for (x, theta), index in itertools.product(zip(records, thetas, strict=True), range(len(target_noise.targets))):
         target = target_noise.targets[index]
         truth = np.array([float(f(*x, *theta, target)) for f in (loss, *gradient)])
         means = [
@@ -369,7 +365,8 @@ def _into_ball(cube: FloatArray, radius: float) -> FloatArray:
     """Map points of [-1, 1]^d into the ball along their rays."""
     norms = np.linalg.norm(cube, axis=1, keepdims=True)
     largest = np.max(np.abs(cube), axis=1, keepdims=True)
-    return radius * cube * np.divide(largest, norms, out=np.zeros_like(norms), where=norms > 0)
+    shrink: FloatArray = np.divide(largest, norms, out=np.zeros_like(norms), where=norms > 0)
+    return radius * cube * shrink
 
 
 def _tensor_means(

@@ -8,9 +8,7 @@ the middle of the two values and gain = coth(epsilon/2).
 import sympy as sp
 
 
-def affine_in_target(
-    expression: sp.Expr, target: sp.Symbol, values: tuple[float, float], estimate: sp.Expr
-) -> sp.Expr:
+def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float, float], estimate: sp.Expr) -> sp.Expr:
     """Write a loss of a two-valued target as A + B y and put an estimate in the place of y.
 
     With the values -1 and +1, A and B are the even and odd parts in the target, and with the estimate

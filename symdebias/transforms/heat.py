@@ -133,8 +133,7 @@ class _Kind:
     def xreplace(self, values: dict[sp.Symbol, sp.Expr]) -> "_Kind":
         """Put expressions in the place of symbols in every part."""
         erf = self.erf and (self.erf[0].xreplace(values), self.erf[1].xreplace(values))
-        parts = (part.xreplace(values) for part in (self.phase, self.linear, self.quadratic))
-        return _Kind(*parts, erf)
+        return _Kind(self.phase.xreplace(values), self.linear.xreplace(values), self.quadratic.xreplace(values), erf)
 
 
 def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transformed:
@@ -227,9 +226,7 @@ def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
     return coefficient * sp.exp(growth), power, _Kind(phase, linear, quadratic, erf)
 
 
-def _polynomial(
-    expression: sp.Expr, variable: sp.Symbol, *, degree: int, within: sp.Expr
-) -> tuple[sp.Expr, ...]:
+def _polynomial(expression: sp.Expr, variable: sp.Symbol, *, degree: int, within: sp.Expr) -> tuple[sp.Expr, ...]:
     """Return the coefficients of a polynomial of at most the given degree, constant first."""
     if expression.is_polynomial(variable):
         coefficients = sp.Poly(expression, variable).all_coeffs()[::-1]

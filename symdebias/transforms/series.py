@@ -17,9 +17,7 @@ from symdebias.exceptions import NoExactCorrectionError
 _NOT_SMOOTH = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise, sp.floor, sp.ceiling, sp.Mod)
 
 
-def truncated_series(
-    expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr], *, order: int
-) -> sp.Expr:
+def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr], *, order: int) -> sp.Expr:
     """Return the inverse transform up to the given order, sum_{k <= order} (-Delta/2)^k f / k!.
 
     Parameters

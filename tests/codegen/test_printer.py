@@ -75,7 +75,9 @@ def test_what_a_kernel_cannot_hold_is_refused(expression, message):
 
 def test_printing_is_the_same_every_time():
     def once():
-        return print_statements([sp.cosh(U) ** 2 * sp.exp(-(U**2) / (6 - S)) * Y], fixed={S: "s"}, varying={U: "u", Y: "y"})
+        return print_statements(
+            [sp.cosh(U) ** 2 * sp.exp(-(U**2) / (6 - S)) * Y], fixed={S: "s"}, varying={U: "u", Y: "y"}
+        )
 
     assert once() == once()
 

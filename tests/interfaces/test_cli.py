@@ -52,7 +52,10 @@ def test_adult_without_its_folder_says_where_to_get_it(monkeypatch, capsys, tmp_
     assert "neither" in capsys.readouterr().err
 
 
-RECORD = "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, {sex}, 2174, 0, 40, United-States, {income}"
+RECORD = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, {sex}, 2174, 0, 40, "
+    "United-States, {income}"
+)
 
 
 def test_adult_is_read_as_its_files_are_written(tmp_path):

@@ -29,12 +29,11 @@ def test_catalogue_losses_are_convex_in_the_score(make):
 def test_catalogue_losses_debias_or_say_why_not(make):
     target = sd.RandomizedResponse(epsilon=1.0) if make().target_values else None
     release = sd.Release(features=sd.GaussianMechanism.from_scale(0.3), target=target)
-    try:
-        corrected = sd.debias(make(), release)
-    except sd.exceptions.NoExactCorrectionError as error:
-        assert "no closed form" in str(error)
+    if make is sd.losses.logistic:
+        with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form"):
+            sd.debias(make(), release)
     else:
-        assert corrected.certificate.loss_bias < 1e-9
+        assert sd.debias(make(), release).certificate.loss_bias < 1e-9
 
 
 def test_symbols_become_real():

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -25,7 +27,7 @@ def test_series_in_two_variables():
 def test_truncated_series_converges_to_the_closed_form():
     f, exact = sp.exp(-U), function(sp.exp(-U - S / 2), U, S)(0.3, 0.5)
     errors = [abs(function(truncated_series(f, {U: S}, order=k), U, S)(0.3, 0.5) - exact) for k in range(6)]
-    assert all(later < 0.3 * earlier for earlier, later in zip(errors, errors[1:], strict=False))
+    assert all(later < 0.3 * earlier for earlier, later in itertools.pairwise(errors))
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
