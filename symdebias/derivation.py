@@ -139,9 +139,8 @@ def _noised_variables(
         variances[loss.scores[0]] = symbols.score_variance
     if loss.features:
         noised = release.feature_variances(len(loss.features)) > 0
-        for feature, variance, here in zip(loss.features, feature_variances, noised, strict=True):
-            if here:
-                variances[feature] = variance
+        pairs = zip(loss.features, feature_variances, noised, strict=True)
+        variances |= {feature: variance for feature, variance, here in pairs if here}
     # A loss of a two-valued target is affine in it, and additive noise leaves it unbiased as it is.
     if isinstance(release.target_noise, AdditiveNoise) and loss.target_values is None:
         _require_gaussian(release.target_noise, "the target")

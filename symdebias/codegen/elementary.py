@@ -33,7 +33,7 @@ def exp(x: float) -> float:
     p = p * r + 1.0
     # 2^(k-1) through the exponent bits, and the last doubling in arithmetic: k may be 1024.
     bits = np.int64((np.float64(shifted).view(np.int64) + np.int64(1022)) << np.int64(52))
-    value = 2.0 * (p * float(np.int64(bits).view(np.float64)))
+    value: float = 2.0 * (p * np.int64(bits).view(np.float64))
     value = math.inf if x > 709.782712893384 else value
     value = 0.0 if x < -708.0 else value
     return value

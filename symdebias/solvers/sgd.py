@@ -40,7 +40,7 @@ _RUNAWAY = 1e8
 _RUNS = 32
 _LONGEST_RUN = 64
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
-_SEGMENT = 2**18
+_SEGMENT = 2**20
 
 
 def sgd(

@@ -1,0 +1,388 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from symdebias import _arrays
+from symdebias._arrays import (
+    check_same_index,
+    column_like,
+    features_array,
+    label_array,
+    parameter_vector,
+    table_like,
+    target_array,
+    value_array,
+    weights_array,
+)
+
+MATRIX = np.arange(12.0).reshape(4, 3) / 7
+
+
+class Table:
+    """The least that counts as a table: columns by name, as polars has them, and no row labels."""
+
+    def __init__(self, columns):
+        self._columns = dict(columns)
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+    def __len__(self):
+        return len(next(iter(self._columns.values())))
+
+
+class Column:
+    def __init__(self, name, values):
+        self.name, self._values = name, np.asarray(values)
+
+    def to_numpy(self):
+        return self._values
+
+    def __array__(self, dtype=None, copy=None):
+        return self._values
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+def unaligned(array):
+    buffer = np.zeros(array.nbytes + 1, dtype=np.int8)[1:]
+    moved = buffer.view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+LAYOUTS = {
+    "C order": np.ascontiguousarray,
+    "Fortran order": np.asfortranarray,
+    "negative strides": lambda a: a[::-1, ::-1][::-1, ::-1],
+    "negative strides over a copy": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+    "every other row of a larger one": lambda a: np.repeat(a, 2, axis=0)[::2],
+    "some columns of a larger one": lambda a: np.hstack([a, a])[:, : a.shape[1]],
+    "read-only": read_only,
+    "unaligned": unaligned,
+    "big-endian": lambda a: a.astype(">f8"),
+    "nested lists": lambda a: a.tolist(),
+    "unmasked masked array": np.ma.masked_array,
+    "subclass": lambda a: a.view(type("Sub", (np.ndarray,), {})),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_array(layout):
+    X = LAYOUTS[layout](MATRIX)
+    before = np.array(X, copy=True)
+    result = features_array(X)
+    assert type(result) is np.ndarray
+    assert result.dtype == np.float64
+    assert result.flags.c_contiguous
+    assert result.flags.aligned
+    assert result.dtype.isnative
+    np.testing.assert_array_equal(result, MATRIX)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_repeated_rows_of_zero_stride_are_taken():
+    X = np.broadcast_to(MATRIX[:1], (5, 3))
+    result = features_array(X)
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, np.tile(MATRIX[:1], (5, 1)))
+
+
+def test_memory_maps_are_read(tmp_path):
+    np.save(tmp_path / "X.npy", MATRIX)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    result = features_array(mapped)
+    np.testing.assert_array_equal(result, MATRIX)
+    assert np.shares_memory(result, mapped)
+
+
+def test_an_array_that_fits_is_not_copied():
+    assert features_array(MATRIX) is MATRIX
+    assert target_array(MATRIX[0], rows=3).base is MATRIX or np.shares_memory(MATRIX, target_array(MATRIX[0], rows=3))
+    frozen = read_only(MATRIX)
+    assert np.shares_memory(features_array(frozen), frozen)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4", ">f4"])
+def test_numbers_of_every_kind_are_converted(dtype):
+    X = np.array([[1, 2], [3, 4]]).astype(dtype)
+    np.testing.assert_array_equal(features_array(X), [[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(target_array(X[0], rows=2), [1.0, 2.0])
+
+
+@given(hnp.arrays(np.float64, (4, 3), elements=st.floats(allow_nan=True, allow_infinity=True, width=64)))
+def test_what_is_not_finite_is_found_and_nothing_else(X):
+    bad = np.argwhere(~np.isfinite(X))
+    if len(bad):
+        with pytest.raises(ValueError, match=rf"in row {bad[0][0]}, column {bad[0][1]}\."):
+            features_array(X)
+    else:
+        assert features_array(X) is X
+
+
+def test_large_finite_numbers_pass_although_their_sum_overflows():
+    X = np.full((3, 2), 1.7e308)
+    assert features_array(X) is X
+    X[2, 1] = -1.7e308
+    X[0, 0] = 5e-324
+    assert features_array(X) is X
+
+
+BAD_FEATURES = [
+    (np.zeros(3), ValueError, "must have two dimensions, records and columns; got 1. Pass X.reshape"),
+    (np.zeros((2, 2, 2)), ValueError, "got 3. Pass one row per record"),
+    (np.float64(1.0), ValueError, "got 0"),
+    (1.0, ValueError, "got 0"),
+    (np.zeros((0, 2)), ValueError, r"X is empty: its shape is \(0, 2\)"),
+    (np.zeros((2, 0)), ValueError, r"X is empty: its shape is \(2, 0\)"),
+    ([], ValueError, "got 1"),
+    ([[1.0, 2.0], [3.0]], ValueError, "rows of different lengths"),
+    ([[1.0, math.nan]], ValueError, "X has NaN in row 0, column 1"),
+    ([[1.0], [-math.inf]], ValueError, "X has infinity in row 1, column 0"),
+    (np.array([["1", "2"]]), TypeError, "must hold real numbers .*; got <U1"),
+    (np.array([[1, None]], dtype=object), TypeError, "got object"),
+    (np.array([[1.0, 2.0]], dtype=object), TypeError, "got object"),
+    (np.ones((2, 2), dtype=complex), TypeError, "got complex128"),
+    (np.ones((2, 2), dtype=bool), TypeError, r"got bool.*For 0 and 1, pass array.astype\(float\)"),
+    (np.zeros((2, 2), dtype="M8[s]"), TypeError, r"got datetime64\[s\]"),
+    (np.zeros(2, dtype=[("a", float), ("b", float)]), TypeError, "must hold real numbers"),
+    (None, TypeError, "must hold real numbers"),
+    ("data.csv", TypeError, "must hold real numbers"),
+    (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), ValueError, "masked entries"),
+    (scipy.sparse.eye_array(1000, format="csr"), TypeError, r"\(1000, 1000\) with 1000 stored .* takes 7.63 MiB"),
+    (scipy.sparse.eye_array(3, format="coo"), TypeError, r"pass X.toarray\(\)"),
+    (Table({}), ValueError, "X is empty|no columns"),
+    (Table({"a": [1.0, 2.0], "b": ["x", "y"]}), TypeError, "column b of X must hold real numbers"),
+    (Table({"a": [1.0, 2.0], "b": [1.0, math.nan]}), ValueError, r"X has NaN in row 1, column 1 \(b\)"),
+    (Table({0: [1.0], 1: [2.0]}), TypeError, "whose name 0 is not text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("X", "error", "message"), BAD_FEATURES, ids=lambda value: type(value).__name__)
+def test_features_that_are_refused(X, error, message):
+    with pytest.raises(error, match=message):
+        features_array(X)
+
+
+@pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long double is float64 here")
+def test_longer_floats_are_refused():
+    with pytest.raises(TypeError, match="floats of up to 64 bits"):
+        features_array(np.ones((2, 2), dtype=np.longdouble))
+
+
+def test_messages_keep_values_private():
+    secret = 8675309.25
+    for call in (
+        lambda: features_array([[secret, math.nan]]),
+        lambda: features_array([[secret, "a"]]),
+        lambda: target_array([secret, math.inf], rows=2),
+        lambda: target_array([secret], rows=2),
+        lambda: weights_array([-secret, secret], rows=2),
+        lambda: label_array(np.full(50, secret) + np.arange(50), (-1, 1), rows=50),
+    ):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            call()
+        assert "8675309" not in str(caught.value)
+
+
+def test_a_table_is_matched_by_name():
+    table = Table({"b": [1, 2], "a": np.array([3.0, 4.0], dtype=np.float32)})
+    np.testing.assert_array_equal(features_array(table, ["a", "b"]), [[3.0, 1.0], [4.0, 2.0]])
+    np.testing.assert_array_equal(features_array(table), [[1.0, 3.0], [2.0, 4.0]])
+    assert features_array(table).flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["a", "c"], "missing: c; not in the release: b"),
+        (["a"], "not in the release: b"),
+        (["a", "b", "c"], "missing: c"),
+    ],
+)
+def test_a_table_with_other_columns_is_refused(columns, message):
+    with pytest.raises(ValueError, match=message):
+        features_array(Table({"b": [1.0], "a": [2.0]}), columns)
+
+
+def test_an_array_with_another_number_of_columns_is_refused():
+    with pytest.raises(ValueError, match="X has 3 columns, but the release has 2: a, b"):
+        features_array(MATRIX, ["a", "b"])
+
+
+def test_the_least_table_comes_back_in_its_kind():
+    result = table_like(Table({"a": [0.0]}), ["x", "y"], np.array([[1.0, 2.0]]))
+    assert isinstance(result, Table)
+    assert result.columns == ["x", "y"]
+    assert result["y"].tolist() == [2.0]
+    column = column_like(Column("y", [1, 2]), np.array([3.0, 4.0]))
+    assert isinstance(column, Column)
+    assert (column.name, column.to_numpy().tolist()) == ("y", [3.0, 4.0])
+    vector = np.array([1.0])
+    assert column_like([0], vector) is vector
+    assert column_like(np.zeros(1), vector) is vector
+
+
+BAD_VECTORS = [
+    ([[1.0], [2.0]], ValueError, r"its shape is \(2, 1\). Pass y.ravel\(\)"),
+    (np.zeros((2, 2)), ValueError, "Pass one number per record"),
+    (1.0, ValueError, "must have one dimension"),
+    ([1.0], ValueError, "y has 1 entries, but X has 2 rows"),
+    ([1.0, 2.0, 3.0], ValueError, "y has 3 entries"),
+    ([], ValueError, "y has 0 entries"),
+    ([1.0, math.nan], ValueError, "y has NaN in row 1"),
+    ([math.inf, 0.0], ValueError, "y has infinity in row 0"),
+    (["a", "b"], TypeError, "y must hold real numbers"),
+    ([True, False], TypeError, "y must hold real numbers"),
+    ([1j, 0], TypeError, "y must hold real numbers"),
+    ([1.0, None], TypeError, "y must hold real numbers"),
+    (scipy.sparse.csr_array([[1.0, 2.0]]), TypeError, "y is a sparse matrix"),
+    (Table({"y": [1.0, 2.0]}), ValueError, "got a table. Pass one of its columns"),
+]
+
+
+@pytest.mark.parametrize(("y", "error", "message"), BAD_VECTORS)
+def test_targets_that_are_refused(y, error, message):
+    with pytest.raises(error, match=message):
+        target_array(y, rows=2)
+
+
+@pytest.mark.parametrize(("weights", "error", "message"), [
+    ([1.0, -1.0], ValueError, "sample_weight is negative in row 1"),
+    ([0.0, 0.0], ValueError, "no positive entry"),
+    ([math.nan, 1.0], ValueError, "sample_weight has NaN in row 0"),
+    ([1.0], ValueError, "sample_weight has 1 entries"),
+    (["a", "b"], TypeError, "sample_weight must hold real numbers"),
+])  # fmt: skip
+def test_weights_that_are_refused(weights, error, message):
+    with pytest.raises(error, match=message):
+        weights_array(weights, rows=2)
+
+
+@pytest.mark.parametrize(("theta", "error", "message"), [
+    ([1.0], ValueError, r"theta has the shape \(1,\); it must be \(2,\)"),
+    ([[1.0, 2.0]], ValueError, "theta has the shape"),
+    ([1.0, math.nan], ValueError, "theta has NaN in entry 1"),
+    (["a", "b"], TypeError, "theta must hold real numbers"),
+])  # fmt: skip
+def test_parameters_that_are_refused(theta, error, message):
+    with pytest.raises(error, match=message):
+        parameter_vector(theta, 2)
+
+
+@pytest.mark.parametrize(("values", "message"), [
+    (np.zeros((2, 2, 2)), "Pass an array of shape"), (1.0, "Pass an array of shape"), ([], "at least one entry"),
+    ([math.nan], "values has NaN in row 0"),
+])  # fmt: skip
+def test_values_that_are_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        value_array(values)
+
+
+LABELS = [
+    ([0, 1, 1], (-1, 1), r"labels must be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare target_values=\(0, 1\)"),
+    ([0, 0, 0], (-1, 1), r"got 0. Pass 2\*y - 1"),
+    ([-1, 1, 1], (0, 1), r"labels must be 0 or 1; got -1 and 1. Pass \(y \+ 1\)/2"),
+    ([1, 0.9999999, -1], (-1, 1), "got -1 and 0.9999999 and 1. The first other one is in row 1; recode"),
+    ([1, 1, 2], (-1, 1), "got 1 and 2. The first other one is in row 2"),
+    ([3, 4, 5, 6, 1], (-1, 1), "got 3 and 4 and 5 and others. The first other one is in row 0"),
+    (range(30), (-1, 1), "got 30 different values"),
+]
+
+
+@pytest.mark.parametrize(("labels", "values", "message"), LABELS)
+def test_labels_outside_the_declared_set_are_refused(labels, values, message):
+    with pytest.raises(ValueError, match=message):
+        label_array(list(labels), values, rows=len(labels))
+
+
+def test_one_class_alone_is_taken():
+    assert label_array([1, 1], (-1, 1), rows=2).tolist() == [1.0, 1.0]
+
+
+# ---- pandas ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pandas():
+    return pytest.importorskip("pandas")
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "UInt8", "float32", "int16"])
+def test_pandas_numbers_of_every_kind_are_converted(pandas, dtype):
+    frame = pandas.DataFrame({"a": pandas.array([1, 2], dtype=dtype), "b": [3.0, 4.0]}, index=[9, 5])
+    np.testing.assert_array_equal(features_array(frame, ["b", "a"]), [[3.0, 1.0], [4.0, 2.0]])
+    np.testing.assert_array_equal(target_array(frame["a"], rows=2), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("dtype", ["int64[pyarrow]", "double[pyarrow]"])
+def test_arrow_numbers_are_converted(pandas, dtype):
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"a": pandas.array([1, 2], dtype=dtype)})
+    np.testing.assert_array_equal(features_array(frame), [[1.0], [2.0]])
+    frame = pandas.DataFrame({"a": pandas.array([1, None], dtype=dtype)})
+    with pytest.raises(ValueError, match=r"X has NaN in row 1, column 0 \(a\)"):
+        features_array(frame)
+
+
+def test_pandas_missing_values_are_found(pandas):
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": pandas.array([1, None], dtype="Int64")})
+    with pytest.raises(ValueError, match=r"X has NaN in row 1, column 1 \(b\)"):
+        features_array(frame)
+
+
+@pytest.mark.parametrize("values", [["x", "y"], [True, False], [1, "y"], [None, None]])
+def test_pandas_columns_that_are_no_numbers_are_refused(pandas, values):
+    with pytest.raises(TypeError, match="column a of X must hold real numbers"):
+        features_array(pandas.DataFrame({"a": values}))
+
+
+def test_pandas_categories_are_taken_as_their_numbers_or_refused(pandas):
+    numbers = pandas.DataFrame({"a": pandas.Categorical([3, 1])})
+    np.testing.assert_array_equal(features_array(numbers), [[3.0], [1.0]])
+    with pytest.raises(TypeError, match="column a of X"):
+        features_array(pandas.DataFrame({"a": pandas.Categorical(["n", "s"])}))
+
+
+def test_pandas_duplicated_columns_are_refused(pandas):
+    frame = pandas.DataFrame(MATRIX, columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="more than one column named a"):
+        features_array(frame)
+
+
+def test_pandas_unnamed_columns_are_refused(pandas):
+    with pytest.raises(TypeError, match="not text. Columns are matched by name. Rename the columns, or pass an array"):
+        features_array(pandas.DataFrame(MATRIX))
+
+
+def test_pandas_row_labels_must_agree(pandas):
+    X = pandas.DataFrame({"a": [1.0, 2.0]}, index=[5, 3])
+    check_same_index(X, pandas.Series([1.0, 2.0], index=[5, 3]))
+    check_same_index(X, np.zeros(2))
+    check_same_index(X, [0.0, 1.0])
+    check_same_index(np.zeros((2, 1)), pandas.Series([1.0, 2.0]))
+    with pytest.raises(ValueError, match="different row labels"):
+        check_same_index(X, pandas.Series([1.0, 2.0], index=[3, 5]))
+
+
+def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):
+    frame = pandas.DataFrame({"a": [1, 2]}, index=[5, 3])
+    result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    pandas.testing.assert_frame_equal(result, pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=[5, 3]))
+    series = column_like(pandas.Series([1, 2], index=[5, 3], name="y"), np.array([1.0, -1.0]))
+    pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=[5, 3], name="y"))
+
+
+def test_no_table_package_is_imported_by_the_boundary():
+    assert not {"pandas", "polars"} & set(vars(_arrays))
