@@ -84,8 +84,9 @@ def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite
             )
         names = found if columns is None else columns
         parts = [_numbers(X[name], f"column {name} of X") for name in names]
-        matrix = np.stack(parts, axis=1) if parts else np.empty((len(X), 0))
-        matrix = np.ascontiguousarray(matrix)
+        if not parts:
+            raise ValueError("X has no columns. Pass at least one.")
+        matrix = np.ascontiguousarray(np.stack(parts, axis=1))
     else:
         matrix = _numbers(X, "X")
     if matrix.ndim != 2:

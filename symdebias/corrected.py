@@ -10,6 +10,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import label_array, parameter_vector, target_array, weights_array
+from symdebias._domains import COUNT
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import FeatureProgram, Kernels, ScoreProgram
 from symdebias.derivation import Derivation, derive, noise_limit
@@ -86,8 +87,8 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
         raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
     if method != "series" and order is not None:
         raise ValueError(f'order={order!r} belongs to method="series"; method={method!r} takes none.')
-    if order is not None and (isinstance(order, bool) or not isinstance(order, int) or not 1 <= order <= 16):
-        raise ValueError(f"order={order!r} is not an integer from 1 to 16. Choose a small one, such as 2.")
+    if order is not None:
+        order = COUNT.check("order", order)
     _check_fit(loss, release)
     if method == "auto":
         try:

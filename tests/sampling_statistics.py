@@ -4,7 +4,7 @@ Each function returns the names of the tests that fail. A test fails when its p-
 that a right sampler is accused with probability below 1e-6 per call (at most eight tests each).
 
 With 200,000 numbers the power exceeds 1 - 1e-6 for: a shift of .024 standard deviations; a scale wrong by
-1.7%; a probability wrong by .012; a correlation of .024; a coordinate out of 70 without noise.
+1.7%; a probability wrong by .012; a correlation of .027; a coordinate out of 70 without noise.
 """
 
 import numpy as np

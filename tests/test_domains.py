@@ -9,9 +9,10 @@ from symdebias import _domains
 from symdebias._domains import DELTA, EPSILON, RADIUS, Integer, Interval, LabelSet
 
 DOMAINS = {name: value for name, value in vars(_domains).items() if isinstance(value, Interval | Integer)}
-DOMAINS |= {
-    f"{closed} of (-2, 3)": Interval(-2.0, 3.0, closed) for closed in ("neither", "left", "right", "both")
-} | {"reals": Interval(-math.inf, math.inf), "labels": LabelSet((-1.0, 0.5, 2.0))}
+DOMAINS |= {f"{closed} of (-2, 3)": Interval(-2.0, 3.0, closed) for closed in ("neither", "left", "right", "both")} | {
+    "reals": Interval(-math.inf, math.inf),
+    "labels": LabelSet((-1.0, 0.5, 2.0)),
+}
 
 
 @pytest.mark.parametrize("name", DOMAINS)

@@ -39,7 +39,7 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
         for curve, fit in outcome.fits.items():
             # Step 0 has no place on a logarithmic axis.
             panel.plot(
-                fit.history.records[1:],
+                fit.history.records[1:] / 1e6,
                 outcome.excess[curve][1:],
                 _STYLES[curve],
                 color=_COLOURS[curve],
@@ -47,7 +47,7 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
                 linewidth=1.8,
             )
         panel.set_yscale("log")
-        panel.set_xlabel("records seen")
+        panel.set_xlabel("records seen (millions)")
         panel.set_ylabel("excess risk on true records")
         panel.set_title(outcome.problem.name, fontsize=10)
         panel.grid(alpha=0.25)

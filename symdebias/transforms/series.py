@@ -12,6 +12,8 @@ import sympy as sp
 
 from symdebias.exceptions import NoExactCorrectionError
 
+# A longer series is of no use to anybody, and takes minutes to derive.
+_MOST_TERMS = 5_000
 # Functions with a kink or a jump: their derivatives of higher order are distributions, which pointwise
 # differentiation loses without a word.
 _NOT_SMOOTH = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise, sp.floor, sp.ceiling, sp.Mod)
@@ -37,7 +39,8 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
     Raises
     ------
     NoExactCorrectionError
-        The expression has a kink or a jump in a noised variable, so that it has no such series.
+        The expression has a kink or a jump in a noised variable, so that it has no such series; or the series
+        grows beyond 5,000 terms.
 
     References
     ----------
@@ -60,6 +63,11 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
         term = _laplacian(term, variances) * sp.Rational(-1, 2 * k)
         if term == 0:
             break
+        if len(sp.Add.make_args(term)) > _MOST_TERMS:
+            raise NoExactCorrectionError(
+                f"the series has more than {_MOST_TERMS} terms at order {k}, and the derivation gives up there. "
+                "Ask for a lower order."
+            )
         total += term
     return total
 

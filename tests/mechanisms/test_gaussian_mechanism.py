@@ -119,7 +119,7 @@ def test_only_clipped_values_are_noised():
     with pytest.raises(TypeError, match=r"made by Mechanism\.clip"):
         Clipped(np.full((1, 1), 9.0), np.zeros(1, dtype=bool), UNIT)
     wide = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=2.0)
-    with pytest.raises(ValueError, match="clipped for .*radius=2.0"):
+    with pytest.raises(ValueError, match=r"clipped for .*radius=2\.0"):
         UNIT.add_noise(wide.clip(np.ones((1, 2))), source)
     twin = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
     assert UNIT.add_noise(twin.clip(np.ones((1, 2))), source).shape == (1, 2)

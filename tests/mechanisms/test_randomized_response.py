@@ -104,7 +104,8 @@ def test_arguments_that_are_refused(change, message):
 
 
 @pytest.mark.parametrize(
-    "card", [{}, {"epsilon": 1.0}, {"epsilon": 1.0, "categories": [-1, 1], "k": 2}, {"epsilon": "1", "categories": [0, 1]}]
+    "card",
+    [{}, {"epsilon": 1.0}, {"epsilon": 1.0, "categories": [-1, 1], "k": 2}, {"epsilon": "1", "categories": [0, 1]}],
 )
 def test_cards_that_are_refused(card):
     with pytest.raises((TypeError, ValueError), match="epsilon"):

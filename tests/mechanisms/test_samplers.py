@@ -118,9 +118,7 @@ def test_a_defect_of_the_coin_is_seen(defect):
 @pytest.mark.parametrize("mechanism", [GaussianMechanism.from_scale(1.0), RandomizedResponse(epsilon=0.5)])
 def test_a_seed_repeats_and_its_absence_does_not(mechanism):
     values = np.ones(200)
-    assert np.array_equal(
-        mechanism.privatize(values, random_state=3), mechanism.privatize(values, random_state=3)
-    )
+    assert np.array_equal(mechanism.privatize(values, random_state=3), mechanism.privatize(values, random_state=3))
     assert not np.array_equal(mechanism.privatize(values), mechanism.privatize(values))
 
 
@@ -167,7 +165,7 @@ def test_the_coin_is_exact_at_multiples_of_its_unit():
     assert coins.tolist() == [True] * 3 + [False] * 5
 
 
-@pytest.mark.parametrize("random_state", ["0", 1.5, True, -1, [1], np.random.RandomState(0)])  # noqa: NPY002
+@pytest.mark.parametrize("random_state", ["0", 1.5, True, -1, [1], np.random.RandomState(0)])
 def test_what_is_no_random_state_is_refused(random_state):
     with pytest.raises((TypeError, ValueError), match="random_state"):
         sampling.source(random_state)

@@ -1,0 +1,37 @@
+"""Settings of the documentation: Markdown by MyST, docstrings by numpydoc, theme furo.
+
+Build with ``sphinx-build -W -n docs docs/_build``: every warning is an error, every name must resolve.
+"""
+
+from importlib.metadata import version as installed_version
+
+project = "symdebias"
+author = "The symdebias developers"
+copyright = author  # the name is Sphinx's
+release = version = installed_version("symdebias")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"symdebias {version}"
+
+autodoc_member_order = "bysource"
+# Names of the field stand in signatures as they are written, not spelled out to their definitions.
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autosummary_generate = False
+# Members are listed by autodoc once; a second table of them would only repeat it.
+numpydoc_show_class_members = False
+# Types in docstrings are phrases ("array of shape (n, p), float64"), not references.
+numpydoc_xref_param_type = False
+
+nitpick_ignore_regex = [
+    # Types in docstrings are phrases, which Sphinx takes for class names word by word.
+    ("py:class", r"(optional|array|table|column|matrix|of|shape|or|in|to|float64|int64|bool|callable|iterable|sequence"
+     r"|mapping|list|name|relationals|sympy|tuple|str|float|int|None|StepSize|\"theory\")([ ,(].*)?"),
+    # NumPy, SymPy and the standard library have their own documentation, which is not read at a build.
+    ("py:.*", r"(np|numpy|sp|sympy|collections|pathlib|typing|types)\..*"),
+    ("py:class", r"(ArrayLike|Any|Callable|Iterable|Mapping|Sequence|FloatArray|IntegerArray|dtype|ndarray)"),
+]

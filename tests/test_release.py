@@ -1,0 +1,562 @@
+import json
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from sampling_statistics import coin_faults, normal_faults
+
+from symdebias.exceptions import ClippingWarning, PrivacyError
+from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
+from symdebias.privacy import Guarantee
+from symdebias.release import Noised, Release
+
+UNIT = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
+WIDE = GaussianMechanism(epsilon=0.5, delta=1e-6, radius=3.0)
+KNOWN = GaussianMechanism.from_scale(0.5)
+COIN = RandomizedResponse(epsilon=1.0)
+
+RELEASES = {
+    "one mechanism": Release(UNIT),
+    "with a coin": Release(features=UNIT, target=COIN, fit_intercept=True),
+    "known noise": Release(features=KNOWN, target=KNOWN),
+    "features as they are": Release(target=COIN),
+    "nothing noised": Release(),
+    "names without noise": Release(noiseless=("a", "b"), target=COIN),
+    "one mechanism but a year": Release(UNIT, COIN, noiseless=("year",)),
+    "bound": Release(UNIT, COIN).bind(["x0", "x1"]),
+    "groups": Release({("age", "hours"): UNIT, "income": WIDE}, COIN, noiseless=("year",), fit_intercept=True),
+    "public scales by name": Release({"age": UNIT, "pay": WIDE}, center={"age": 40}, scale={"pay": 1e4, "age": 20}),
+    "public scales in order": Release(UNIT, center=[1.0, 2.0], scale=(0.5, 4.0)),
+    "names of every alphabet": Release({'ä "quoted", \n': UNIT, "年": WIDE}),
+    "measurement error within a ball": Release({"a": GaussianMechanism.from_scale(0.1, radius=2.0)}),
+    "classical": Release(GaussianMechanism(epsilon=0.3, delta=1e-9, radius=0.1, calibration="classical")),
+}
+
+
+def bounded(rows, columns, seed=0):
+    X = np.random.default_rng(seed).uniform(-1, 1, (rows, columns))
+    return X / np.sqrt(columns)
+
+
+def labels_of(rows, seed=1):
+    return np.where(np.random.default_rng(seed).random(rows) < 0.4, -1.0, 1.0)
+
+
+# ---- values ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_card_makes_an_equal_release(name):
+    release = RELEASES[name]
+    again = Release.from_json(release.to_json())
+    assert again == release
+    assert hash(again) == hash(release)
+    assert again.to_json() == release.to_json()
+    assert (again.columns, again.guarantee) == (release.columns, release.guarantee)
+    assert pickle.loads(pickle.dumps(release)) == release
+    assert eval(repr(Release(UNIT))) == Release(UNIT)
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_releases_read_as_the_call_that_makes_them(name):
+    assert eval(repr(RELEASES[name])) == RELEASES[name]
+
+
+def test_releases_differ_where_they_differ():
+    assert len(set(RELEASES.values())) == len(RELEASES)
+    with pytest.raises(AttributeError):
+        RELEASES["bound"].target = None
+
+
+budgets = st.floats(1e-3, 20.0)
+gaussians = st.one_of(
+    st.builds(GaussianMechanism, budgets, st.floats(1e-12, 0.5), st.floats(1e-3, 1e3)),
+    st.builds(GaussianMechanism.from_scale, st.floats(1e-3, 1e3)),
+)
+names = st.lists(st.text(min_size=1, max_size=5), min_size=4, max_size=4, unique=True)
+
+
+@given(names, gaussians, gaussians, st.one_of(st.none(), gaussians, st.builds(RandomizedResponse, budgets)),
+       st.booleans(), st.lists(st.floats(-1e6, 1e6), min_size=4, max_size=4))  # fmt: skip
+def test_cards_of_any_release_make_an_equal_one(names, first, second, target, fit_intercept, center):
+    a, b, c, d = names
+    release = Release({(a, b): first, c: second}, target, noiseless=[d], fit_intercept=fit_intercept, center=center)
+    assert Release.from_json(release.to_json()) == release
+
+
+# ---- columns ---------------------------------------------------------------------------------------------
+
+
+def test_columns_stand_in_the_order_of_declaration_with_noiseless_last():
+    release = Release({"b": UNIT, ("d", "a"): WIDE}, noiseless=("c",))
+    assert release.columns == ("b", "d", "a", "c")
+    expected = [UNIT.scale**2, WIDE.scale**2, WIDE.scale**2, 0.0]
+    np.testing.assert_array_equal(release.feature_variances(4), expected)
+    assert release.record_radius(4) == pytest.approx(math.sqrt(1 + 9 + 1))
+    assert [noise.variance for noise in release.feature_noises] == [UNIT.scale**2, WIDE.scale**2]
+
+
+def test_binding_gives_names_once():
+    release = Release(UNIT, noiseless=("year",))
+    assert release.columns is None
+    bound = release.bind(["age", "year", "hours"])
+    assert bound.columns == ("age", "hours", "year")
+    assert bound == Release({("age", "hours"): UNIT}, noiseless=("year",))
+    assert bound.bind(("year", "age", "hours")) is bound
+    assert Release(target=COIN).bind(["a"]) == Release(target=COIN, noiseless=("a",))
+
+
+@pytest.mark.parametrize(("release", "columns", "message"), [
+    (RELEASES["bound"], ["x0", "x2"], "has the columns x0, x1; got x0, x2"),
+    (Release(UNIT), ["a", "a"], "repeat a name"),
+    (Release(UNIT, noiseless=("year",)), ["a", "b"], "noiseless columns year are not among"),
+    (Release(UNIT, noiseless=("year",)), ["year"], "every column is noiseless"),
+    (Release(UNIT, center={"c": 1.0}), ["a"], "center names c, which is no column"),
+    (Release(UNIT, scale=[1.0, 2.0]), ["a"], "scale has 2 entries, but the release has 1 columns: a"),
+    (Release(UNIT), "ab", "must be a sequence of column names"),
+    (Release(UNIT), [""], "which is not a column name"),
+    (Release(UNIT), [1], "which is not a column name"),
+])  # fmt: skip
+def test_names_that_do_not_fit_are_refused(release, columns, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        release.bind(columns)
+
+
+def test_a_release_without_names_takes_any_number_of_columns():
+    release = Release(KNOWN)
+    np.testing.assert_array_equal(release.feature_variances(3), [0.25] * 3)
+    assert release.record_radius(3) == 1.0
+    assert Release(WIDE).record_radius(3) == 3.0
+    assert Release().record_radius(4) == 2.0
+    np.testing.assert_array_equal(Release().feature_variances(2), [0.0, 0.0])
+    with pytest.raises(ValueError, match="X has 1 columns, but the release has at least 2"):
+        Release(UNIT, noiseless=("year",)).feature_variances(1)
+    with pytest.raises(ValueError, match="X has 3 columns, but the release has 2"):
+        RELEASES["bound"].record_radius(3)
+
+
+def test_the_noise_of_the_target():
+    assert Release(UNIT).target_noise is None
+    assert Release(UNIT, COIN).target_noise == COIN.noise
+    assert Release(UNIT, WIDE).target_noise == WIDE.noise
+    assert [Release(UNIT, target).target_radius for target in (None, COIN, WIDE, KNOWN)] == [None, None, 3.0, None]
+
+
+# ---- guarantee -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "guarantee"), [
+    ("one mechanism", Guarantee(1.0, 1e-5, unprotected=("target",))),
+    ("with a coin", Guarantee(2.0, 1e-5)),
+    ("known noise", None),
+    ("features as they are", Guarantee(1.0, 0.0, unprotected=("features",))),
+    ("nothing noised", None),
+    ("names without noise", Guarantee(1.0, 0.0, unprotected=("a", "b"))),
+    ("one mechanism but a year", Guarantee(2.0, 1e-5, unprotected=("year",))),
+    ("groups", Guarantee(2.5, 1.1e-5, unprotected=("year",))),
+    ("measurement error within a ball", None),
+])  # fmt: skip
+def test_the_guarantee_composes_and_names_what_it_leaves_out(name, guarantee):
+    found = RELEASES[name].guarantee
+    if guarantee is None:
+        assert found is None
+    else:
+        assert guarantee.implies(found)
+        assert found.epsilon == pytest.approx(guarantee.epsilon, rel=1e-15)
+        assert found.delta == pytest.approx(guarantee.delta, rel=1e-15)
+        assert found.unprotected == guarantee.unprotected
+
+
+def test_part_without_a_claim_leaves_none():
+    assert Release({"a": UNIT, "b": KNOWN}).guarantee is None
+    assert Release(UNIT, KNOWN).guarantee is None
+
+
+def test_a_seed_takes_the_guarantee_away():
+    X, y, release = bounded(5, 2), labels_of(5), Release(UNIT, COIN)
+    private = release.privatize(X, y)
+    assert private.guarantee == release.guarantee
+    assert not private.seeded
+    for random_state in (0, np.random.default_rng(0)):
+        noised = release.privatize(X, y, random_state=random_state)
+        assert noised.seeded
+        with pytest.raises(PrivacyError, match=r"noised from a seed.*Call privatize without"):
+            _ = noised.guarantee
+        assert noised.release == private.release
+        assert not hasattr(noised, "random_state")
+    assert Release(KNOWN).privatize(X).guarantee is None
+
+
+# ---- privatize -------------------------------------------------------------------------------------------
+
+
+def test_the_noise_is_that_of_the_card():
+    rows = 50_000
+    release = Release({("a", "b"): UNIT, "c": GaussianMechanism.from_scale(0.3)}, COIN, noiseless=("d",))
+    X, y = bounded(rows, 4), labels_of(rows)
+    noised = release.privatize(X, y, random_state=5)
+    again = Release.from_json(noised.release.to_json())
+    noise = (noised.X - X)[:, :3] / np.sqrt(again.feature_variances(4)[:3])
+    assert normal_faults(noise, 1.0) == []
+    np.testing.assert_array_equal(noised.X[:, 3], X[:, 3])
+    assert coin_faults(noised.y == y, y, again.target_noise.matrix[0][0]) == []
+
+
+@pytest.mark.parametrize("columns", range(1, 71))
+def test_every_column_is_noised(columns):
+    X = bounded(3, columns)
+    noised = Release(UNIT, GaussianMechanism.from_scale(1.0)).privatize(X, X[:, 0], random_state=columns)
+    assert np.all(noised.X != X)
+    assert np.all(noised.y != X[:, 0])
+
+
+def test_the_release_of_the_result_has_names():
+    noised = Release(UNIT, COIN).privatize(bounded(4, 3), labels_of(4), random_state=0)
+    assert isinstance(noised, Noised)
+    assert noised.release.columns == ("x0", "x1", "x2")
+    np.testing.assert_array_equal(noised.release.design_matrix(noised.X), noised.X)
+
+
+def test_nothing_that_was_passed_is_changed():
+    X, y = 5 * bounded(6, 2), labels_of(6)
+    before = X.copy(), y.copy()
+    with pytest.warns(ClippingWarning):
+        Release(UNIT, COIN, center=[1, 1]).privatize(X, y, random_state=0)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+def test_equal_seeds_repeat_and_fresh_entropy_does_not():
+    X, y, release = bounded(50, 2), labels_of(50), Release(UNIT, COIN)
+    first, second = (release.privatize(X, y, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(first.X, second.X)
+    np.testing.assert_array_equal(first.y, second.y)
+    assert not np.array_equal(release.privatize(X, y).X, release.privatize(X, y).X)
+
+
+def test_groups_do_not_share_noise():
+    release = Release({"a": KNOWN, "b": KNOWN}, KNOWN)
+    noised = release.privatize(np.zeros((4, 2)), np.zeros(4), random_state=0)
+    assert len({*noised.X.ravel(), *noised.y}) == 12
+
+
+def test_columns_are_centred_and_scaled_before_they_are_clipped():
+    tiny = GaussianMechanism.from_scale(1e-12, radius=1.0)
+    release = Release({"age": tiny, "pay": tiny}, center={"age": 40.0}, scale=[20.0, 1e4])
+    X = np.array([[50.0, 2e3], [80.0, -5e3], [10.0, 3e4]])
+    with pytest.warns(ClippingWarning):
+        noised = release.privatize(X, random_state=0)
+    np.testing.assert_allclose(noised.X, [[0.5, 0.2], [1.0, -0.5], [-1.0, 1.0]], atol=1e-10)
+
+
+def test_records_outside_are_counted_once_each():
+    release = Release({"a": UNIT, "b": UNIT}, GaussianMechanism(epsilon=1.0, delta=1e-5, radius=2.0))
+    X, y = np.array([[2.0, 2.0], [0.5, 0.5], [0.0, 9.0], [0.5, 0.5]]), [9.0, 0.0, 9.0, 9.0]
+    with pytest.warns(ClippingWarning, match="3 of 4 records lay outside") as caught:
+        noised = release.privatize(X, y, random_state=0)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert noised.release == release
+
+
+def test_records_outside_can_be_refused():
+    X = np.array([[0.5, 0.5], [2.0, 2.0]])
+    with pytest.raises(ValueError, match="1 of 2 records lie outside the declared bounds, the first in row 1"):
+        Release(UNIT).privatize(X, outside="refuse")
+    Release(UNIT).privatize(X[:1], outside="refuse")
+
+
+def test_nothing_is_drawn_before_every_check_has_passed():
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    release, X = Release(UNIT, COIN), bounded(3, 2)
+    for arguments in ((X, [0, 1, 1]), (X, [1, -1]), ([[0.1, math.nan]], [1]), (9 * X, [1, -1, 5]), (X, None)):
+        with pytest.raises(ValueError, match=r"."), warnings.catch_warnings(action="ignore"):
+            release.privatize(*arguments, random_state=rng)
+    with pytest.raises(ValueError, match="outside the declared bounds"):
+        release.privatize(9 * X, [1, -1, 1], random_state=rng, outside="refuse")
+    with pytest.raises(ClippingWarning):
+        release.privatize(9 * X, [1, -1, 1], random_state=rng)
+    assert rng.bit_generator.state == before
+
+
+def test_a_target_that_is_not_noised_passes_through():
+    y = [3.0, 4.0, 5.0]
+    noised = Release(UNIT).privatize(bounded(3, 2), y)
+    np.testing.assert_array_equal(noised.y, y)
+    assert Release(UNIT).privatize(bounded(3, 2)).y is None
+
+
+BAD_DATA = [
+    ({"X": [0.1, 0.2]}, ValueError, "two dimensions"),
+    ({"X": np.zeros((1, 2, 2))}, ValueError, "two dimensions"),
+    ({"X": np.zeros((0, 2)), "y": []}, ValueError, "empty"),
+    ({"X": np.zeros((2, 0))}, ValueError, "empty"),
+    ({"X": [[0.1, 0.2], [0.3]]}, ValueError, "rows of different lengths"),
+    ({"X": [[0.1, math.nan], [0.1, 0.1]]}, ValueError, "X has NaN in row 0, column 1"),
+    ({"X": [[0.1, 0.1], [math.inf, 0.1]]}, ValueError, "X has infinity in row 1, column 0"),
+    ({"X": [["a", "b"], ["c", "d"]]}, TypeError, "real numbers"),
+    ({"X": np.ones((2, 2), dtype=complex)}, TypeError, "real numbers"),
+    ({"X": np.ones((2, 2), dtype=object)}, TypeError, "real numbers"),
+    ({"X": np.ones((2, 2), dtype=bool)}, TypeError, "real numbers"),
+    ({"X": scipy.sparse.eye_array(2, format="csr")}, TypeError, r"sparse matrix of shape \(2, 2\) with 2 stored"),
+    ({"X": None}, TypeError, "real numbers"),
+    ({"y": None}, ValueError, "noises the target, but y was not given"),
+    ({"y": [1]}, ValueError, "y has 1 entries, but X has 2 rows"),
+    ({"y": [[1], [-1]]}, ValueError, r"Pass y.ravel\(\)"),
+    ({"y": [0, 1]}, ValueError, r"Pass 2\*y - 1, or declare categories=\(0, 1\)"),
+    ({"y": [1, math.nan]}, ValueError, "y has NaN in row 1"),
+    ({"y": ["a", "b"]}, TypeError, "y must hold real numbers"),
+    ({"random_state": "seed"}, TypeError, "random_state"),
+    ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
+    ({"random_state": True}, TypeError, "random_state"),
+    ({"outside": "ignore"}, ValueError, 'Choose "clip" or "refuse"'),
+    ({"outside": None}, ValueError, 'Choose "clip" or "refuse"'),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), BAD_DATA, ids=str)
+def test_data_that_are_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        Release(UNIT, COIN).privatize(**{"X": [[0.1, 0.2], [0.3, 0.4]], "y": [1, -1], **change})
+
+
+def test_columns_that_overflow_when_scaled_are_refused():
+    release = Release(UNIT, scale=[1.0, 1e-50])
+    with pytest.raises(ValueError, match="overflows when it is centred and scaled, in row 1, column 1"):
+        release.privatize([[0.1, 0.1], [0.1, 1e300]])
+
+
+def test_the_number_of_columns_is_that_of_the_release():
+    with pytest.raises(ValueError, match="X has 3 columns, but the release has 2: x0, x1"):
+        RELEASES["bound"].privatize(bounded(2, 3), labels_of(2))
+    with pytest.raises(ValueError, match="X has 1 columns, but the release has at least 2"):
+        RELEASES["one mechanism but a year"].privatize(bounded(2, 1), labels_of(2))
+    with pytest.raises(ValueError, match="center has 2 entries, but the release has 3 columns"):
+        Release(UNIT, center=[0.0, 1.0]).privatize(bounded(2, 3))
+
+
+# ---- tables ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pandas():
+    return pytest.importorskip("pandas")
+
+
+def test_a_table_comes_back_as_a_table(pandas):
+    table = pandas.DataFrame({"year": [0, 1], "hours": [0.1, 0.2], "age": [0.3, 0.4]}, index=[7, 3])
+    y = pandas.Series([1, -1], index=[7, 3], name="sick")
+    release = Release({("age", "hours"): KNOWN}, COIN, noiseless=("year",))
+    noised = release.privatize(table, y, random_state=0)
+    assert list(noised.X.columns) == ["age", "hours", "year"]
+    assert noised.X.index.equals(table.index)
+    assert noised.X["year"].tolist() == [0.0, 1.0]
+    assert noised.y.index.equals(y.index)
+    assert noised.y.name == "sick"
+    by_array = release.privatize(table[["age", "hours", "year"]].to_numpy(), y.to_numpy(), random_state=0)
+    np.testing.assert_array_equal(noised.X.to_numpy(), by_array.X)
+    np.testing.assert_array_equal(noised.y.to_numpy(), by_array.y)
+    shuffled = noised.X[["year", "age", "hours"]]
+    np.testing.assert_array_equal(release.design_matrix(shuffled), by_array.X)
+
+
+def test_a_table_gives_its_names_to_the_release(pandas):
+    table = pandas.DataFrame({"year": [0, 1], "hours": [0.1, 0.2]})
+    noised = Release(UNIT, noiseless=("year",), scale={"hours": 2.0}).privatize(table)
+    assert noised.release.columns == ("hours", "year")
+    assert list(noised.X.columns) == ["hours", "year"]
+    np.testing.assert_array_equal(
+        Release(UNIT, noiseless=("year",)).design_matrix(table), table[["hours", "year"]].to_numpy()
+    )
+
+
+def test_tables_that_do_not_fit_are_refused(pandas):
+    table = pandas.DataFrame({"x0": [0.1, 0.2], "x1": [0.1, 0.2]}, index=[4, 2])
+    release = RELEASES["bound"]
+    with pytest.raises(ValueError, match="different row labels"):
+        release.privatize(table, pandas.Series([1, -1]))
+    with pytest.raises(ValueError, match="missing: x1"):
+        release.privatize(table[["x0"]], [1, -1])
+    with pytest.raises(ValueError, match="not in the release: x2"):
+        release.privatize(table.assign(x2=0.0), [1, -1])
+    with pytest.raises(ValueError, match="more than one column named x0"):
+        release.privatize(table[["x0", "x0"]], [1, -1])
+    with pytest.raises(ValueError, match="one dimension; got a table"):
+        release.privatize(table, table[["x0"]])
+
+
+# ---- coefficients in original units ----------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.lists(st.floats(-50, 50), min_size=2, max_size=2),
+       st.lists(st.floats(0.1, 50), min_size=2, max_size=2))  # fmt: skip
+def test_coefficients_in_original_units_give_the_same_scores(theta, center, scale):
+    release = Release({("a", "b"): KNOWN}, fit_intercept=True, center=center, scale=scale)
+    X = np.random.default_rng(0).uniform(-100, 100, (20, 2))
+    released = (X - center) / scale
+    original = release.original_units(np.array(theta))
+    scores = released @ theta[:2] + theta[2]
+    np.testing.assert_allclose(X @ original[:2] + original[2], scores, rtol=1e-9, atol=1e-9)
+
+
+def test_coefficients_without_public_scales_stay_as_they_are():
+    np.testing.assert_array_equal(Release(UNIT).original_units([1.0, 2.0]), [1.0, 2.0])
+    theta = np.array([1.0, 2.0])
+    result = Release({("a", "b"): UNIT}, scale={"b": 4.0}).original_units(theta)
+    np.testing.assert_array_equal(result, [1.0, 0.5])
+    np.testing.assert_array_equal(theta, [1.0, 2.0])
+    assert Release({"a": UNIT}, center={"a": 0.0}).original_units([3.0]).tolist() == [3.0]
+
+
+@pytest.mark.parametrize(("release", "theta", "message"), [
+    (Release({"a": UNIT}, center={"a": 1.0}), [1.0], "without an intercept .* Declare fit_intercept=True"),
+    (Release({"a": UNIT}, fit_intercept=True), [1.0], r"it must be \(2,\)"),
+    (Release({"a": UNIT}), [1.0, 2.0], r"it must be \(1,\)"),
+    (Release({"a": UNIT}), [math.nan], "theta has NaN"),
+    (Release(UNIT, scale=[2.0]), [1.0], "no names yet"),
+    (Release(UNIT), [[1.0]], "theta has the shape"),
+])  # fmt: skip
+def test_coefficients_that_do_not_fit_are_refused(release, theta, message):
+    with pytest.raises(ValueError, match=message):
+        release.original_units(theta)
+
+
+# ---- declarations ----------------------------------------------------------------------------------------
+
+
+BAD = [
+    ({"features": COIN}, TypeError, "RandomizedResponse noises a target; features take mechanisms that add noise"),
+    ({"features": {"sex": COIN}}, TypeError, "features take mechanisms that add noise"),
+    ({"features": "gaussian"}, TypeError, "features must be a mechanism, a mapping .* or None; got str"),
+    ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
+    ({"features": {}}, TypeError, "without entries"),
+    ({"features": {"a": 1.0}}, TypeError, "features are noised by mechanisms; got float"),
+    ({"features": {"a": None}}, TypeError, "features are noised by mechanisms; got NoneType"),
+    ({"features": {1: UNIT}}, TypeError, "sequence of column names; got 1"),
+    ({"features": {("a", 1): UNIT}}, TypeError, "which is not a column name"),
+    ({"features": {(): UNIT}}, ValueError, "a group without columns"),
+    ({"features": {"": UNIT}}, TypeError, "which is not a column name"),
+    ({"features": {"a": UNIT, ("a", "b"): UNIT}}, ValueError, "a is named more than once"),
+    ({"features": {("a", "a"): UNIT}}, ValueError, "a is named more than once"),
+    ({"features": {"a": UNIT}, "noiseless": ("a",)}, ValueError, "a is named more than once"),
+    ({"noiseless": ("a", "a")}, ValueError, "a is named more than once"),
+    ({"noiseless": "year"}, TypeError, "noiseless must be a sequence of column names"),
+    ({"noiseless": (1,)}, TypeError, "not a column name"),
+    ({"target": "coin"}, TypeError, "target must be a mechanism or None; got str"),
+    ({"target": RandomizedResponse}, TypeError, "target must be a mechanism or None"),
+    ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False; got 1"),
+    ({"fit_intercept": "yes"}, TypeError, "fit_intercept"),
+    ({"features": {"a": UNIT}, "center": {"b": 1.0}}, ValueError, "center names b, which is no column"),
+    ({"features": {"a": UNIT}, "center": [1.0, 2.0]}, ValueError, "center has 2 entries, but the release has 1"),
+    ({"features": {"a": UNIT}, "center": {"a": math.nan}}, ValueError, r"center\['a'\]=nan"),
+    ({"features": {"a": UNIT}, "center": {"a": math.inf}}, ValueError, r"center\['a'\]=inf"),
+    ({"features": {"a": UNIT}, "center": {"a": "1"}}, TypeError, r"center\['a'\] has the type str"),
+    ({"features": {"a": UNIT}, "scale": {"a": 0.0}}, ValueError, r"scale\['a'\]=0.0 is too small"),
+    ({"features": {"a": UNIT}, "scale": [-1.0]}, ValueError, r"scale\[0\]=-1.0 is too small"),
+    ({"features": {"a": UNIT}, "scale": [True]}, TypeError, r"scale\[0\] has the type bool"),
+    ({"features": {"a": UNIT}, "scale": 2.0}, TypeError, "scale must map column names to numbers"),
+    ({"features": {"a": UNIT}, "scale": "2"}, TypeError, "scale must map column names to numbers"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD, ids=str)
+def test_declarations_that_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Release(**arguments)
+
+
+# ---- cards -----------------------------------------------------------------------------------------------
+
+
+CARD = json.loads(RELEASES["groups"].to_json())
+GROUP = CARD["features"][0]
+
+
+def changed(**entries):
+    return json.dumps({**CARD, **entries})
+
+
+BAD_CARDS = [
+    ("", "not a release card"),
+    ("null", "it is not a JSON object"),
+    ("[]", "it is not a JSON object"),
+    ("{}", "its format is None"),
+    (changed(format="symdebias-release-2"), "its format is 'symdebias-release-2'"),
+    (changed(format=1), "its format is 1"),
+    (changed(note="hello"), "exactly the entries"),
+    (json.dumps({key: value for key, value in CARD.items() if key != "target"}), "exactly the entries"),
+    (RELEASES["groups"].to_json().replace("{", '{"format": "symdebias-release-1",', 1), "an entry stands twice"),
+    (changed(features={}), "must be lists"),
+    (changed(features=None), "must be lists"),
+    (changed(features=[GROUP, GROUP]), "groups of columns repeat"),
+    (changed(features=[GROUP, {**GROUP, "columns": ["age"]}]), "age is named more than once"),
+    (changed(features=[GROUP, {**GROUP, "columns": None}]), "has no names"),
+    (changed(features=[{**GROUP, "columns": "age"}]), "sequence of column names"),
+    (changed(features=[{**GROUP, "columns": [[]]}]), "not a column name"),
+    (changed(features=[{**GROUP, "kind": "os.system"}]), "kind of mechanism 'os.system' is not one of"),
+    (changed(features=[{**GROUP, "kind": ["gaussian"]}]), "not a release card"),
+    (changed(features=[{**GROUP, "kind": "randomized_response"}]), "not a release card"),
+    (changed(features=[{**GROUP, "seed": 1}]), "entries scale and radius"),
+    (changed(features=[{**GROUP, "epsilon": "1"}]), "epsilon has the type str"),
+    (changed(features=[{**GROUP, "epsilon": True}]), "epsilon has the type bool"),
+    (changed(features=[{**GROUP, "epsilon": 2.0}]), "noise and guarantee disagree"),
+    (changed(features=[{**GROUP, "radius": -1.0}]), "radius=-1.0 is too small"),
+    (changed(features=[{"columns": ["a"]}]), "kind"),
+    (changed(features=[1]), "not a release card"),
+    (changed(target="coin"), "not a release card"),
+    (changed(target={"kind": "randomized_response", "epsilon": 1.0, "categories": [1]}), "two are needed"),
+    (changed(noiseless="year"), "must be lists"),
+    (changed(noiseless=[1]), "not a column name"),
+    (changed(fit_intercept=1), "fit_intercept must be True or False"),
+    (changed(center={"age": "1"}), "center"),
+    (changed(center=3), "center must map"),
+    (changed(center={"planet": 1.0}), "center names planet"),
+    (changed(center={"age": math.nan}), "NaN is not a finite number"),
+    (changed(center={"age": math.inf}), "Infinity is not a finite number"),
+    (changed(center={"age": 0}).replace('"age": 0}', '"age": 1e999}'), "inf"),
+    (changed(center={"age": 10**400}), "center"),
+    (changed()[:-1], "not a release card"),
+    (changed() + "x", "not a release card"),
+    ("[" * 100_000, "not a release card"),
+    ("9" * 10_000, "not a release card"),
+    (" " * 10_000_001, "at most 10,000,000 characters"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_CARDS, ids=lambda value: str(value)[:60])
+def test_cards_that_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        Release.from_json(text)
+
+
+@pytest.mark.parametrize("text", [None, b"{}", {}, 1])
+def test_a_card_is_text(text):
+    with pytest.raises(TypeError, match="a release card is text"):
+        Release.from_json(text)
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*CARD, *GROUP]), inner, max_size=4),
+    max_leaves=8,
+), st.sampled_from(list(CARD)), st.sampled_from([None, *GROUP]))  # fmt: skip
+def test_a_card_from_a_stranger_is_read_or_refused_and_nothing_else(value, key, inner):
+    card = {**CARD, key: value} if inner is None else {**CARD, "features": [{**GROUP, inner: value}]}
+    try:
+        release = Release.from_json(json.dumps(card))
+    except ValueError:
+        return
+    assert Release.from_json(release.to_json()) == release
+
+
+def test_a_card_says_nothing_about_the_data():
+    X = np.array([[0.31415, 0.27182], [0.57721, 0.14142]])
+    noised = Release(UNIT, COIN).privatize(X, [1, -1])
+    other = Release(UNIT, COIN).privatize(-X[:1], [1])
+    assert noised.release.to_json() == other.release.to_json()
