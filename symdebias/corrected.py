@@ -78,7 +78,8 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
     -s/2 + u**2/2 - u*y + 1/2
     """
     if not isinstance(loss, Loss):
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
+        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
+        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if method not in METHODS:

@@ -73,7 +73,15 @@ def _logarithm(term: sp.Expr) -> sp.Expr | None:
     return exponent
 
 
-def _two_exponents(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+def exponents_of_sum(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """Return (a, b) with total = e^a + e^b, or None where it is not a sum of two positive exponentials.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> exponents_of_sum(1 + sp.exp(2 * u))
+    (0, 2*u)
+    """
     if not (total.is_Add and len(total.args) == 2 and total.has(sp.exp)):
         return None
     first, second = (_logarithm(term) for term in total.args)
@@ -83,11 +91,11 @@ def _two_exponents(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
 
 
 def _is_logarithm_of_sum(node: sp.Basic) -> bool:
-    return isinstance(node, sp.log) and _two_exponents(node.args[0]) is not None
+    return isinstance(node, sp.log) and exponents_of_sum(node.args[0]) is not None
 
 
 def _to_softplus(node: sp.Expr) -> sp.Expr:
-    exponents = _two_exponents(node.args[0])
+    exponents = exponents_of_sum(node.args[0])
     assert exponents is not None
     first, second = exponents
     if second.is_number:
@@ -96,7 +104,7 @@ def _to_softplus(node: sp.Expr) -> sp.Expr:
 
 
 def _is_inverse_sum(node: sp.Basic) -> bool:
-    return node.is_Pow and node.exp.is_Integer and node.exp.is_negative and _two_exponents(node.base) is not None
+    return node.is_Pow and node.exp.is_Integer and node.exp.is_negative and exponents_of_sum(node.base) is not None
 
 
 def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
@@ -108,7 +116,7 @@ def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
         return node.func(*(_rewrite_inverse_sums(argument) for argument in node.args))
     result = sp.Mul(*(_rewrite_inverse_sums(factor) for factor in others))
     for inverse in inverses:
-        exponents = _two_exponents(inverse.base)
+        exponents = exponents_of_sum(inverse.base)
         assert exponents is not None
         first, second = exponents
         for _ in range(-int(inverse.exp)):

@@ -47,8 +47,9 @@ class Fit:
     history : History
         The iterates that were asked for.
     diagnostics : mapping
-        ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball) and
-        ``on_ball`` (whether the last one did).
+        ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball),
+        ``on_ball`` (whether the last one did) and ``score_variance`` (the noise variance s of the score at theta,
+        None for a free-form loss; far above the variance of the score itself, theta has followed the noise).
     """
 
     theta: FloatArray
@@ -100,6 +101,7 @@ class Fit:
             names += ["intercept"] if corrected.release.fit_intercept else []
         else:
             names = list(corrected.parameter_names)
+        variance = self.diagnostics.get("score_variance")
         width = max(9, *(len(name) for name in names))
         kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
         lines = [
@@ -108,6 +110,7 @@ class Fit:
             f"  guarantee    {self.guarantee if self.guarantee is not None else 'none'}",
             f"  records      {self.diagnostics['records']:,} in {self.diagnostics['steps']:,} steps, "
             f"{self.diagnostics['seconds']:.3g} s",
+            *([] if variance is None else [f"  noise        variance {variance:.4g} of the score at theta"]),
             "",
             f"  {'parameter':<{width}}  {'theta':>12}",
         ]

@@ -233,6 +233,7 @@ def sgd(
             "seconds": time.perf_counter() - began,
             "projections": int(report[1]),
             "on_ball": on_ball,
+            "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
         },
     )
 

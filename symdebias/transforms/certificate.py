@@ -81,9 +81,9 @@ class Certificate:
         return self.noise_variance < self.variance_limit
 
     def __str__(self) -> str:
-        claim = "exact" if self.exact else "biased"
+        claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
         lines = [
-            f"{self.method}: {claim}, for ||theta|| <= {self.theta_radius:g} and ||x|| <= "
+            f"{claim}, for ||theta|| <= {self.theta_radius:g} and ||x|| <= "
             f"{self.record_radius:g} (noise variance up to {self.noise_variance:.4g})",
         ]
         if not self.exists:

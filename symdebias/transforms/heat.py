@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symdebias.codegen.functions import erf_imag, erf_real
+from symdebias.codegen.stable import exponents_of_sum
 from symdebias.exceptions import NoExactCorrectionError
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms.
@@ -212,11 +213,7 @@ def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
             beta, alpha = _polynomial(factor.args[0], variable, degree=1, within=factor)
             erf = (alpha, beta)
         else:
-            raise NoExactCorrectionError(
-                f"no closed form was found for {term}: its factor {factor} is neither a polynomial, an "
-                "exponential of a quadratic, a sine, cosine or hyperbolic function of a linear argument, "
-                "nor the only error function of a linear argument in its term."
-            )
+            raise NoExactCorrectionError(f"no closed form was found for {factor}: {_obstacle(factor, variable)}")
     constant, linear, quadratic = _polynomial(exponent, variable, degree=2, within=term)
     if sp.im(quadratic) != 0:
         raise NoExactCorrectionError(
@@ -224,6 +221,46 @@ def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
         )
     growth, phase = constant.as_real_imag()
     return coefficient * sp.exp(growth), power, _Kind(phase, linear, quadratic, erf)
+
+
+_KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
+
+
+def _obstacle(factor: sp.Expr, variable: sp.Symbol) -> str:
+    """Say why a factor has no closed form; a function that is not entire has no correction of any form."""
+    if factor.has(*_KINKS):
+        return f"it has a kink or a jump in {variable}, and only entire functions have an exact correction."
+    vanishing, points = sp.Integer(1), ""
+    if isinstance(factor, sp.log):
+        vanishing, points = factor.args[0], "branch points"
+    elif isinstance(factor, sp.tanh):
+        vanishing, points = 1 + sp.exp(2 * factor.args[0]), "poles"
+    elif factor.is_Pow and factor.exp.is_Rational:
+        vanishing, points = factor.base, "poles" if factor.exp.is_Integer else "branch points"
+    zeros = _complex_zeros(vanishing, variable)
+    if zeros:
+        where = " and ".join(str(zero) for zero in zeros[:2])
+        return f"it is not entire ({points} at {variable} = {where}), so that it has no exact correction."
+    return (
+        "it is neither a polynomial, an exponential of a quadratic, a sine, cosine or hyperbolic function of a "
+        "linear argument, nor the only error function of a linear argument in its term."
+    )
+
+
+def _complex_zeros(expression: sp.Expr, variable: sp.Symbol) -> list[sp.Expr]:
+    """Return some zeros of a polynomial, or of a sum of two exponentials of linear arguments."""
+    if not expression.has(variable):
+        return []
+    if expression.is_polynomial(variable):
+        return list(sp.roots(expression, variable))
+    exponents = exponents_of_sum(sp.expand(expression))
+    if exponents is None:
+        return []
+    difference = exponents[1] - exponents[0]
+    if not difference.is_polynomial(variable) or sp.degree(difference, variable) != 1:
+        return []
+    constant, slope = sp.Poly(difference, variable).all_coeffs()[::-1]
+    return [(sign * sp.I * sp.pi - constant) / slope for sign in (1, -1)]
 
 
 def _polynomial(expression: sp.Expr, variable: sp.Symbol, *, degree: int, within: sp.Expr) -> tuple[sp.Expr, ...]:

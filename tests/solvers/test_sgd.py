@@ -283,6 +283,8 @@ def test_a_fit_tells_its_story():
     for word in ("exponential", "age", "hours", "intercept", "(6, 1e-05)-differential privacy", "500", "exact"):
         assert word in summary
     assert fit.certificate.exact
+    assert fit.diagnostics["score_variance"] == fit.corrected.score_variance(fit.theta) > 0
+    assert "of the score at theta" in summary
     assert fit.guarantee == noised.release.guarantee
     released = (table - [40.0, 40.0]) / [20.0, 40.0]
     scores = released.to_numpy() @ fit.theta[:2] + fit.theta[2]

@@ -155,3 +155,19 @@ def test_stefanskis_complex_formula():
         for variance in (0.5, 2.0):
             oracle = np.real(complex_function(POINTS + 1j * np.sqrt(variance) * nodes)) @ weights
             np.testing.assert_allclose(inverse(POINTS[:, 0], variance), oracle, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        (sp.log(1 + sp.exp(-U)), r"branch points at u = -?I\*pi and -?I\*pi"),
+        (sp.log(2 + 3 * sp.exp(2 * U)), r"branch points at u = .*I\*pi/2"),
+        (1 / (1 + U**2), "poles at u = -?I and -?I"),
+        (sp.tanh(2 * U), r"poles at u = -?I\*pi/4 and -?I\*pi/4"),
+        (sp.sqrt(1 + U**2), "branch points at u = -?I and -?I"),
+        (sp.Max(0, 1 - U), "kink or a jump in u"),
+    ],
+)
+def test_refusals_say_where_a_function_is_not_entire(expression, reason):
+    with pytest.raises(NoExactCorrectionError, match=reason):
+        inverse_heat(expression, U, S)
