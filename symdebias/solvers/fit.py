@@ -48,8 +48,9 @@ class Fit:
         The iterates that were asked for.
     diagnostics : mapping
         ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball),
-        ``on_ball`` (whether the last one did) and ``score_variance`` (the noise variance s of the score at theta,
-        None for a free-form loss; far above the variance of the score itself, theta has followed the noise).
+        ``on_ball`` (whether the last one did), ``carrying_share`` (the share of records that carry the gradient at
+        theta: near 1 where all weigh the same, small where the noise rules) and ``score_variance`` (the noise
+        variance s of the score at theta, None for a free-form loss).
     """
 
     theta: FloatArray

@@ -39,6 +39,10 @@ _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 _RUNS = 32
 _LONGEST_RUN = 64
+# Far out, a corrected gradient is the sum of a few enormous terms. Fits are tested on this many records, and refused
+# where fewer than so many of them carry the gradient.
+_TESTED_RECORDS = 10_000
+_FEWEST_CARRIERS = 10
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -112,7 +116,8 @@ def sgd(
     Raises
     ------
     DivergenceError
-        A step was not finite, or theta ran away; the message names step, record and norm.
+        A step was not finite, or theta ran away; the message names step, record and norm. Or theta has
+        followed the noise to where a handful of records carries the whole corrected gradient.
     NoExactCorrectionError, InfiniteVarianceError
         theta reached a noise variance at which the correction, or its variance, does not exist.
     ValueError, TypeError
@@ -212,6 +217,7 @@ def sgd(
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
     result = average_theta if averaged else theta
+    share = _carrying_share(corrected, matrix, target, result)
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
     result.setflags(write=False)
@@ -233,6 +239,7 @@ def sgd(
             "seconds": time.perf_counter() - began,
             "projections": int(report[1]),
             "on_ball": on_ball,
+            "carrying_share": share,
             "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
         },
     )
@@ -318,6 +325,33 @@ def _progress_bar(progress: bool, records: int) -> Iterator[Callable[[int], Any]
     tqdm = _optional.require("tqdm", extra="progress")
     with tqdm.tqdm(total=records, unit="record", unit_scale=True) as bar:
         yield bar.update
+
+
+def _carrying_share(corrected: CorrectedLoss, X: FloatArray, y: FloatArray, theta: FloatArray) -> float:
+    """Return the share of records that carry the gradient at theta, and refuse a fit that a handful carries.
+
+    It is (sum ||g||)^2 / (m sum ||g||^2) over m records spread over the table: 1 where all weigh the same, 1/m
+    where one record is all of the gradient. For a corrected loss that grows like e^{u}, whose terms are
+    lognormal, it is about e^{-s}.
+    """
+    stride = max(1, len(X) // _TESTED_RECORDS)
+    with np.errstate(all="ignore"):
+        norms = np.linalg.norm(corrected.gradient(theta, X[::stride], y[::stride]), axis=1)
+        largest = norms.max()
+        if largest > 0:
+            relative = norms / largest
+            share = float(relative.sum() ** 2 / (len(norms) * (relative @ relative)))
+        else:
+            # At theta = 0 a gradient may vanish; elsewhere all of them do where e^{-s/2} has underflowed.
+            share = 0.0 if theta.any() else 1.0
+    few = share * len(norms) < _FEWEST_CARRIERS or not math.isfinite(share)
+    if corrected.method != "none" and few and len(norms) >= 100 * _FEWEST_CARRIERS:
+        raise DivergenceError(
+            f"training was lost: at ||theta|| = {np.linalg.norm(theta):.4g} fewer than {_FEWEST_CARRIERS} of "
+            f"{len(norms):,} records carry the whole corrected gradient, so that theta has followed the noise. "
+            "Use a smaller step_size, bound theta with radius=, or raise l2."
+        )
+    return share
 
 
 def _explain_stop(

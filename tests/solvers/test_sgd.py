@@ -190,6 +190,23 @@ def test_steps_that_diverge_stop_with_a_remedy(loss):
         sd.sgd(corrected, X, y, step_size=1e3, batch_size=10)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_fit_that_followed_the_noise_is_refused(seed):
+    """Steps too long for the noise: theta comes to rest where s is 90 and more, and looks like a result."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-0.7, 0.7, size=(200_000, 2))
+    y = np.where(rng.random(200_000) < 1 / (1 + np.exp(-X @ [3.0, -2.0])), 1, -1)
+    release = sd.Release(
+        features=sd.GaussianMechanism(epsilon=4.0, delta=1e-5, radius=1.0), target=sd.RandomizedResponse(epsilon=2.0)
+    )
+    noised = release.privatize(X, y, random_state=1)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    with pytest.raises(DivergenceError, match="fewer than 10 of 10,000 records carry|diverged at step"):
+        sd.sgd(corrected, noised.X, noised.y, step_size=0.2, random_state=seed)
+    fit = sd.sgd(corrected, noised.X, noised.y, step_size=2e-3, l2=1.0, average=0.5, random_state=seed)
+    assert fit.diagnostics["carrying_share"] > 0.1
+
+
 def test_a_radius_bounds_every_step_and_is_reported():
     X, y = records(5000, 2)
     fit = sd.sgd(CORRECTED, X, y, step_size=10.0, batch_size=10, radius=0.2, record=100, random_state=0)
