@@ -95,14 +95,22 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
         try:
             return CorrectedLoss(loss, release, "exact", None, derive(loss, release, method="exact", order=None))
         except NoExactCorrectionError as error:
-            raise NoExactCorrectionError(
-                f"No method corrects this loss exactly under this release:\n"
-                f"  exact   {error}\n"
-                f"  series  never chosen by itself: give order= to accept its bias\n"
-                f'Pass method="series", order=2 and read the bias off corrected.certificate, or declare an '
-                f"entire loss."
-            ) from None
+            raise NoExactCorrectionError(_no_method(loss, release, error)) from None
     return CorrectedLoss(loss, release, method, order, derive(loss, release, method=method, order=order))
+
+
+def _no_method(loss: Loss, release: Release, refusal: NoExactCorrectionError) -> str:
+    """List the methods with the reason of each; a series is suggested only where there is one."""
+    try:
+        derive(loss, release, method="series", order=1)
+        series = "never chosen by itself: give order= to accept its bias"
+        remedy = 'Pass method="series", order=2 and read the bias off corrected.certificate, or declare an entire loss.'
+    except NoExactCorrectionError as error:
+        series, remedy = str(error), "Declare a loss that is smooth, best an entire one."
+    return (
+        f"No method corrects {loss.expression} exactly under this release:\n"
+        f"  exact   {refusal}\n  series  {series}\n{remedy}"
+    )
 
 
 def _check_fit(loss: Loss, release: Release) -> None:
@@ -136,10 +144,12 @@ def _check_fit(loss: Loss, release: Release) -> None:
                 f"the loss has the features {', '.join(names)} and the release the columns "
                 f"{', '.join(release.columns)}. Name the same columns in both, in the same order."
             )
-        if release.columns is not None and set(release.columns) == set(names) and release.columns != names:
+        # Arrays come without names of their own, and get these.
+        by_position = tuple(f"x{index}" for index in range(len(names)))
+        if release.columns not in (None, names, by_position):
             raise ValueError(
                 f"the features of the loss ({', '.join(names)}) and the columns of the release "
-                f"({', '.join(release.columns)}) are the same names in different order. Use one order."
+                f"({', '.join(release.columns or ())}) differ. Use the same names in the same order."
             )
 
 
@@ -574,7 +584,7 @@ class CorrectedLoss:
             noise_variance=variance,
             targets=targets.targets,
             variance_limit=self.variance_limit,
-            finite_variance=variance < self.finite_variance_limit,
+            finite_variance_limit=self.finite_variance_limit,
             **found,
         )
 
@@ -606,7 +616,7 @@ class CorrectedLoss:
             noise_variance=float(variances.max(initial=0.0)),
             targets=targets.targets,
             variance_limit=math.inf,
-            finite_variance=True,
+            finite_variance_limit=math.inf,
             **found,
         )
 

@@ -204,7 +204,8 @@ def _exactly(loss: Loss, estimate: sp.Expr, variances: Mapping[sp.Symbol, sp.Sym
 
 def _of_residual(loss: Loss, expression: sp.Expr) -> tuple[sp.Symbol, sp.Expr] | None:
     """Return (r, f) with f(r) the loss at r = u - y, or None where it depends on more than the residual."""
-    residual = sp.Dummy("residual", real=True)
+    # Messages show the name.
+    residual = sp.Symbol(f"({loss.scores[0]} - {loss.target})", real=True)
     written = sp.expand(expression.xreplace({loss.target: loss.scores[0] - residual}))
     return None if loss.scores[0] in written.free_symbols else (residual, written)
 

@@ -221,6 +221,12 @@ class Release:
             return self
         if _arrays.is_table(X):
             return self.bind(_arrays.column_names(X))
+        if self.groups and self.noiseless:
+            raise ValueError(
+                f"X is an array without names, and the release leaves {', '.join(self.noiseless)} without noise: which "
+                "columns those are would be a guess, and a wrong one would send the others out as they are. Pass a "
+                "table, or name the columns first: release.bind(names), noiseless ones last."
+            )
         count = _arrays.features_array(X).shape[1]
         self._check_count(count)
         names = [f"x{index}" for index in range(count - len(self.noiseless))]

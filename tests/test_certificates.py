@@ -49,8 +49,18 @@ def test_what_has_no_closed_form_is_refused(name):
     loss = margin_loss(NO_CLOSED_FORM[name])
     with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form was found"):
         sd.debias(loss, gaussian_release(), method="exact")
-    with pytest.raises(sd.exceptions.NoExactCorrectionError, match="series  never chosen by itself"):
+    series = "there is no series: " if name == "absolute" else "never chosen by itself"
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=f"No method corrects .*\n.*\n  series  {series}"):
         sd.debias(loss, gaussian_release())
+
+
+def test_conditions_on_two_noises_bound_their_sum():
+    loss = sd.Loss(sp.exp(-((U - Y) ** 2) / 8), score=U, target=Y)
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0), sd.GaussianMechanism.from_scale(0.5, radius=1.0))
+    corrected = sd.debias(loss, release)
+    s, t = sp.symbols("s t", positive=True)
+    assert corrected.conditions == (s + t < 4,)
+    assert corrected.variance_limit == pytest.approx(3.75)
 
 
 def test_a_growing_gaussian_loses_its_variance_first():
@@ -58,6 +68,7 @@ def test_a_growing_gaussian_loses_its_variance_first():
     certificate = sd.debias(loss, gaussian_release(math.sqrt(11.0))).certificate
     assert certificate.exists
     assert not certificate.finite_variance
+    assert "variance finite only where the noise variance of the score is below 10" in str(certificate)
     assert certificate.loss_bias / certificate.loss_scale < 1e-9
 
 

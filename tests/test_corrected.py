@@ -258,7 +258,7 @@ BAD_DEBIAS = [
     (
         {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0)).bind(["x2", "x1"])},
         ValueError,
-        "same names in different order",
+        "Use the same names in the same order",
     ),
     (
         {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0)).bind(["a", "b", "c"])},

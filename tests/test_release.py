@@ -336,7 +336,7 @@ def test_the_number_of_columns_is_that_of_the_release():
     with pytest.raises(ValueError, match="X has 3 columns, but the release has 2: x0, x1"):
         RELEASES["bound"].privatize(bounded(2, 3), labels_of(2))
     with pytest.raises(ValueError, match="X has 1 columns, but the release has at least 2"):
-        RELEASES["one mechanism but a year"].privatize(bounded(2, 1), labels_of(2))
+        RELEASES["one mechanism but a year"].design_matrix(bounded(2, 1))
     with pytest.raises(ValueError, match="center has 2 entries, but the release has 3 columns"):
         Release(UNIT, center=[0.0, 1.0]).privatize(bounded(2, 3))
 
@@ -560,3 +560,11 @@ def test_a_card_says_nothing_about_the_data():
     noised = Release(UNIT, COIN).privatize(X, [1, -1])
     other = Release(UNIT, COIN).privatize(-X[:1], [1])
     assert noised.release.to_json() == other.release.to_json()
+
+
+def test_noiseless_columns_of_an_array_without_names_are_not_guessed():
+    release = Release(UNIT, noiseless=("year",))
+    with pytest.raises(ValueError, match="leaves year without noise: .* Pass a table, or name the columns first"):
+        release.privatize(bounded(3, 3), random_state=0)
+    noised = release.bind(["a", "b", "year"]).privatize(bounded(3, 3), random_state=0)
+    np.testing.assert_array_equal(noised.X[:, 2], bounded(3, 3)[:, 2])

@@ -167,7 +167,7 @@ def _distrust_folder(folder: Path) -> str | None:
 
 def _warn(reason: str) -> None:
     warnings.warn(
-        f"{reason}. Kernels are compiled for this process alone, which takes about a second each. "
+        f"{reason}. Kernels are compiled for this process alone, which takes a second or more each. "
         f"Set {_VARIABLE} to a folder of your own, or to 'off' to silence this.",
         CacheWarning,
         stacklevel=2,

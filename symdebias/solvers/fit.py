@@ -49,8 +49,8 @@ class Fit:
     diagnostics : mapping
         ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball),
         ``on_ball`` (whether the last one did), ``carrying_share`` (the share of records that carry the gradient at
-        theta: near 1 where all weigh the same, small where the noise rules) and ``score_variance`` (the noise
-        variance s of the score at theta, None for a free-form loss).
+        theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``) and
+        ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
     """
 
     theta: FloatArray
@@ -108,7 +108,7 @@ class Fit:
         lines = [
             f"{self.solver}: {corrected.declared.name or corrected.declared.expression}",
             f"  correction   {corrected.method} ({kind})",
-            f"  guarantee    {self.guarantee if self.guarantee is not None else 'none'}",
+            f"  release      {self.guarantee if self.guarantee is not None else 'no guarantee'}",
             f"  records      {self.diagnostics['records']:,} in {self.diagnostics['steps']:,} steps, "
             f"{self.diagnostics['seconds']:.3g} s",
             *([] if variance is None else [f"  noise        variance {variance:.4g} of the score at theta"]),

@@ -9,6 +9,7 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 import contextlib
 import itertools
 import math
+import numbers
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from symdebias import _optional
 from symdebias._arrays import parameter_vector, weights_array
-from symdebias._domains import Integer, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
@@ -29,9 +30,6 @@ from symdebias.solvers.step_sizes import StepSize, step_sizes
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
-_NON_NEGATIVE = Interval(0.0, math.inf, closed="left")
-_POSITIVE = Interval(0.0, math.inf, closed="neither")
-_COUNT = Integer(1)
 # Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
 # a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
 _GROWTH = 10.0
@@ -89,7 +87,7 @@ def sgd(
         Bound on the L2 norm of theta, in (0, inf): each step ends with the projection on this ball. A corrected
         risk is not bounded below in general, so that a bound is the remedy for divergence.
     average : bool or float
-        True returns the mean of all iterates (Polyak & Juditsky 1992), a share in (0, 1) the mean of the last
+        True returns the mean of all iterates (Polyak & Juditsky 1992), a share in (0, 1] the mean of the last
         share of them.
     start : array of shape (q,), optional
         Where to start; zeros by default.
@@ -146,9 +144,9 @@ def sgd(
     """
     if not isinstance(corrected, CorrectedLoss):
         raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
-    batch_size, epochs = _COUNT.check("batch_size", batch_size), _COUNT.check("epochs", epochs)
-    l2 = _NON_NEGATIVE.check("l2", l2)
-    bound = math.inf if radius is None else _POSITIVE.check("radius", radius)
+    batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
+    l2 = NON_NEGATIVE.check("l2", l2)
+    bound = math.inf if radius is None else POSITIVE.check("radius", radius)
     averaged_share = _averaged_share(average)
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
@@ -217,7 +215,9 @@ def sgd(
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
     result = average_theta if averaged else theta
-    share = _carrying_share(corrected, matrix, target, result)
+    share = None if corrected.method == "none" else _carrying_share(corrected, matrix, target, result)
+    if share is not None:
+        _refuse_lost_fit(share, len(matrix[:: _stride(n)]), result, radius)
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
     result.setflags(write=False)
@@ -284,9 +284,9 @@ class _Deal:
 def _averaged_share(average: bool | float) -> float:
     if isinstance(average, (bool, np.bool_)):
         return float(average)
-    if not isinstance(average, (int, float)) or not (0 < average < 1):
+    if not isinstance(average, numbers.Real) or not (0 < average <= 1):
         raise ValueError(
-            f"average={average!r} is neither True, False nor a share in (0, 1). Pass average=True for the mean "
+            f"average={average!r} is neither True, False nor a share in (0, 1]. Pass average=True for the mean "
             "of all iterates, or average=0.5 for that of the last half."
         )
     return float(average)
@@ -296,7 +296,7 @@ def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
     if record is None:
         return set()
     if isinstance(record, (int, np.integer)):
-        count = _COUNT.check("record", record)
+        count = COUNT.check("record", record)
         return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
     steps = set()
     for step in record:
@@ -328,13 +328,13 @@ def _progress_bar(progress: bool, records: int) -> Iterator[Callable[[int], Any]
 
 
 def _carrying_share(corrected: CorrectedLoss, X: FloatArray, y: FloatArray, theta: FloatArray) -> float:
-    """Return the share of records that carry the gradient at theta, and refuse a fit that a handful carries.
+    """Return the share of records that carry the gradient at theta.
 
     It is (sum ||g||)^2 / (m sum ||g||^2) over m records spread over the table: 1 where all weigh the same, 1/m
     where one record is all of the gradient. For a corrected loss that grows like e^{u}, whose terms are
     lognormal, it is about e^{-s}.
     """
-    stride = max(1, len(X) // _TESTED_RECORDS)
+    stride = _stride(len(X))
     with np.errstate(all="ignore"):
         norms = np.linalg.norm(corrected.gradient(theta, X[::stride], y[::stride]), axis=1)
         largest = norms.max()
@@ -344,14 +344,24 @@ def _carrying_share(corrected: CorrectedLoss, X: FloatArray, y: FloatArray, thet
         else:
             # At theta = 0 a gradient may vanish; elsewhere all of them do where e^{-s/2} has underflowed.
             share = 0.0 if theta.any() else 1.0
-    few = share * len(norms) < _FEWEST_CARRIERS or not math.isfinite(share)
-    if corrected.method != "none" and few and len(norms) >= 100 * _FEWEST_CARRIERS:
-        raise DivergenceError(
-            f"training was lost: at ||theta|| = {np.linalg.norm(theta):.4g} fewer than {_FEWEST_CARRIERS} of "
-            f"{len(norms):,} records carry the whole corrected gradient, so that theta has followed the noise. "
-            "Use a smaller step_size, bound theta with radius=, or raise l2."
-        )
+    # Values that are not finite carry everything.
+    share = share if math.isfinite(share) else 0.0
     return share
+
+
+def _stride(records: int) -> int:
+    return max(1, records // _TESTED_RECORDS)
+
+
+def _refuse_lost_fit(share: float, tested: int, theta: FloatArray, radius: float | None) -> None:
+    if tested < 100 * _FEWEST_CARRIERS or share * tested >= _FEWEST_CARRIERS:
+        return
+    bound = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
+    raise DivergenceError(
+        f"training was lost: at ||theta|| = {np.linalg.norm(theta):.4g} fewer than {_FEWEST_CARRIERS} of {tested:,} "
+        "records carry the whole corrected gradient: the noise is too large for a theta of this length. Use a smaller "
+        f"step_size, {bound}, raise l2, or release with less noise."
+    )
 
 
 def _explain_stop(

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._domains import NON_NEGATIVE, POSITIVE
+
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -29,12 +31,9 @@ class StepSize:
     power: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value, low in (("scale", self.scale, 0.0), ("offset", self.offset, -1.0)):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise TypeError(f"{name} of a step size must be a number; got {type(value).__name__}.")
-            if not (low < value < math.inf) or (name == "offset" and value < 0):
-                allowed = "positive" if name == "scale" else "zero or more"
-                raise ValueError(f"{name}={value!r} of a step size must be {allowed} and finite.")
+        object.__setattr__(self, "scale", POSITIVE.check("scale", self.scale))
+        object.__setattr__(self, "offset", NON_NEGATIVE.check("offset", self.offset))
+        object.__setattr__(self, "power", NON_NEGATIVE.check("power", self.power))
 
     def __call__(self, steps: FloatArray) -> FloatArray:
         """Return eta_t for an array of step numbers t >= 1."""
@@ -117,11 +116,10 @@ def step_sizes(
                 "inverse_time(1/mu) with mu known otherwise."
             )
         step_size = inverse_time(1.0 / l2, offset=1.0)
-    if isinstance(step_size, bool) or not (callable(step_size) or isinstance(step_size, (int, float))):
-        raise TypeError(
-            f'step_size must be a number, a StepSize, a function or "theory"; got {type(step_size).__name__}.'
-        )
-    function = step_size if callable(step_size) else StepSize(step_size)
+    if callable(step_size):
+        function: Callable[[FloatArray], FloatArray] = step_size
+    else:
+        function = StepSize(POSITIVE.check("step_size", step_size))
     sizes = np.asarray(function(steps), dtype=np.float64)
     if sizes.shape != steps.shape or not (np.all(sizes > 0) and np.all(sizes < math.inf)):
         raise ValueError(

@@ -54,8 +54,8 @@ class Certificate:
         The target values that were tried.
     variance_limit : float
         The correction exists for noise variance of the score below this.
-    finite_variance : bool
-        Whether the corrected loss has finite variance on the whole domain.
+    finite_variance_limit : float
+        It has finite variance for noise variance of the score below this.
     quadrature_error : float
         By how much the two finest rules differ at most.
     """
@@ -72,7 +72,7 @@ class Certificate:
     noise_variance: float
     targets: tuple[float, ...]
     variance_limit: float
-    finite_variance: bool
+    finite_variance_limit: float
     quadrature_error: float
 
     @property
@@ -80,26 +80,38 @@ class Certificate:
         """Whether the correction exists on the whole domain."""
         return self.noise_variance < self.variance_limit
 
+    @property
+    def finite_variance(self) -> bool:
+        """Whether the corrected loss has finite variance on the whole domain."""
+        return self.noise_variance < self.finite_variance_limit
+
     def __str__(self) -> str:
-        claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
-        lines = [
-            f"{claim}, for ||theta|| <= {self.theta_radius:g} and ||x|| <= "
-            f"{self.record_radius:g} (noise variance up to {self.noise_variance:.4g})",
-        ]
-        if not self.exists:
-            # The variance grows with the square of the radius.
-            reach = self.theta_radius * math.sqrt(self.variance_limit / self.noise_variance)
-            lines.append(
-                f"  does not exist on the whole domain: the noise variance of the score must stay below "
-                f"{self.variance_limit:.4g}, that is ||theta|| < {reach:.4g}"
-            )
-        else:
-            lines.append(
+        domain = (
+            f"||theta|| <= {self.theta_radius:g} and ||x|| <= {self.record_radius:g} "
+            f"(noise variance up to {self.noise_variance:.4g})"
+        )
+        if self.exists:
+            claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
+            lines = [
+                f"{claim}, for {domain}",
                 f"  bias of the loss <= {self.loss_bias:.2e}, of the gradient <= {self.gradient_bias:.2e} "
-                f"(by quadrature, settled to {self.quadrature_error:.0e})"
-            )
-        lines.append(f"  variance {'finite' if self.finite_variance else 'NOT finite on the whole domain'}")
+                f"(by quadrature, settled to {self.quadrature_error:.0e})",
+            ]
+        else:
+            lines = [
+                f"no correction on the whole domain {domain}",
+                f"  it exists where {self._reach(self.variance_limit)}",
+            ]
+        if self.finite_variance:
+            lines.append("  variance finite")
+        elif self.finite_variance_limit < self.variance_limit:
+            lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
         return "\n".join(lines)
+
+    def _reach(self, limit: float) -> str:
+        # The noise variance of the score grows with the square of the radius.
+        radius = self.theta_radius * math.sqrt(limit / self.noise_variance)
+        return f"the noise variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
 
 
 @dataclass(frozen=True)

@@ -320,17 +320,15 @@ def _flow_group(
 
 
 def _positive(expression: sp.Expr) -> sp.Rel:
-    """Return expression > 0, solved for the variance where it holds one symbol linearly."""
-    symbols = expression.free_symbols
+    """Return expression > 0, solved for the variance, or the sum of variances, that it is linear in."""
     if expression.is_positive:
         return sp.true
-    if len(symbols) == 1:
-        (symbol,) = symbols
-        numerator = sp.Poly(sp.fraction(sp.together(expression))[0], symbol)
-        if numerator.degree() == 1:
-            slope, constant = numerator.all_coeffs()
-            bound = -constant / slope
-            return symbol < bound if slope.is_negative else symbol > bound
+    total = sp.Add(*expression.free_symbols)
+    slopes = {sp.diff(expression, symbol) for symbol in expression.free_symbols}
+    if len(slopes) == 1 and (slope := slopes.pop()).is_number:
+        # c + slope (s + t + ...) > 0
+        bound = sp.expand(slope * total - expression) / slope
+        return total < bound if slope.is_negative else total > bound
     return sp.Gt(expression, 0)
 
 

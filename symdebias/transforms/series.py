@@ -55,8 +55,8 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
     kinks = [node for node in expression.atoms(*_NOT_SMOOTH) if node.free_symbols & set(variances)]
     if kinks:
         raise NoExactCorrectionError(
-            f"{expression} has no series under additive noise: {kinks[0]} has a kink or a jump, so its "
-            "higher derivatives do not exist. Use a smooth form of the loss."
+            f"there is no series: {kinks[0]} has a kink or a jump, so that its higher derivatives do not exist. "
+            "Use a smooth form of the loss."
         )
     term, total = expression, expression
     for k in range(1, order + 1):
