@@ -36,8 +36,7 @@ def column_names(table: Any) -> tuple[str, ...]:
         if not isinstance(name, str):
             raise TypeError(
                 f"X has a column whose name {name!r:.60} is not text. Columns are matched by name. Rename "
-                "the "
-                "columns, or pass an array."
+                "the columns, or pass an array."
             )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:

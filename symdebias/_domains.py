@@ -234,8 +234,7 @@ EPSILON = Interval(
     "both",
     "Give the privacy budget of one record, such as 1.0.",
     when_high="No budget of this size protects anything. Where no privacy is wanted, declare no mechanism, "
-    "or known "
-    "noise with from_scale.",
+    "or known noise with from_scale.",
 )
 DELTA = Interval(
     0.0,

@@ -53,8 +53,7 @@ class AdditiveNoise:
         if not isinstance(phi, sp.Expr):
             raise TypeError(
                 f"the characteristic function has the type {type(phi).__name__}. It must be a SymPy "
-                "expression in "
-                "symdebias.noise.FREQUENCY; text is never evaluated."
+                "expression in symdebias.noise.FREQUENCY; text is never evaluated."
             )
         if not phi.free_symbols <= {FREQUENCY}:
             other = ", ".join(sorted(symbol.name for symbol in phi.free_symbols - {FREQUENCY}))
@@ -144,8 +143,7 @@ class FiniteChannel:
             if not abs(sum(row) - 1) <= 1e-12:
                 raise ValueError(
                     f"row {index} of the matrix sums to {sum(row)!r}. It must sum to 1 within 1e-12: give "
-                    "each row "
-                    "as a probability distribution."
+                    "each row as a probability distribution."
                 )
         object.__setattr__(self, "matrix", matrix)
 

@@ -439,8 +439,7 @@ class Release:
             row, column = np.argwhere(~np.isfinite(released))[0]
             raise ValueError(
                 f"X overflows when it is centred and scaled, in row {row}, column {column}. Entries must "
-                "stay "
-                "below 1e308: check the units of X, or its scale."
+                "stay below 1e308: check the units of X, or its scale."
             )
         return released
 
@@ -588,8 +587,7 @@ class Noised:
         if self.seeded:
             raise PrivacyError(
                 "these records were noised from a seed, so that they carry no guarantee. Call privatize "
-                "without "
-                "random_state for data that are to be private."
+                "without random_state for data that are to be private."
             )
         return self.release.guarantee
 
@@ -617,8 +615,7 @@ def _additive(mechanism: Any) -> Mechanism:
     if not isinstance(mechanism, Mechanism):
         raise TypeError(
             f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism that "
-            "adds noise, "
-            "such as GaussianMechanism."
+            "adds noise, such as GaussianMechanism."
         )
     if not isinstance(mechanism.noise, AdditiveNoise):
         raise TypeError(

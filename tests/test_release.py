@@ -564,7 +564,7 @@ def test_a_card_says_nothing_about_the_data():
 
 def test_noiseless_columns_of_an_array_without_names_are_not_guessed():
     release = Release(UNIT, noiseless=("year",))
-    with pytest.raises(ValueError, match="leaves year without noise: .* Pass a table, or name the columns first"):
+    with pytest.raises(ValueError, match=r"leaves year without noise: .* Pass a table, or name the columns first"):
         release.privatize(bounded(3, 3), random_state=0)
     noised = release.bind(["a", "b", "year"]).privatize(bounded(3, 3), random_state=0)
     np.testing.assert_array_equal(noised.X[:, 2], bounded(3, 3)[:, 2])

@@ -86,8 +86,7 @@ class RandomizedResponse(Mechanism):
         if values.ndim != 1:
             raise ValueError(
                 f"randomized response takes one label per record; got the shape {values.shape}. Pass an "
-                "array of "
-                "shape (n,)."
+                "array of shape (n,)."
             )
         # There is nothing that a label outside the set could be clipped to.
         check_labels(values, self.categories, "labels", declare="categories={} on the mechanism")

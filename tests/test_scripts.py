@@ -1,0 +1,32 @@
+"""Examples and benchmarks run as they are called, on little data; their figures are theirs, not these tests'."""
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from symdebias.interfaces import demo
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_example_of_the_mean_model():
+    report = runpy.run_path(str(ROOT / "examples" / "mean_model.py"))["mean_model_report"]
+    text = report(demo.synthetic_problem(2, 2.0, records=20_000), draws=5)
+    assert "IWP-SGD on noised records" in text
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "expected"),
+    [
+        ("sgd_kernel.py", ["--records", "5000", "--repeats", "1"], "SGDClassifier, one pass / shuffled"),
+        ("start_up.py", [], "second process: import + train 1,000 rows"),
+    ],
+)
+def test_benchmarks_run(script, options, expected):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / script), *options], capture_output=True, text=True, check=True
+    )
+    assert expected in done.stdout
