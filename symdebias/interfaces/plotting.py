@@ -52,7 +52,9 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
         panel.set_title(outcome.problem.name, fontsize=10)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(frameon=False, fontsize=9)
+    # Above the panels, where no curve runs.
+    columns = len(CURVES) if len(outcomes) > 1 else 1
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
     return figure
 
 
