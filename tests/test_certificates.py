@@ -11,7 +11,7 @@ import symdebias as sd
 CASES = [
     (name, variance)
     for name, (_, limit) in EXACT_MARGIN.items()
-    for variance in [0.05, *((1.0, 3.0) if limit is None else (0.5 * limit, 0.9 * limit, 0.99 * limit))]
+    for variance in [0.05, *((1.0, 3.0) if limit is None else (1.0, 0.5 * limit, 0.9 * limit, 0.99 * limit))]
     if limit is None or variance < limit
 ]
 
