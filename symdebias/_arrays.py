@@ -6,7 +6,7 @@ booleans, text, objects and complex numbers are not, because a guess about them 
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,13 @@ def column_names(table: Any) -> tuple[str, ...]:
     return names
 
 
-def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite: bool = True) -> FloatArray:
+def features_array(
+    X: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    check_finite: bool = True,
+    codes: Mapping[str, Sequence[Any]] | None = None,
+) -> FloatArray:
     """Return features as an array of shape (n, p), float64, C order.
 
     Parameters
@@ -56,6 +62,8 @@ def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite
         The columns and their order; those of a table must be the same set, those of an array as many.
     check_finite : bool
         False leaves NaN and infinity to a caller that finds them in its own pass over the data.
+    codes : mapping from str to sequence, optional
+        The declared values of categorical columns of a table, which come back as codes 0 to k - 1.
 
     Returns
     -------
@@ -82,7 +90,12 @@ def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite
                 + ". Select and name the columns as declared."
             )
         names = found if columns is None else columns
-        parts = [_numbers(X[name], f"column {name} of X") for name in names]
+        parts = [
+            codes_array(X[name], codes[name], f"column {name} of X")
+            if codes and name in codes
+            else _numbers(X[name], f"column {name} of X")
+            for name in names
+        ]
         if not parts:
             raise ValueError("X has no columns. Pass at least one.")
         matrix = np.ascontiguousarray(np.stack(parts, axis=1))
@@ -105,6 +118,40 @@ def features_array(X: Any, columns: Sequence[str] | None = None, *, check_finite
     if check_finite:
         _check_finite(matrix, "X", names)
     return matrix
+
+
+def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray:
+    """Return categorical values as codes 0 to k - 1, float64: their places among the declared values.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or column of a table
+        Values, each one of the declared ones.
+    categories : sequence
+        The declared values, all text or all numbers.
+    name : str
+        What to call the values.
+
+    Raises
+    ------
+    ValueError
+        A value was not declared, or is missing; the message has its row and not the value.
+    """
+    places = {value: float(place) for place, value in enumerate(categories)}
+    array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
+    found = np.empty(len(array))
+    for row, value in enumerate(array):
+        try:
+            found[row] = places[value]
+        except (KeyError, TypeError):
+            shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
+            raise ValueError(
+                f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of "
+                "them on the mechanism, or recode the column."
+            ) from None
+    return found
 
 
 def value_array(values: Any) -> FloatArray:
@@ -224,6 +271,43 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
     return weights
 
 
+def per_record_scales(noise_scale: Any, allowed: np.ndarray[Any, np.dtype[np.bool_]], *, rows: int) -> FloatArray:
+    """Return noise scales of the records' own as an array of shape (n, p), float64.
+
+    Parameters
+    ----------
+    noise_scale : array of shape (n,) or (n, p)
+        Standard deviations, zero or more; one per record stands for all columns that may have one.
+    allowed : array of shape (p,), bool
+        Which columns may have one; the others must have 0.
+    rows : int
+        The number n of records.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not numbers, another shape, negative, NaN or infinite, or not 0 where no scale is allowed.
+    """
+    scales = _numbers(noise_scale, "noise_scale")
+    if scales.ndim == 1 and len(scales) == rows:
+        scales = scales[:, None] * allowed
+    if scales.shape != (rows, len(allowed)):
+        raise ValueError(
+            f"noise_scale has the shape {scales.shape}; it must be ({rows},) or ({rows}, {len(allowed)}): one standard "
+            "deviation per record, or one per record and column."
+        )
+    _check_finite(scales, "noise_scale")
+    if not scales.min() >= 0:
+        row = int(np.argmin(scales.min(axis=1)))
+        raise ValueError(f"noise_scale is negative in row {row}. Standard deviations are zero or more.")
+    if scales[:, ~allowed].any():
+        column = int(np.flatnonzero(~allowed & scales.any(axis=0))[0])
+        raise ValueError(
+            f"noise_scale has a scale for column {column}, which has no normal noise of a known scale. Give 0 there."
+        )
+    return scales
+
+
 def parameter_vector(theta: Any, length: int) -> FloatArray:
     """Return parameters as an array of shape (length,), float64.
 
@@ -242,7 +326,27 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
     return vector
 
 
-def table_like(template: Any, names: Sequence[str], matrix: FloatArray) -> Any:
+def parameter_array(theta: Any, length: int, scores: int = 1) -> FloatArray:
+    """Return parameters as an array of shape (length,), or (scores, length) for several scores, float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not numbers, another shape, NaN or infinity.
+    """
+    array = _numbers(theta, "theta")
+    if scores == 1 and array.ndim == 1:
+        return parameter_vector(array, length)
+    if array.ndim != 2 or array.shape[1] != length or scores not in (1, array.shape[0]):
+        raise ValueError(
+            f"theta has the shape {array.shape}; it must be ({scores}, {length}): one row per score and one parameter "
+            "per column, the intercept last where the release has one."
+        )
+    _check_finite(array, "theta")
+    return array
+
+
+def table_like(template: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
     """Return a table of the same kind as another, with the same row labels where it has them.
 
     Parameters
@@ -251,16 +355,16 @@ def table_like(template: Any, names: Sequence[str], matrix: FloatArray) -> Any:
         The table of shape (n, any) whose kind is wanted.
     names : sequence of str
         The p names of the columns.
-    matrix : array of shape (n, p), float64
-        The values.
+    values : sequence of p arrays of shape (n,)
+        The values of each column.
     """
-    columns = {name: matrix[:, position] for position, name in enumerate(names)}
+    columns = dict(zip(names, values, strict=True))
     if hasattr(template, "index"):
         return type(template)(columns, index=template.index)
     return type(template)(columns)
 
 
-def column_like(template: Any, vector: FloatArray) -> Any:
+def column_like(template: Any, vector: Any) -> Any:
     """Return a column of the same kind, name and row labels as another; arrays and lists give the array.
 
     Parameters

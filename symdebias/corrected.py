@@ -9,21 +9,21 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import label_array, parameter_vector, target_array, weights_array
+from symdebias import certification
+from symdebias._arrays import label_array, parameter_array, per_record_scales, weights_array
 from symdebias._domains import COUNT
 from symdebias.codegen import stable
-from symdebias.codegen.kernels import FeatureProgram, Kernels, ScoreProgram
-from symdebias.derivation import Derivation, derive, noise_limit
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.derivation import Derivation, derive, is_affine, noise_limit
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, FiniteChannel
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms.certificate import (
     Certificate,
     ScoreProblem,
     TargetNoise,
     default_targets,
-    feature_biases,
     numeric,
     score_biases,
 )
@@ -93,16 +93,16 @@ def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | N
     _check_fit(loss, release)
     if method == "auto":
         try:
-            return CorrectedLoss(loss, release, "exact", None, derive(loss, release, method="exact", order=None))
+            return CorrectedLoss(loss, release, "exact", None)
         except NoExactCorrectionError as error:
             raise NoExactCorrectionError(_no_method(loss, release, error)) from None
-    return CorrectedLoss(loss, release, method, order, derive(loss, release, method=method, order=order))
+    return CorrectedLoss(loss, release, method, order)
 
 
 def _no_method(loss: Loss, release: Release, refusal: NoExactCorrectionError) -> str:
     """List the methods with the reason of each; a series is suggested only where there is one."""
     try:
-        derive(loss, release, method="series", order=1)
+        derive(loss, release, method="series", order=1, columns=_columns_to_show(loss, release))
         series = "never chosen by itself: give order= to accept its bias"
         remedy = 'Pass method="series", order=2 and read the bias off corrected.certificate, or declare an entire loss.'
     except NoExactCorrectionError as error:
@@ -115,7 +115,7 @@ def _no_method(loss: Loss, release: Release, refusal: NoExactCorrectionError) ->
 
 def _check_fit(loss: Loss, release: Release) -> None:
     noise = release.target_noise
-    if isinstance(noise, FiniteChannel):
+    if isinstance(noise, ChannelNoise):
         if loss.target_values is None:
             raise ValueError(
                 f"the release noises a target with the values {_listed(noise.inputs)}, but the loss has a "
@@ -127,7 +127,8 @@ def _check_fit(loss: Loss, release: Release) -> None:
                 f"the loss has the target values {_listed(loss.target_values)} and the release "
                 f"{_listed(noise.inputs)}. Declare the same values on both."
             )
-    if isinstance(noise, AdditiveNoise) and loss.target_values is not None and len(loss.target_values) > 2:
+    several = loss.target_values is not None and len(loss.target_values) > 2
+    if isinstance(noise, AdditiveNoise) and several and not is_affine(loss.expression, loss.target):
         raise ValueError(
             "additive noise on a target with more than two declared values is not corrected. Leave "
             "target_values out, which treats the target as continuous."
@@ -153,6 +154,15 @@ def _check_fit(loss: Loss, release: Release) -> None:
             )
 
 
+def _columns_to_show(loss: Loss, release: Release) -> int:
+    """Return the number of columns, or two noised ones where the release does not know it yet."""
+    if not loss.scores:
+        return len(loss.features)
+    if release.columns is not None:
+        return len(release.columns)
+    return len(release.noiseless) + 2
+
+
 def _listed(values: tuple[float, ...]) -> str:
     return "{" + ", ".join(f"{value:g}" for value in values) + "}"
 
@@ -172,26 +182,22 @@ class CorrectedLoss:
         The order of ``"series"``.
     is_exact : bool
         Whether the derivation proves the correction exact.
+    notes : tuple of str
+        What to know of the correction: that a target needed none, that a linear score was recognised.
     """
 
-    def __init__(
-        self, declared: Loss, release: Release, method: str, order: int | None, derivation: Derivation
-    ) -> None:
+    def __init__(self, declared: Loss, release: Release, method: str, order: int | None) -> None:
         self.declared = declared
         self.release = release
         self.method = method
         self.order = order
-        self.is_exact = derivation.exact
-        self._derivation = derivation
+        self._derivations: dict[tuple[int, bool, bool], Derivation] = {}
+        self._kernels: dict[tuple[int, bool, bool], Kernels] = {}
+        shown = self._shown
+        self.is_exact = shown.exact
+        self.notes = shown.notes
         noise = release.target_noise
-        corrects = method != "none"
-        self._target_variance = noise.variance if corrects and isinstance(noise, AdditiveNoise) else 0.0
-        self._gain = _gain(noise) if corrects and isinstance(noise, FiniteChannel) else 1.0
-        self.variance_limit = noise_limit(derivation.conditions, derivation.symbols, self._target_variance)
-        self.finite_variance_limit = min(
-            self.variance_limit,
-            noise_limit(derivation.variance_conditions, derivation.symbols, self._target_variance),
-        )
+        self._target_variance = noise.variance if isinstance(noise, AdditiveNoise) and method != "none" else 0.0
 
     def __repr__(self) -> str:
         order = "" if self.order is None else f", order={self.order}"
@@ -199,33 +205,80 @@ class CorrectedLoss:
 
     # ---- the symbolic side -------------------------------------------------------------------------------
 
+    def derivation(self, columns: int, *, per_record: bool = False, enumerate_categories: bool = False) -> Derivation:
+        """Return the derivation for a number of columns of X.
+
+        Parameters
+        ----------
+        columns : int
+            The number of columns of X.
+        per_record : bool
+            Whether records have noise scales of their own.
+        enumerate_categories : bool
+            Whether to sum over categories where factors could be looked up, as the Hessian needs.
+        """
+        key = (columns, per_record, enumerate_categories)
+        if key not in self._derivations:
+            self._derivations[key] = derive(
+                self.declared,
+                self.release,
+                method=self.method,
+                order=self.order,
+                columns=columns,
+                per_record=per_record,
+                enumerate_categories=enumerate_categories,
+            )
+        return self._derivations[key]
+
+    @property
+    def _shown(self) -> Derivation:
+        """The derivation to show: for two noised columns where the release does not know their number."""
+        return self.derivation(_columns_to_show(self.declared, self.release))
+
     @functools.cached_property
     def expression(self) -> sp.Expr:
-        """The corrected loss: of the score u (its noise variance is s), the noised target, and the noise.
+        """The corrected loss: of the scores, the noised target, and the noise.
 
         ``s`` is theta'D theta, ``t`` the noise variance of the target and ``c`` the gain of the label estimate
-        (coth(epsilon/2) for randomized response); for a free-form loss ``D_x`` is the noise variance of x.
+        (coth(epsilon/2) for randomized response); ``e_k`` is the k-th elementary symmetric polynomial of
+        (b_j theta_j)^2 of columns with Laplace noise, ``q`` a product of factors of columns, ``k`` a factor looked up
+        by a category and ``n`` a weight looked up by a label. For a free-form loss ``D_x`` is the noise variance of x.
         """
-        return stable.plain(self._derivation.program.expression)
+        return stable.plain(self._shown.program.expression)
 
     @functools.cached_property
     def gradient_expressions(self) -> tuple[sp.Expr, ...]:
         """The gradient: (slope, curvature) of a score loss, or one derivative per parameter of a free-form one.
 
-        The gradient of a score loss is x~ slope - D theta curvature.
+        The gradient of a loss of one score under normal noise is x~ slope - D theta curvature. In general the
+        derivatives by the scores come first, then those by the statistics of the noise in the loss.
         """
-        program = self._derivation.program
-        if isinstance(program, ScoreProgram):
-            parts = (program.slope, program.curvature)
-        else:
-            assert isinstance(program, FeatureProgram)
-            parts = program.gradient
-        return tuple(stable.plain(part) for part in parts)
+        program = self._shown.program
+        if not isinstance(program, ScoreProgram):
+            return tuple(stable.plain(part) for part in program.gradient)
+        if self._is_simple:
+            curvature = -2 * sp.diff(program.expression, self._shown.symbols.score_variance)
+            return stable.plain(program.slopes[0]), stable.plain(curvature)
+        return tuple(stable.plain(part) for part in (*program.slopes, *program.noise_slopes))
+
+    @property
+    def _is_simple(self) -> bool:
+        """Whether it is a loss of one score under normal noise alone."""
+        program = self._shown.program
+        return (
+            isinstance(program, ScoreProgram)
+            and bool(self.declared.scores)
+            and len(program.scores) == 1
+            and not (program.groups or program.tables or program.configurations or program.labels)
+        )
 
     @property
     def conditions(self) -> tuple[sp.Rel, ...]:
-        """What must hold for the correction to exist, as relations of ``s`` and ``t``."""
-        return self._derivation.conditions
+        """What must hold for the correction to exist, as relations of ``s``, ``t`` and ``r``.
+
+        ``r`` is the largest abs(theta_j) b_j over columns with Laplace noise, or 1/(tail rate) for b_j.
+        """
+        return self._shown.conditions
 
     def to_latex(self) -> str:
         """Return the corrected loss as LaTeX.
@@ -239,7 +292,7 @@ class CorrectedLoss:
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Names of the entries of theta: the columns with the intercept last, or the free-form parameters.
+        """Names of the entries of theta: the columns, one-hot expanded, with the intercept last; or the free-form ones.
 
         Raises
         ------
@@ -250,67 +303,220 @@ class CorrectedLoss:
             return tuple(symbol.name for symbol in self.declared.parameters)
         if self.release.columns is None:
             raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
-        return (*self.release.columns, *(("intercept",) if self.release.fit_intercept else ()))
+        return self.release.design(len(self.release.columns)).parameters
 
     @property
     def source(self) -> str:
         """The generated source of the training kernel, for two columns where the number is not known."""
-        columns = 2 if self.release.columns is None else len(self.release.columns)
-        if not self.declared.scores:
-            columns = len(self.declared.features)
-        return self.kernels(columns).source("sgd_pass").text
+        return self.kernels(_columns_to_show(self.declared, self.release)).source("sgd_pass").text
+
+    # ---- limits ------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def variance_limit(self) -> float:
+        """The correction exists for a noise variance of the score below this."""
+        return self._variance_limit(self._shown.conditions)
+
+    @functools.cached_property
+    def finite_variance_limit(self) -> float:
+        """It has finite variance for a noise variance of the score below this."""
+        return min(self.variance_limit, self._variance_limit(self._shown.variance_conditions))
+
+    def _variance_limit(self, conditions: tuple[sp.Rel, ...]) -> float:
+        if not isinstance(self._shown.program, ScoreProgram) or len(self._shown.program.scores) > 1:
+            return math.inf
+        return noise_limit(conditions, self._shown.symbols, self._target_variance)
+
+    @property
+    def reach_limit(self) -> float:
+        """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
+
+        The tail scale is b for Laplace noise. Variances are finite below half of it.
+        """
+        return 1 / self._shown.rate if self._shown.rate > 0 else math.inf
+
+    def limits(self, *, finite_variance: bool) -> FloatArray:
+        """Return the limits that kernels hold what they compute of theta against.
+
+        Parameters
+        ----------
+        finite_variance : bool
+            Whether the variance must be finite besides.
+        """
+        if not isinstance(self._shown.program, ScoreProgram):
+            return np.array([0.5 if finite_variance else 1.5, math.inf])
+        if finite_variance:
+            return np.array([self.finite_variance_limit, self.reach_limit / 2])
+        return np.array([self.variance_limit, self.reach_limit])
+
+    def require_noise_within_limits(
+        self, theta: FloatArray, columns: int, *, finite_variance: bool, at: str = "at this theta"
+    ) -> None:
+        """Raise where the correction, or its variance, does not exist at theta.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters, scores after one another.
+        columns : int
+            The number of columns of X.
+        finite_variance : bool
+            Whether the variance must be finite besides.
+        at : str
+            Where, for the message.
+
+        Raises
+        ------
+        NoExactCorrectionError, InfiniteVarianceError
+            It does not.
+        """
+        program = self.derivation(columns).program
+        if not isinstance(program, ScoreProgram):
+            self._require_conditions(theta, at, finite_variance=finite_variance)
+            return
+        variance, reach = self.score_variance(theta), self.score_reach(theta)
+        for value, what, limit, finite in (
+            (variance, "the noise variance of the score", self.variance_limit, self.finite_variance_limit),
+            (reach, "the largest parameter times the tail scale of its noise", self.reach_limit, self.reach_limit / 2),
+        ):
+            if not value < limit:
+                raise NoExactCorrectionError(
+                    f"{at} {what} is {value:.4g}, and the correction of {self.declared.expression} exists below "
+                    f"{limit:.4g} only. Keep theta in a smaller ball, or release with less noise."
+                )
+            if finite_variance and not value < finite:
+                raise InfiniteVarianceError(
+                    f"{at} {what} is {value:.4g}, and from {finite:.4g} on the corrected loss has infinite variance. "
+                    "Keep theta in a smaller ball, or release with less noise."
+                )
+
+    def _require_conditions(self, theta: FloatArray, at: str, *, finite_variance: bool) -> None:
+        for condition, error in self.broken_conditions(theta):
+            if error is NoExactCorrectionError:
+                raise error(
+                    f"{at} the correction of {self.declared.expression} does not exist: it needs {condition}. Keep theta "
+                    "in a smaller ball, or release with less noise."
+                )
+            if finite_variance:
+                raise error(
+                    f"{at} the corrected loss has infinite variance: a finite one needs {condition}. Keep theta in a "
+                    "smaller ball, or release with less noise."
+                )
+
+    def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
+        """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
+        derivation = self._shown
+        program = derivation.program
+        assert not isinstance(program, ScoreProgram)
+        known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
+        known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
+        known[derivation.symbols.target_variance] = sp.Float(self._target_variance)
+        return [
+            (condition, error)
+            for conditions, error in (
+                (derivation.conditions, NoExactCorrectionError),
+                (derivation.variance_conditions, InfiniteVarianceError),
+            )
+            for condition in conditions
+            if not condition.xreplace(known) == sp.true
+        ]
 
     # ---- the numeric side --------------------------------------------------------------------------------
 
-    def kernels(self, columns: int) -> Kernels:
+    def kernels(self, columns: int, *, per_record: bool = False, enumerate_categories: bool = False) -> Kernels:
         """Return the compiled kernels for a number of columns of X.
 
         Parameters
         ----------
         columns : int
             The number of columns of X.
+        per_record, enumerate_categories : bool
+            As for `derivation`.
         """
-        return _kernels(self, columns)
+        key = (columns, per_record, enumerate_categories)
+        if key not in self._kernels:
+            program = self.derivation(columns, per_record=per_record, enumerate_categories=enumerate_categories).program
+            self._kernels[key] = Kernels(program)
+        return self._kernels[key]
 
     def number_of_parameters(self, columns: int) -> int:
-        """Return the length of theta for a number of columns of X."""
-        return self._derivation.program.number_of_parameters(columns)
+        """Return the number of entries of theta for a number of columns of X, all scores together."""
+        return self.derivation(columns).program.number_of_parameters
 
-    def noise_vector(self, columns: int) -> FloatArray:
-        """Return what kernels are told of the noise: variances, target variance, label gain.
+    def number_of_columns(self, X: Any) -> int:
+        """Return the number of columns of X: the release's, or where it does not know it that of an array or table."""
+        if not self.declared.scores or self.release.columns is not None:
+            return _columns_to_show(self.declared, self.release)
+        return self.release.design_matrix(X, check_finite=False).shape[1]
+
+    def shaped(self, vector: FloatArray) -> FloatArray:
+        """Return parameters in the user's shape: (q,), or (K, q) for K scores."""
+        count = len(self.declared.scores)
+        return vector.reshape(count, -1) if count > 1 else vector
+
+    def noise_vector(self, columns: int, *, per_record: bool = False, enumerate_categories: bool = False) -> FloatArray:
+        """Return what kernels are told of the noise; `program.layout` says what stands where.
 
         Parameters
         ----------
         columns : int
             The number of columns of X.
-
-        Returns
-        -------
-        array of shape (number of variances + 2,), float64
-            Zeros and gain 1 for ``method="none"``.
+        per_record, enumerate_categories : bool
+            As for `derivation`.
         """
-        count = self._derivation.program.number_of_variances(columns)
-        noise = np.zeros(count + 2)
-        if self.method != "none":
-            noise[:columns] = self.release.feature_variances(columns)
-        noise[count], noise[count + 1] = self._target_variance, self._gain
-        return noise
+        derivation = self.derivation(columns, per_record=per_record, enumerate_categories=enumerate_categories)
+        return derivation.program.layout.vector(derivation.constants)
 
     def score_variance(self, theta: ArrayLike) -> float:
-        """Return s = theta'D theta, the noise variance of the score at theta.
+        """Return the noise variance of the score at theta, s = theta'D theta; the largest of several scores.
 
         Parameters
         ----------
-        theta : array of shape (p,) or (p + 1,)
+        theta : array of shape (q,) or (K, q)
             The parameters, intercept last.
         """
-        theta = np.asarray(theta, dtype=float)
-        columns = len(theta) - self.release.fit_intercept
-        variances = self.release.feature_variances(columns)
-        return float(variances @ theta[:columns] ** 2)
+        program, rows = self._linear_rows(theta)
+        if program is None:
+            return 0.0
+        covariance = self._covariance(program)
+        return float(np.max(np.einsum("kj,jl,kl->k", rows, covariance, rows))) if covariance.size else 0.0
 
-    def checked_data(self, X: Any, y: Any, *, check_finite: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Return records as checked float64 arrays, with labels checked against the declared values.
+    def score_reach(self, theta: ArrayLike) -> float:
+        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j."""
+        program, rows = self._linear_rows(theta)
+        if program is None:
+            return 0.0
+        scales = self.derivation(self._columns_of(theta)).constants["reach"]
+        return float(np.max(np.abs(rows).sum(axis=0) * scales, initial=0.0))
+
+    def _columns_of(self, theta: ArrayLike) -> int:
+        if not self.declared.scores or self.release.columns is not None:
+            return _columns_to_show(self.declared, self.release)
+        return (
+            np.shape(theta)[-1] // (1 if np.ndim(theta) > 1 else len(self.declared.scores)) - self.release.fit_intercept
+        )
+
+    def _linear_rows(self, theta: ArrayLike) -> tuple[ScoreProgram | None, FloatArray]:
+        program = self.derivation(self._columns_of(theta)).program
+        if not isinstance(program, ScoreProgram):
+            return None, np.zeros((0, 0))
+        rows = np.asarray(theta, dtype=float).reshape(len(program.scores), -1)
+        return program, rows[:, list(program.linear)]
+
+    def _covariance(self, program: ScoreProgram) -> FloatArray:
+        columns = (
+            len(program.linear) + len(program.tables) if self.release.columns is None else len(self.release.columns)
+        )
+        if not self.declared.scores:
+            columns = len(self.declared.features)
+        design = self.release.design(columns)
+        places = [part.column for part in design.linear]
+        return design.covariance[np.ix_(places, places)] if self.method != "none" else np.zeros((0, 0))
+
+    def checked_data(
+        self, X: Any, y: Any, *, check_finite: bool = True, noise_scale: Any = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return records as kernels take them, with labels checked against the declared values.
 
         Parameters
         ----------
@@ -320,13 +526,16 @@ class CorrectedLoss:
             The (noised) targets.
         check_finite : bool
             False leaves NaN and infinity in X to a caller that finds them in its own pass.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise.
 
         Returns
         -------
-        X : array of shape (n, p), float64
-            In the order of the release's columns.
+        X : array of shape (n, width), float64
+            X itself where it has no categories: columns in the release's order. Otherwise the linear columns, the
+            codes of categories, and the records' own noise variances.
         y : array of shape (n,), float64
-            The targets.
+            The targets, or codes of them.
 
         Raises
         ------
@@ -339,39 +548,146 @@ class CorrectedLoss:
                 f"X has {matrix.shape[1]} columns, but the loss has the {len(self.declared.features)} features "
                 f"{', '.join(symbol.name for symbol in self.declared.features)}. Pass one column per feature."
             )
+        target = self._checked_target(y, len(matrix))
+        scales = None
+        if noise_scale is not None:
+            scales = per_record_scales(noise_scale, self._own_noise(matrix.shape[1]), rows=len(matrix))
+        return self.kernel_data(matrix, target, scales=scales)
+
+    def _own_noise(self, columns: int) -> FloatArray:
+        """Return which columns of X may have noise scales of the records' own."""
+        if self.method == "none":
+            raise ValueError('method="none" corrects no noise. Leave noise_scale out.')
+        allowed = np.zeros(columns, dtype=bool)
+        budgets = []
+        for (place, noise), (_, mechanism) in zip(self.release.noises(columns), self.release.groups, strict=True):
+            if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
+                allowed[place] = True
+                if mechanism.guarantee is not None:
+                    budgets.append(repr(mechanism))
+        if budgets or not allowed.any():
+            raise ValueError(
+                "noise_scale gives each record's own scale of normal noise, for columns released by "
+                "GaussianMechanism.from_scale"
+                + (f"; {budgets[0]} has its scale from its budget." if budgets else "; the release has none.")
+                + " Leave noise_scale out, or declare known noise."
+            )
+        return allowed
+
+    def _checked_target(self, y: Any, rows: int) -> FloatArray:
         values = self.declared.target_values
-        if values is not None and not isinstance(self.release.target_noise, AdditiveNoise):
-            target = label_array(y, values, rows=len(matrix))
-        else:
-            target = target_array(y, rows=len(matrix))
-        return matrix, target
+        noise = self.release.target_noise
+        target = self.release.released_target(y, rows=rows)
+        if isinstance(noise, ChannelNoise):
+            if self.method == "none" and values is not None:
+                return label_array(target, values, rows=rows)
+            return label_array(target, noise.outputs, rows=rows)
+        if values is not None and noise is None:
+            return label_array(target, values, rows=rows)
+        return target
 
-    def _checked(self, theta: Any, X: Any, y: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        matrix, target = self.checked_data(X, y)
+    def kernel_data(
+        self, matrix: FloatArray, target: FloatArray, *, scales: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return checked records as kernels take them.
+
+        Parameters
+        ----------
+        matrix : array of shape (n, p), float64
+            Columns in the release's order, codes in columns of categories.
+        target : array of shape (n,), float64
+            Values of the target.
+        scales : array of shape (n, p), float64, optional
+            Standard deviations of the records' own noise.
+        """
         columns = matrix.shape[1]
-        vector = parameter_vector(theta, self.number_of_parameters(columns))
-        noise = self.noise_vector(columns)
-        if self.declared.scores:
-            variance = float(noise[: len(vector)] @ vector**2)
-            if not variance < self.variance_limit:
-                raise NoExactCorrectionError(
-                    f"at this theta the noise variance of the score is {variance:.4g}, and the correction of "
-                    f"{self.declared.expression} exists below {self.variance_limit:.4g} only. Keep theta in a "
-                    "smaller ball, or release with less noise."
-                )
-        return vector, matrix, target, noise
+        derivation = self.derivation(columns, per_record=scales is not None)
+        program = derivation.program
+        if program.codes:
+            noise = self.release.target_noise
+            values = (
+                noise.outputs
+                if isinstance(noise, ChannelNoise) and self.method != "none"
+                else self.declared.target_values
+            )
+            assert values is not None
+            known = np.array(values)
+            order = np.argsort(known)
+            target = order[np.searchsorted(known, target, sorter=order)].astype(float)
+        if not isinstance(program, ScoreProgram):
+            return self._feature_data(matrix, scales), target
+        design = self.release.design(columns)
+        if derivation.dense:
+            if not design.categorical:
+                return matrix, target
+            dense = certification.DeclaredLoss(self.declared, self.release).rows(matrix)
+            kept = [place for place in range(dense.shape[1]) if place != program.intercept]
+            return np.ascontiguousarray(dense[:, kept]), target
+        if not (design.categorical or program.configurations) and scales is None:
+            return matrix, target
+        parts = [matrix[:, [part.column for part in design.linear]]]
+        if program.configurations:
+            joint = np.zeros(len(matrix))
+            for column in design.categorical:
+                joint = joint * len(column.noise.outputs) + matrix[:, column.column]
+            parts.append(joint[:, None])
+        else:
+            parts.append(matrix[:, [column.column for column in design.categorical]])
+        if scales is not None:
+            parts.append(scales[:, [design.linear[place].column for place in program.noisy]] ** 2)
+        return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
 
-    def loss(self, theta: ArrayLike, X: Any, y: Any) -> FloatArray:
+    def _feature_data(self, matrix: FloatArray, scales: FloatArray | None) -> FloatArray:
+        if self.method == "none":
+            return certification.DeclaredLoss(self.declared, self.release).features(matrix)
+        if scales is None:
+            return matrix
+        noised = [
+            column
+            for place, noise in self.release.noises(matrix.shape[1])
+            if isinstance(noise, AdditiveNoise) and noise.is_gaussian
+            for column in range(place.start, place.stop)
+        ]
+        return np.ascontiguousarray(np.concatenate([matrix, scales[:, noised] ** 2], axis=1))
+
+    def _checked(
+        self, theta: Any, X: Any, y: Any, noise_scale: Any
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        columns = self.number_of_columns(X)
+        vector = self.flat_parameters(theta, columns)
+        matrix, target = self.checked_data(X, y, noise_scale=noise_scale)
+        if noise_scale is None:
+            self.require_noise_within_limits(vector, columns, finite_variance=False)
+        noise = self.noise_vector(columns, per_record=noise_scale is not None)
+        return vector, matrix, target, noise, columns
+
+    def flat_parameters(self, theta: Any, columns: int) -> FloatArray:
+        """Return checked parameters as one vector, scores after one another.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters.
+        columns : int
+            The number of columns of X.
+        """
+        scores = max(1, len(self.declared.scores))
+        return parameter_array(theta, self.number_of_parameters(columns) // scores, scores).ravel()
+
+    def loss(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:
         """Return the corrected loss of each record.
 
         Parameters
         ----------
-        theta : array of shape (q,)
+        theta : array of shape (q,), or (K, q) for K scores
             The parameters; with an intercept q = p + 1, intercept last.
         X : array of shape (n, p) or table
             The noised records.
         y : array of shape (n,)
             The noised targets.
+        noise_scale : array of shape (n,) or (n, p), optional
+            The standard deviation of the normal noise of each record, or of each of its columns, in place of the
+            scale of `GaussianMechanism.from_scale` (heteroscedastic measurement error).
 
         Returns
         -------
@@ -385,44 +701,48 @@ class CorrectedLoss:
         ValueError, TypeError
             The data or theta do not fit.
         """
-        vector, matrix, target, noise = self._checked(theta, X, y)
+        vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
         out = np.empty(len(matrix))
-        self.kernels(matrix.shape[1]).loss(vector, matrix, target, noise, out)
+        self.kernels(columns, per_record=noise_scale is not None).loss(vector, matrix, target, noise, out)
         return out
 
-    def gradient(self, theta: ArrayLike, X: Any, y: Any) -> FloatArray:
+    def gradient(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:
         """Return the corrected gradient of each record.
 
         Parameters
         ----------
-        theta, X, y
+        theta, X, y, noise_scale
             As for `loss`.
 
         Returns
         -------
-        array of shape (n, q), float64
+        array of shape (n, q), or (n, K, q), float64
             The derivative of `loss` by theta.
         """
-        vector, matrix, target, noise = self._checked(theta, X, y)
+        vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
         out = np.empty((len(matrix), len(vector)))
-        self.kernels(matrix.shape[1]).gradient(vector, matrix, target, noise, out)
-        return out
+        self.kernels(columns, per_record=noise_scale is not None).gradient(vector, matrix, target, noise, out)
+        scores = len(self.declared.scores)
+        return out.reshape(len(matrix), scores, -1) if scores > 1 else out
 
     def _means(
-        self, theta: Any, X: Any, y: Any, sample_weight: Any
+        self, theta: Any, X: Any, y: Any, sample_weight: Any, noise_scale: Any
     ) -> tuple[Kernels, bool, tuple[Any, ...], FloatArray]:
-        vector, matrix, target, noise = self._checked(theta, X, y)
+        vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
         weighted = sample_weight is not None
         weights = weights_array(sample_weight, rows=len(matrix)) if weighted else np.zeros(0)
         total = float(weights.sum()) if weighted else float(len(matrix))
-        return self.kernels(matrix.shape[1]), weighted, (vector, matrix, target, weights, total, noise), vector
+        kernels = self.kernels(columns, per_record=noise_scale is not None)
+        return kernels, weighted, (vector, matrix, target, weights, total, noise), vector
 
-    def mean_loss(self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+    def mean_loss(
+        self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
+    ) -> float:
         """Return the mean corrected loss, without an array of the records' losses.
 
         Parameters
         ----------
-        theta, X, y
+        theta, X, y, noise_scale
             As for `loss`.
         sample_weight : array of shape (n,), optional
             Non-negative weights with a positive sum.
@@ -432,45 +752,86 @@ class CorrectedLoss:
         float
             The (weighted) mean.
         """
-        kernels, weighted, arguments, _ = self._means(theta, X, y, sample_weight)
+        kernels, weighted, arguments, _ = self._means(theta, X, y, sample_weight, noise_scale)
         return float(kernels.mean_loss(weighted=weighted)(*arguments))
 
-    def mean_gradient(self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
+    def mean_gradient(
+        self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
+    ) -> FloatArray:
         """Return the mean corrected gradient, without an n x q array.
 
         Parameters
         ----------
-        theta, X, y, sample_weight
+        theta, X, y, sample_weight, noise_scale
             As for `mean_loss`.
 
         Returns
         -------
-        array of shape (q,), float64
+        array of shape (q,), or (K, q), float64
             The (weighted) mean.
         """
-        kernels, weighted, arguments, vector = self._means(theta, X, y, sample_weight)
+        kernels, weighted, arguments, vector = self._means(theta, X, y, sample_weight, noise_scale)
         out = np.zeros(len(vector))
         kernels.mean_gradient(weighted=weighted)(*arguments, out)
-        return out
+        return self.shaped(out)
 
-    def mean_hessian(self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None) -> FloatArray:
+    def mean_hessian(
+        self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
+    ) -> FloatArray:
         """Return the mean Hessian of the corrected loss, in one pass.
 
         Parameters
         ----------
-        theta, X, y, sample_weight
+        theta, X, y, sample_weight, noise_scale
             As for `mean_loss`.
 
         Returns
         -------
-        array of shape (q, q), float64
-            The (weighted) mean of g_2 x~x~' - g_3 (x~v' + v x~') + g_4 vv' - g_2 D, v = D theta, for an exact
-            correction.
+        array of shape (Q, Q), float64
+            Q the number of all parameters, scores after one another. For one score under normal noise it is the
+            (weighted) mean of g_2 x~x~' - g_3 (x~v' + v x~') + g_4 vv' - g_2 D, v = D theta.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There are too many columns of categories to sum over their combinations.
         """
-        kernels, weighted, arguments, vector = self._means(theta, X, y, sample_weight)
+        vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
+        own = noise_scale is not None
+        kernels = self.kernels(columns, per_record=own)
+        if isinstance(kernels.program, ScoreProgram) and kernels.program.tables:
+            # The looked-up factors have no second derivatives: sum over the categories instead.
+            kernels = self.kernels(columns, per_record=own, enumerate_categories=True)
+            noise = self.noise_vector(columns, per_record=own, enumerate_categories=True)
+            matrix = self._with_joint_codes(matrix, kernels.program, columns)
+        weighted = sample_weight is not None
+        weights = weights_array(sample_weight, rows=len(matrix)) if weighted else np.zeros(0)
+        total = float(weights.sum()) if weighted else float(len(matrix))
         out = np.zeros((len(vector), len(vector)))
-        kernels.mean_hessian(weighted=weighted)(*arguments, out)
+        kernels.mean_hessian(weighted=weighted)(vector, matrix, target, weights, total, noise, out)
         return out
+
+    def _with_joint_codes(self, data: FloatArray, program: Any, columns: int) -> FloatArray:
+        """Return kernel data with one code for all categories in place of one each."""
+        categorical = self.release.design(columns).categorical
+        first = len(program.linear)
+        joint = np.zeros(len(data))
+        for place, column in enumerate(categorical):
+            joint = joint * len(column.noise.outputs) + data[:, first + place]
+        return np.ascontiguousarray(
+            np.concatenate([data[:, :first], joint[:, None], data[:, first + len(categorical) :]], axis=1)
+        )
+
+    @functools.cached_property
+    def uncorrected(self) -> "CorrectedLoss | None":
+        """The loss as it stands on the released records, or None where these are no records of its kind."""
+        for _, noise in self.release.noises(_columns_to_show(self.declared, self.release)):
+            if isinstance(noise, ChannelNoise) and noise.inputs != noise.outputs:
+                return None
+        target = self.release.target_noise
+        if isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
+            return None
+        return CorrectedLoss(self.declared, self.release, "none", None)
 
     # ---- the honest side ---------------------------------------------------------------------------------
 
@@ -500,7 +861,9 @@ class CorrectedLoss:
         Notes
         -----
         The declared loss and the corrected loss are evaluated as they stand; the quadrature shares no code
-        with the derivation.
+        with the derivation. A loss of one score under normal noise is certified over the whole range of scores;
+        every other by quadrature and enumeration over the noise of each column, at points spread over the domain,
+        with at most three columns of additive noise taking part at a point.
 
         Examples
         --------
@@ -513,22 +876,18 @@ class CorrectedLoss:
             raise TypeError(f"theta_radius must be a number; got {type(theta_radius).__name__}.")
         if not (0 < theta_radius < math.inf):
             raise ValueError(f"theta_radius={theta_radius!r} must be positive and finite.")
-        if not self.declared.scores:
-            columns = len(self.declared.features)
-        elif self.release.columns is not None:
-            columns = len(self.release.columns)
+        if not self.declared.scores or self.release.columns is not None:
+            columns = _columns_to_show(self.declared, self.release)
         elif columns is None:
             columns = 1 + len(self.release.noiseless)
-        variances = self.release.feature_variances(columns)
         record_radius = self.release.record_radius(columns)
-        targets = self._target_noise()
-        if self.declared.scores:
-            return self._certify_score(theta_radius, variances, record_radius, targets)
-        return self._certify_features(theta_radius, variances, record_radius, targets)
+        if self._is_simple:
+            return self._certify_score(theta_radius, columns, record_radius)
+        return self._certify_columns(theta_radius, columns, record_radius)
 
     def _target_noise(self) -> TargetNoise:
         noise = self.release.target_noise
-        if isinstance(noise, FiniteChannel):
+        if isinstance(noise, ChannelNoise):
             inputs = tuple(float(value) for value in noise.inputs)
             outcomes = tuple(float(value) for value in noise.outputs)
             return TargetNoise(
@@ -537,35 +896,31 @@ class CorrectedLoss:
         targets = default_targets(self.declared.target_values, self.release.target_radius)
         return TargetNoise(targets, noise.variance if noise is not None else 0.0)
 
-    def _constants(self) -> dict[sp.Symbol, sp.Expr]:
-        symbols = self._derivation.symbols
-        return {
-            symbols.target_variance: sp.Float(self._target_variance, 17),
-            symbols.gain: sp.Float(self._gain, 17),
-        }
-
-    def _certify_score(
-        self, theta_radius: float, variances: FloatArray, record_radius: float, targets: TargetNoise
-    ) -> Certificate:
-        program = self._derivation.program
+    def _certify_score(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
+        derivation = self.derivation(columns)
+        program, symbols = derivation.program, derivation.symbols
         assert isinstance(program, ScoreProgram)
         if self.release.fit_intercept:
             record_radius = math.hypot(record_radius, 1.0)
-        largest = float(variances.max(initial=0.0))
+        # The noise is there whether it is corrected or not.
+        covariance = self.release.design(columns).covariance
+        largest = float(np.linalg.eigvalsh(covariance).max(initial=0.0)) if covariance.any() else 0.0
         variance = largest * theta_radius**2
+        targets = self._target_noise()
         found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
         found["quadrature_error"] = math.nan
         if variance < self.variance_limit:
-            arguments = (program.score, program.target, program.score_variance)
-            corrected, slope, curvature = (
-                numeric(part.xreplace(self._constants()), arguments)
-                for part in (program.expression, program.slope, program.curvature)
-            )
-            u, y = program.score, program.target
+            u, y, s = program.scores[0], program.target, symbols.score_variance
+            target_variance, gain = (sp.Float(value, 17) for value in derivation.constants["target"])
+            constants = {symbols.target_variance: target_variance, symbols.gain: gain}
+            slope, curvature = program.slopes[0], -2 * sp.diff(program.expression, s)
             problem = ScoreProblem(
                 numeric(self.declared.expression, (u, y)),
                 numeric(sp.diff(self.declared.expression, u), (u, y)),
-                *(_with_variance_last(f) for f in (corrected, slope, curvature)),
+                *(
+                    _with_variance_last(numeric(part.xreplace(constants), (u, y, s)))
+                    for part in (program.expression, slope, curvature)
+                ),
             )
             found = score_biases(
                 problem,
@@ -575,63 +930,83 @@ class CorrectedLoss:
                 noise_norm=largest * theta_radius,
                 target_noise=targets,
             )
+        return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found)
+
+    def _certify_columns(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
+        derivation = self.derivation(columns)
+        program = derivation.program
+        targets = certification.true_targets(self.declared, self.release)
+        variance = float(self.release.feature_variances(columns).max(initial=0.0))
+        reach = 0.0
+        if isinstance(program, ScoreProgram):
+            largest = np.linalg.eigvalsh(self.release.design(columns).covariance).max(initial=0.0)
+            variance = float(largest) * theta_radius**2
+            scores = math.sqrt(len(program.scores))
+            reach = float(derivation.constants["reach"].max(initial=0.0)) * theta_radius * scores
+        found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
+        found["quadrature_error"] = math.nan
+        holds = not isinstance(program, ScoreProgram) and self._conditions_over(theta_radius)
+        if (
+            (variance < self.variance_limit and reach < self.reach_limit)
+            if isinstance(program, ScoreProgram)
+            else holds
+        ):
+            found = certification.kernel_biases(
+                self.declared,
+                self.release,
+                derivation,
+                self.kernels(columns),
+                lambda X, y: self.kernel_data(X, self._values_of_codes(y)),
+                self.noise_vector(columns),
+                columns=columns,
+                record_radius=record_radius,
+                theta_radius=theta_radius,
+            )
+        return self._certificate(theta_radius, record_radius, variance, reach, targets, found)
+
+    def _conditions_over(self, theta_radius: float, *, finite_variance: bool = False) -> bool:
+        """Whether the conditions of a free-form loss hold at parameters spread over the ball, its poles included."""
+        size = len(self.declared.parameters)
+        points = np.concatenate([np.eye(size), -np.eye(size), np.random.default_rng(0).normal(size=(200, size))])
+        points *= theta_radius / np.linalg.norm(points, axis=1, keepdims=True)
+        broken = {error for point in points for _, error in self.broken_conditions(point)}
+        return NoExactCorrectionError not in broken and not (finite_variance and InfiniteVarianceError in broken)
+
+    def _values_of_codes(self, y: FloatArray) -> FloatArray:
+        noise = self.release.target_noise
+        if not isinstance(noise, ChannelNoise):
+            return y
+        values: FloatArray = np.array(noise.outputs)[y.astype(int)]
+        return values
+
+    def _certificate(
+        self,
+        theta_radius: float,
+        record_radius: float,
+        variance: float,
+        reach: float,
+        targets: tuple[float, ...],
+        found: dict[str, float],
+    ) -> Certificate:
+        scored = isinstance(self._shown.program, ScoreProgram)
         return Certificate(
             method=self.method,
             exact=self.is_exact,
             theta_radius=theta_radius,
             record_radius=record_radius,
-            score_bound=theta_radius * record_radius,
+            score_bound=theta_radius * record_radius if scored else math.inf,
             noise_variance=variance,
-            targets=targets.targets,
+            targets=targets,
             variance_limit=self.variance_limit,
             finite_variance_limit=self.finite_variance_limit,
-            **found,
-        )
-
-    def _certify_features(
-        self, theta_radius: float, variances: FloatArray, record_radius: float, targets: TargetNoise
-    ) -> Certificate:
-        program = self._derivation.program
-        assert isinstance(program, FeatureProgram)
-        constants = self._constants() | dict(zip(program.variances, map(sp.Float, variances), strict=True))
-        arguments = (*program.features, *program.parameters, program.target)
-        declared = self.declared.expression
-        found = feature_biases(
-            numeric(declared, arguments),
-            [numeric(sp.diff(declared, parameter), arguments) for parameter in program.parameters],
-            numeric(program.expression.xreplace(constants), arguments),
-            [numeric(part.xreplace(constants), arguments) for part in program.gradient],
-            variances=variances,
-            number_of_parameters=len(program.parameters),
-            record_radius=record_radius,
-            theta_radius=theta_radius,
-            target_noise=targets,
-        )
-        return Certificate(
-            method=self.method,
-            exact=self.is_exact,
-            theta_radius=theta_radius,
-            record_radius=record_radius,
-            score_bound=math.inf,
-            noise_variance=float(variances.max(initial=0.0)),
-            targets=targets.targets,
-            variance_limit=math.inf,
-            finite_variance_limit=math.inf,
+            reach=reach,
+            reach_limit=self.reach_limit,
+            conditions=() if scored else tuple(map(str, self._shown.conditions)),
+            conditions_hold=scored or self._conditions_over(theta_radius),
+            variance_conditions_hold=scored or self._conditions_over(theta_radius, finite_variance=True),
             **found,
         )
 
 
 def _with_variance_last(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
     return lambda scores, target, variance: function(scores, target, np.full((1, 1), variance))
-
-
-def _gain(channel: FiniteChannel) -> float:
-    """Return the gain of the unbiased label estimate: the input distance over the distance of the means."""
-    (a, b), outputs = channel.inputs, np.asarray(channel.outputs, dtype=float)
-    at_a, at_b = np.asarray(channel.matrix) @ outputs
-    return float((b - a) / (at_b - at_a))
-
-
-@functools.lru_cache(maxsize=256)
-def _kernels(corrected: CorrectedLoss, columns: int) -> Kernels:
-    return Kernels(corrected._derivation.program, columns)

@@ -13,6 +13,7 @@ __all__ = [
     "NoExactCorrectionError",
     "PrivacyError",
     "SymdebiasError",
+    "VarianceWarning",
 ]
 
 
@@ -62,3 +63,10 @@ class ClippingWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """The folder of compiled kernels could not be used; the job goes on without it."""
+
+
+class VarianceWarning(UserWarning):
+    """The correction is unbiased, but undoing the noise inflates the variance of the gradients a hundredfold.
+
+    Remedy: less noise, fewer noised columns, or a loss of lower degree or slower growth.
+    """

@@ -3,6 +3,7 @@
 Corrections decide on properties of these, never on the class of a mechanism.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,22 +14,34 @@ import sympy as sp
 from symdebias._domains import Interval
 
 FREQUENCY = sp.Symbol("frequency", real=True)
+VALUE = sp.Symbol("value", real=True)
 
 _VARIANCE = Interval(1e-210, 1e250, "both", "Give the variance of one coordinate; without noise declare none.")
+_WIDTH = Interval(1e-105, 1e125, "both", "Give a positive number; change units where needed.")
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
 
 
 @dataclass(frozen=True)
 class AdditiveNoise:
-    """Independent noise of mean 0 that is added to each coordinate.
+    """Noise of mean 0 that is added to each coordinate, independently unless a covariance says otherwise.
 
     Parameters
     ----------
     variance : float
-        Its variance per coordinate, positive.
+        Its variance per coordinate, positive; the largest where coordinates differ.
     characteristic_function : sympy.Expr
-        phi(w) = E exp(i w e) as a real expression in `FREQUENCY`, the symbol w.
+        phi(w) = E exp(i w e) of one coordinate as a real expression in `FREQUENCY`, the symbol w.
+    density : sympy.Expr, optional
+        Its density in `VALUE`; with a `step` the probability of that value. Quadrature needs it; corrections
+        do without.
+    step : float, optional
+        The noise takes multiples of this only.
+    tail_rate : float
+        E exp(z abs(e)) is finite for z below this: 1/b for Laplace noise, infinite for normal noise.
+    covariance : tuple of tuples of float, optional
+        Normal noise on a vector of k coordinates: its covariance, k x k, positive semidefinite. The
+        characteristic function is then that of a coordinate of the given variance.
 
     Raises
     ------
@@ -39,13 +52,19 @@ class AdditiveNoise:
 
     Examples
     --------
-    >>> laplace = AdditiveNoise(2.0, 1 / (1 + FREQUENCY**2))
+    >>> laplace = AdditiveNoise(2.0, 1 / (1 + FREQUENCY**2), tail_rate=1.0)
     >>> laplace.is_gaussian
     False
+    >>> laplace.inverse_polynomial
+    (1.0, 1.0)
     """
 
     variance: float
     characteristic_function: sp.Expr
+    density: sp.Expr | None = None
+    step: float | None = None
+    tail_rate: float = math.inf
+    covariance: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "variance", _VARIANCE.check("variance", self.variance))
@@ -61,6 +80,16 @@ class AdditiveNoise:
                 f"the characteristic function has the symbols {other}. It must be an expression in "
                 "symdebias.noise.FREQUENCY alone."
             )
+        if self.density is not None and (
+            not isinstance(self.density, sp.Expr) or not self.density.free_symbols <= {VALUE}
+        ):
+            raise TypeError("the density must be a SymPy expression in symdebias.noise.VALUE alone.")
+        if self.step is not None:
+            object.__setattr__(self, "step", _WIDTH.check("step", self.step))
+        if self.tail_rate != math.inf:
+            object.__setattr__(self, "tail_rate", _WIDTH.check("tail_rate", self.tail_rate))
+        if self.covariance is not None and not self.is_gaussian:
+            raise ValueError("only normal noise takes a covariance. Declare other columns each under its own noise.")
         if not all(abs(ratio - 1) < 1e-6 for ratio in self._curvatures()):
             raise ValueError(
                 f"the characteristic function {phi} is not that of noise with mean 0 and the variance "
@@ -69,9 +98,7 @@ class AdditiveNoise:
 
     def _curvatures(self) -> list[complex]:
         """Return (1 - phi)/(variance w^2/2) at small w of either sign, where it is 1."""
-        exact = self.characteristic_function.xreplace(
-            {number: sp.Rational(number) for number in self.characteristic_function.atoms(sp.Float)}
-        )
+        exact = _exactly(self.characteristic_function)
         step = sp.sqrt(sp.Rational(1, 10**16) / sp.Rational(self.variance))
         curvatures = (2 * (1 - exact.xreplace({FREQUENCY: w})) / 10 ** -sp.Integer(16) for w in (step, -step))
         return [complex(curvature.evalf(40)) for curvature in curvatures]
@@ -87,16 +114,153 @@ class AdditiveNoise:
         # Decimal constants in the expression carry the rounding of float64.
         return set(powers) == {(2,)} and bool(abs(powers[(2,)] - wanted) <= 1e-14 * abs(wanted))
 
+    @cached_property
+    def inverse_polynomial(self) -> tuple[float, ...] | None:
+        """The coefficients c_k of 1/phi(w) = sum_k c_k w^(2k), or None where it is no polynomial.
+
+        Then the inverse of the noise is the finite operator sum_k c_k (-d^2)^k.
+        """
+        inverse = 1 / self.characteristic_function
+        if not inverse.is_polynomial(FREQUENCY):
+            return None
+        powers = sp.Poly(inverse, FREQUENCY).as_dict()
+        if any(power % 2 for (power,) in powers):
+            return None
+        return tuple(float(powers.get((2 * k,), 0)) for k in range(max(powers)[0] // 2 + 1))
+
+    @cached_property
+    def inverse_differences(self) -> tuple[tuple[float, float], ...] | None:
+        """Pairs (offset, weight) with 1/phi(w) = sum weight exp(i offset w), or None.
+
+        Then the inverse of the noise is the finite difference f -> sum weight f(. + offset), which needs no
+        smoothness of f.
+        """
+        inverse = sp.expand((1 / self.characteristic_function).rewrite(sp.exp))
+        weights: dict[float, float] = {}
+        for term in sp.Add.make_args(inverse):
+            coefficient, rest = term.as_independent(FREQUENCY, as_Add=False)
+            frequency = sp.log(rest).expand(force=True) / (sp.I * FREQUENCY) if rest != 1 else sp.Integer(0)
+            frequency = sp.expand(frequency)
+            if not (coefficient.is_real and frequency.is_number and frequency.is_real):
+                return None
+            offset = float(frequency)
+            weights[offset] = weights.get(offset, 0.0) + float(coefficient)
+        return tuple(sorted(weights.items()))
+
+    def inverse_factor(self, argument: sp.Expr) -> sp.Expr:
+        """Return 1/E exp(z e), the factor by which the inverse of the noise multiplies exp(z x).
+
+        Parameters
+        ----------
+        argument : sympy.Expr
+            z, real or complex.
+        """
+        return (1 / self.characteristic_function).xreplace({FREQUENCY: -sp.I * argument})
+
+    def inverse_taylor(self, order: int) -> tuple[float, ...]:
+        """Return the coefficients of 1/E exp(z e) in powers of z up to an order: what polynomials need."""
+        exact = _exactly(self.characteristic_function)
+        z = sp.Dummy("z", real=True)
+        series = sp.series(1 / exact.xreplace({FREQUENCY: z}), z, 0, order + 1).removeO()
+        # The factor of z^k is i^-k times that of w^k, and odd ones vanish for symmetric noise.
+        return tuple(float(sp.re(series.coeff(z, k) * (-sp.I) ** k)) for k in range(order + 1))
+
+    def coordinate_variances(self, width: int) -> tuple[float, ...]:
+        """Return the variance of each of so many coordinates."""
+        if self.covariance is None:
+            return (self.variance,) * width
+        return tuple(row[index] for index, row in enumerate(self.covariance))
+
+
+def _exactly(expression: sp.Expr) -> sp.Expr:
+    """Return an expression with its decimal numbers as the fractions that they are."""
+    return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
+
 
 @lru_cache(maxsize=1024)
 def gaussian_noise(scale: float) -> AdditiveNoise:
     """Return normal noise of a standard deviation."""
     variance = scale * scale
-    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2))
+    density = sp.exp(-(VALUE**2) / (2 * sp.Float(variance, 17))) / sp.sqrt(2 * sp.pi * sp.Float(variance, 17))
+    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
+
+
+def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> AdditiveNoise:
+    """Return normal noise of a covariance, k x k; some diagonal entries may be 0."""
+    largest = max(row[index] for index, row in enumerate(covariance))
+    phi = sp.exp(-sp.Float(largest, 17) * FREQUENCY**2 / 2)
+    return AdditiveNoise(largest, phi, covariance=covariance)
+
+
+@lru_cache(maxsize=1024)
+def laplace_noise(scale: float) -> AdditiveNoise:
+    """Return Laplace noise of density exp(-|e|/b)/(2 b), b the scale; 1/phi = 1 + b^2 w^2."""
+    b = sp.Float(scale, 17)
+    density = sp.exp(-sp.Abs(VALUE) / b) / (2 * b)
+    return AdditiveNoise(2 * scale * scale, 1 / (1 + b**2 * FREQUENCY**2), density, tail_rate=1 / scale)
+
+
+@lru_cache(maxsize=1024)
+def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
+    """Return noise on the multiples k of a step, of probability (1 - q)/(1 + q) q^|k|, q = exp(-step/b).
+
+    Parameters
+    ----------
+    scale : float
+        b, in the units of the values.
+    step : float
+        The step of the grid.
+    """
+    ratio = math.exp(-step / scale)
+    missing = -math.expm1(-step / scale)
+    q, h = sp.Float(ratio, 17), sp.Float(step, 17)
+    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step
+    spread = sp.Float(ratio / missing**2, 17)
+    phi = 1 / (1 + 2 * spread * (1 - sp.cos(h * FREQUENCY)))
+    probability = sp.Float(missing, 17) / (1 + q) * sp.exp(-sp.Abs(VALUE) / sp.Float(scale, 17))
+    return AdditiveNoise(2 * ratio / missing**2 * step**2, phi, probability, step, tail_rate=1 / scale)
+
+
+@lru_cache(maxsize=1024)
+def uniform_noise(half_width: float) -> AdditiveNoise:
+    """Return uniform noise on [-half_width, half_width]; phi = sin(a w)/(a w)."""
+    a = sp.Float(half_width, 17)
+    density = sp.Piecewise((1 / (2 * a), sp.Abs(VALUE) <= a), (0, True))
+    return AdditiveNoise(half_width**2 / 3, sp.sin(a * FREQUENCY) / (a * FREQUENCY), density)
+
+
+@lru_cache(maxsize=1024)
+def staircase_noise(epsilon: float, sensitivity: float, gamma: float) -> AdditiveNoise:
+    """Return staircase noise: steps of width gamma and 1 - gamma sensitivities, each e^-epsilon below the last.
+
+    With b = e^-epsilon, S the sensitivity and a = (1 - b)/(2 S (gamma + b (1 - gamma))) the density is a b^k on
+    [k S, (k + gamma) S) and a b^(k+1) on [(k + gamma) S, (k + 1) S), for either sign, and
+
+        phi(w) = 2 a (1 - b) (sin(gamma S w) + b sin((1 - gamma) S w)) / (w (1 - 2 b cos(S w) + b^2)).
+
+    References
+    ----------
+    Geng & Viswanath 2014, Definition 1 and eq. (21).
+    """
+    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
+    height = missing / (2 * sensitivity * (gamma + b * (1 - gamma)))
+    ones, firsts, seconds = 1 / missing, b / missing**2, b * (1 + b) / missing**3
+    inner = (seconds * gamma + firsts * gamma**2) + ones * gamma**3 / 3
+    outer = (seconds * (1 - gamma) + firsts * (1 - gamma**2)) + ones * (1 - gamma**3) / 3
+    variance = 2 * height * sensitivity**3 * (inner + b * outer)
+    # Fractions: rounded constants would leave phi(0) off 1 by more than the curvature that is checked.
+    S, g, B = (sp.Rational(value) for value in (sensitivity, gamma, b))
+    a = (1 - B) / (2 * S * (g + B * (1 - g)))
+    w = FREQUENCY
+    phi = 2 * a * (1 - B) * (sp.sin(g * S * w) + B * sp.sin((1 - g) * S * w)) / (w * (1 - 2 * B * sp.cos(S * w) + B**2))
+    stair = sp.floor(sp.Abs(VALUE) / S)
+    inside = sp.Abs(VALUE) / S - stair < g
+    density = sp.Float(height, 17) * sp.exp(-sp.Float(epsilon, 17) * stair) * sp.Piecewise((1, inside), (B, True))
+    return AdditiveNoise(variance, phi, density, tail_rate=epsilon / sensitivity)
 
 
 @dataclass(frozen=True)
-class FiniteChannel:
+class ChannelNoise:
     """A value out of a finite set is replaced by a random one.
 
     Parameters
@@ -113,7 +277,7 @@ class FiniteChannel:
 
     Examples
     --------
-    >>> FiniteChannel((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75))).matrix[0]
+    >>> ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75))).matrix[0]
     (0.75, 0.25)
     """
 

@@ -15,7 +15,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
 from symdebias.exceptions import ClippingWarning, PrivacyError
 from symdebias.mechanisms import KINDS, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, FiniteChannel
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.privacy import Guarantee, compose
 
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
@@ -36,10 +36,11 @@ class Release:
     ----------
     features : Mechanism, mapping or None
         One mechanism for the vector of all feature columns; or a mapping from a column's name, or a tuple of
-        names, to the mechanism of that group; or None if the features are released as they are.
+        names, to the mechanism of that group; or None if the features are released as they are. A mechanism of
+        categories (`RandomizedResponse`, `FiniteChannel`) takes one named column.
     target : Mechanism, optional
-        The mechanism of the target: `RandomizedResponse` for a target of two values, `GaussianMechanism`
-        for a continuous one. Without it the target is released as it is.
+        The mechanism of the target: `RandomizedResponse` or `FiniteChannel` for a target of k values,
+        one that adds noise for a continuous one. Without it the target is released as it is.
     noiseless : sequence of str
         Columns released as they are. A column that is neither noised nor listed here is an error.
     fit_intercept : bool
@@ -58,6 +59,10 @@ class Release:
     -----
     A column's place in `columns` is its place in the declaration, noiseless columns last. A release with
     one mechanism for all features gets its names at `privatize` or `bind`.
+
+    A column with two categories that are numbers enters a score as that number. One with more categories, or with
+    text, enters it one-hot: a parameter per category, except the first where there is an intercept or where
+    there are two. In arrays it holds the codes 0 to k - 1 of the categories, in tables the categories themselves.
 
     Examples
     --------
@@ -190,6 +195,7 @@ class Release:
         if self.groups:
             if not noised:
                 raise ValueError("every column is noiseless, but the release has a mechanism for features.")
+            _check_width(self.groups[0][1], len(noised))
             object.__setattr__(bound, "groups", ((noised, self.groups[0][1]),))
         else:
             object.__setattr__(bound, "groups", ())
@@ -210,6 +216,17 @@ class Release:
                     )
                 object.__setattr__(self, field, tuple(sorted(zip(columns, values, strict=True))))
             unknown = sorted(set(dict(getattr(self, field))) - set(columns))
+            categories = {names[0] for names, mechanism in self.groups if names and _has_categories(mechanism)}
+            moved = sorted(
+                name
+                for name, value in dict(getattr(self, field)).items()
+                if name in categories and value != (field == "scale")
+            )
+            if moved:
+                raise ValueError(
+                    f"{field} names {', '.join(moved)}, a column of categories, which are neither shifted nor scaled. "
+                    "Leave it out."
+                )
             if unknown:
                 raise ValueError(
                     f"{field} names {', '.join(unknown)}, which is no column of this release. "
@@ -233,7 +250,7 @@ class Release:
         return self.bind((*names, *self.noiseless))
 
     def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
-        """Return X as a checked array of shape (n, p), float64, columns in the order of `columns`.
+        """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.
 
         Parameters
         ----------
@@ -242,17 +259,37 @@ class Release:
         check_finite : bool
             False leaves NaN and infinity to a caller that finds them in its own pass.
 
+        Returns
+        -------
+        array of shape (n, p), float64
+            A column of categories has the codes of the outputs of its channel, whatever they are.
+
         Raises
         ------
         TypeError, ValueError
             X does not fit; see `symdebias._arrays.features_array`.
         """
+        return self._coded_matrix(X, "outputs", check_finite=check_finite)
+
+    def _coded_matrix(self, X: Any, side: str, *, check_finite: bool = True) -> FloatArray:
+        """Return X checked, with the codes of the inputs or of the outputs in columns of categories."""
         if self.columns is None and _arrays.is_table(X):
             columns = self.bind(_arrays.column_names(X)).columns
         else:
             columns = self.columns
-        matrix = _arrays.features_array(X, columns, check_finite=check_finite)
+        categories = {
+            names[0]: _values_of(mechanism, side)
+            for names, mechanism in self.groups
+            if _has_categories(mechanism) and names
+        }
+        matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=categories)
         self._check_count(matrix.shape[1])
+        if categories and not _arrays.is_table(X):
+            assert columns is not None
+            matrix = matrix.copy()
+            for name, values in categories.items():
+                place = columns.index(name)
+                matrix[:, place] = _codes_in_array(matrix[:, place], values, name)
         return matrix
 
     def _check_count(self, number_of_columns: int) -> None:
@@ -266,18 +303,19 @@ class Release:
 
     # ---- noise -------------------------------------------------------------------------------------------
 
-    @property
-    def feature_noises(self) -> tuple[AdditiveNoise, ...]:
-        """The noise of each group of columns."""
-        noises = []
-        for _, mechanism in self.groups:
-            noise = mechanism.noise
-            assert isinstance(noise, AdditiveNoise)
-            noises.append(noise)
-        return tuple(noises)
+    def design(self, number_of_columns: int) -> "Design":
+        """Return how so many columns enter a score, and with which noise.
+
+        Parameters
+        ----------
+        number_of_columns : int
+            The number p of columns of X.
+        """
+        self._check_count(number_of_columns)
+        return _design(self, number_of_columns)
 
     @property
-    def target_noise(self) -> AdditiveNoise | FiniteChannel | None:
+    def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
         """The noise of the target, or None."""
         return None if self.target is None else self.target.noise
 
@@ -289,7 +327,7 @@ class Release:
         return self.target.bound
 
     def feature_variances(self, number_of_columns: int) -> FloatArray:
-        """Return the noise variance of each column, zero for noiseless ones.
+        """Return the noise variance of each column, zero for noiseless ones and for categories.
 
         Parameters
         ----------
@@ -301,14 +339,21 @@ class Release:
         array of shape (p,), float64
             In the order of `columns`.
         """
-        self._check_count(number_of_columns)
         variances = np.zeros(number_of_columns)
-        position = 0
-        for (names, _), noise in zip(self.groups, self.feature_noises, strict=True):
-            width = number_of_columns - len(self.noiseless) if names is None else len(names)
-            variances[position : position + width] = noise.variance
-            position += width
+        for place, noise in self.noises(number_of_columns):
+            if isinstance(noise, AdditiveNoise):
+                variances[place] = noise.coordinate_variances(place.stop - place.start)
         return variances
+
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
+        """Return the places of each group of columns among X's columns, with their noise."""
+        self._check_count(number_of_columns)
+        found, start = [], 0
+        for names, mechanism in self.groups:
+            width = number_of_columns - len(self.noiseless) if names is None else len(names)
+            found.append((slice(start, start + width), mechanism.noise))
+            start += width
+        return tuple(found)
 
     def record_radius(self, number_of_columns: int) -> float:
         """Return a bound on the L2 norm of a record within the declared bounds.
@@ -323,7 +368,8 @@ class Release:
         self._check_count(number_of_columns)
         total = float(len(self.noiseless)) if self.groups else float(number_of_columns)
         for _, mechanism in self.groups:
-            total += 1.0 if mechanism.bound is None else mechanism.bound**2
+            one_hot = _has_categories(mechanism) and not _is_number_pair(_values_of(mechanism, "inputs"))
+            total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
         return math.sqrt(total)
 
     # ---- privacy -----------------------------------------------------------------------------------------
@@ -394,37 +440,75 @@ class Release:
         release = self._bound_to(X)
         columns = release.columns
         assert columns is not None
-        matrix = release.design_matrix(X)
+        matrix = release._coded_matrix(X, "inputs")
         target = None
         if y is not None:
-            target = _arrays.target_array(y, rows=len(matrix))
+            target = release._true_target(y, len(matrix))
             _arrays.check_same_index(X, y)
         released = release._standardised(matrix)
-        places = release._places()
+        places = [place for place, _ in release.noises(len(columns))]
         clipped = [
-            mechanism.clip(released[:, place]) for place, (_, mechanism) in zip(places, release.groups, strict=True)
+            mechanism.clip(_input_values(mechanism, released[:, place]))
+            for place, (_, mechanism) in zip(places, release.groups, strict=True)
         ]
         clipped_target = None if target is None or release.target is None else release.target.clip(target)
         parts = clipped if clipped_target is None else [*clipped, clipped_target]
         _report_outside([part.outside for part in parts], len(matrix), outside)
         for place, part, (_, mechanism) in zip(places, clipped, release.groups, strict=True):
-            released[:, place] = mechanism.add_noise(part, source)
+            noised = mechanism.add_noise(part, source)
+            released[:, place] = noised.reshape(len(noised), -1)
+        sent: Any = target
         if clipped_target is not None and release.target is not None:
-            target = release.target.add_noise(clipped_target, source)
+            sent = release.target.add_noise(clipped_target, source)
+            if hasattr(y, "name") and _is_text(_values_of(release.target, "outputs")):
+                sent = np.array(_values_of(release.target, "outputs"), dtype=object)[sent.astype(int)]
         return Noised(
-            _arrays.table_like(X, columns, released) if _arrays.is_table(X) else released,
-            None if target is None else _arrays.column_like(y, target),
+            _arrays.table_like(X, columns, release._as_sent(released))
+            if _arrays.is_table(X)
+            else release._as_coded(released),
+            None if sent is None else _arrays.column_like(y, sent),
             release,
             source.seeded,
         )
 
-    def _places(self) -> list[slice]:
-        """Return where each group of columns stands in X."""
-        places, start = [], 0
-        for names, _ in self.groups:
-            places.append(slice(start, start + len(names or ())))
-            start = places[-1].stop
-        return places
+    def _true_target(self, y: Any, rows: int) -> FloatArray:
+        """Return true targets, with text as the codes of the target's categories."""
+        if self.target is not None and _has_categories(self.target):
+            return text_codes(y, _values_of(self.target, "inputs"), rows)
+        return _arrays.target_array(y, rows=rows)
+
+    def released_target(self, y: Any, *, rows: int) -> FloatArray:
+        """Return released targets as a checked array of shape (n,), float64, with text as its codes.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or a column of a table
+            Released targets.
+        rows : int
+            The number n of records.
+        """
+        if self.target is not None and _has_categories(self.target):
+            return text_codes(y, _values_of(self.target, "outputs"), rows)
+        return _arrays.target_array(y, rows=rows)
+
+    def _as_sent(self, released: FloatArray) -> list[Any]:
+        """Return the columns of released records with categories as their owners know them."""
+        sent: list[Any] = list(released.T)
+        for (place, _), (_, mechanism) in zip(self.noises(released.shape[1]), self.groups, strict=True):
+            if _has_categories(mechanism):
+                known = _values_of(mechanism, "outputs")
+                codes = np.searchsorted(_coded(known), sent[place.start], sorter=np.argsort(_coded(known)))
+                places = np.argsort(_coded(known))[codes]
+                sent[place.start] = np.array(known, dtype=object if _is_text(known) else float)[places]
+        return sent
+
+    def _as_coded(self, released: FloatArray) -> FloatArray:
+        """Return released records with codes for categories that are no pair of numbers."""
+        for (place, _), (_, mechanism) in zip(self.noises(released.shape[1]), self.groups, strict=True):
+            known = _values_of(mechanism, "outputs") if _has_categories(mechanism) else ()
+            if known and not _is_number_pair(known) and not _is_text(known):
+                released[:, place.start] = _arrays.codes_array(released[:, place.start], known, "X")
+        return released
 
     def _standardised(self, matrix: FloatArray) -> FloatArray:
         """Return a copy of records, centred and scaled."""
@@ -461,20 +545,21 @@ class Release:
             raise ValueError(
                 "the columns have a center or scale, but no names yet. Use noised.release, or release.bind(names)."
             )
-        length = len(theta) if columns is None and np.ndim(theta) == 1 else len(columns or ()) + self.fit_intercept
-        result = _arrays.parameter_vector(theta, length).copy()
         if columns is None:
-            return result
+            return _arrays.parameter_array(theta, len(np.atleast_1d(theta).T)).copy()
+        design = self.design(len(columns))
+        result = _arrays.parameter_array(theta, len(design.parameters)).copy()
         shifts = _numbers_of(self.center, columns, absent=0.0)
         if shifts.any() and not self.fit_intercept:
             raise ValueError(
                 "the columns were centred, and without an intercept no coefficients of the original columns "
                 "give the same scores. Declare fit_intercept=True."
             )
-        slopes = result[: len(columns)]
-        slopes /= _numbers_of(self.scale, columns, absent=1.0)
-        if self.fit_intercept:
-            result[-1] -= slopes @ shifts
+        scales = _numbers_of(self.scale, columns, absent=1.0)
+        for part in design.linear:
+            result[..., part.parameter] /= scales[part.column]
+            if self.fit_intercept:
+                result[..., -1] -= result[..., part.parameter] * shifts[part.column]
         return result
 
     # ---- the card ----------------------------------------------------------------------------------------
@@ -592,11 +677,182 @@ class Noised:
         return self.release.guarantee
 
 
+@dataclass(frozen=True)
+class Linear:
+    """A column that enters a score with one parameter.
+
+    Attributes
+    ----------
+    column, parameter : int
+        Its places among the columns of X and the parameters.
+    noise : AdditiveNoise or None
+        Its noise.
+    group : int
+        Which group of columns it belongs to; -1 without noise.
+    """
+
+    column: int
+    parameter: int
+    noise: AdditiveNoise | None
+    group: int
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column of categories under a finite channel.
+
+    Attributes
+    ----------
+    column : int
+        Its place among the columns of X.
+    noise : ChannelNoise
+        The channel.
+    entries : tuple of tuples of (int, float)
+        For each input category the (parameter, value) pairs of its row of the design: one-hot, or a number.
+    """
+
+    column: int
+    noise: ChannelNoise
+    entries: tuple[tuple[tuple[int, float], ...], ...]
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the columns of X enter a score.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters of one score, one-hot expanded, the intercept last.
+    linear : tuple of Linear
+        The columns with one parameter each.
+    categorical : tuple of Categorical
+        The columns of categories.
+    covariance : array of shape (p, p), float64
+        The covariance of the normal noise of X's columns.
+    intercept : bool
+        Whether the last parameter is an intercept.
+    """
+
+    parameters: tuple[str, ...]
+    linear: tuple[Linear, ...]
+    categorical: tuple[Categorical, ...]
+    covariance: FloatArray
+    intercept: bool
+
+
+def _design(release: Release, count: int) -> Design:
+    names = release.columns or tuple(f"x{index}" for index in range(count))
+    noise_of: dict[int, tuple[int, AdditiveNoise | ChannelNoise]] = {}
+    covariance = np.zeros((count, count))
+    for group, (place, noise) in enumerate(release.noises(count)):
+        for column in range(place.start, place.stop):
+            noise_of[column] = (group, noise)
+        if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
+            width = place.stop - place.start
+            block = np.eye(width) * noise.variance if noise.covariance is None else np.array(noise.covariance)
+            covariance[place, place] = block
+    mechanisms = [mechanism for _, mechanism in release.groups]
+    parameters: list[str] = []
+    linear: list[Linear] = []
+    categorical: list[Categorical] = []
+    for column, name in enumerate(names):
+        group, found = noise_of.get(column, (-1, None))
+        if not isinstance(found, ChannelNoise):
+            linear.append(Linear(column, len(parameters), found, group))
+            parameters.append(name)
+            continue
+        known = _values_of(mechanisms[group], "inputs")
+        if _is_number_pair(known):
+            entries = tuple(((len(parameters), value),) for value in found.inputs)
+            parameters.append(name)
+        else:
+            # Without an intercept the categories together stand in for one.
+            first = 1 if release.fit_intercept or len(known) == 2 else 0
+            start = len(parameters) - first
+            entries = tuple(((start + place, 1.0),) if place >= first else () for place in range(len(known)))
+            parameters += [f"{name}={spell_category(value)}" for value in known[first:]]
+        categorical.append(Categorical(column, found, entries))
+    if release.fit_intercept:
+        parameters.append("intercept")
+    return Design(tuple(parameters), tuple(linear), tuple(categorical), covariance, release.fit_intercept)
+
+
+def spell_category(value: Any) -> str:
+    """Return a category as it stands in the name of a parameter."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _has_categories(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism.noise, ChannelNoise)
+
+
+def _values_of(mechanism: Mechanism, side: str) -> tuple[Any, ...]:
+    """Return the categories that go in or come out, as the user declared them."""
+    declared = getattr(mechanism, "outputs", None) if side == "outputs" else None
+    if declared is None:
+        declared = getattr(mechanism, "categories", None)
+    if declared is None:
+        noise = mechanism.noise
+        assert isinstance(noise, ChannelNoise)
+        declared = noise.outputs if side == "outputs" else noise.inputs
+    return tuple(declared)
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return bool(values) and isinstance(values[0], str)
+
+
+def _is_number_pair(values: Sequence[Any]) -> bool:
+    return len(values) == 2 and not _is_text(values)
+
+
+def _coded(values: Sequence[Any]) -> FloatArray:
+    return np.arange(len(values), dtype=float) if _is_text(values) else np.array(values, dtype=float)
+
+
+def _input_values(mechanism: Mechanism, codes: FloatArray) -> FloatArray:
+    """Return what a mechanism takes: the numbers that stand for the categories, or the columns as they are."""
+    if not _has_categories(mechanism):
+        return codes
+    values: FloatArray = _coded(_values_of(mechanism, "inputs"))[codes[:, 0].astype(int)]
+    return values
+
+
+def _codes_in_array(column: FloatArray, values: Sequence[Any], name: str) -> FloatArray:
+    """Return codes of a column of an array: of the numbers of a pair, or the codes that it holds, checked."""
+    if _is_number_pair(values):
+        _arrays.check_labels(column, values, f"column {name} of X", declare="categories={} on the mechanism")
+        return (column == values[1]).astype(float)
+    inside = (column == np.floor(column)) & (column >= 0) & (column < len(values))
+    if not inside.all():
+        raise ValueError(
+            f"column {name} of X has an entry in row {int(np.argmin(inside))} that is no code of a category. An array "
+            f"holds the codes 0 to {len(values) - 1}, the places of the declared categories; pass a table for the "
+            "categories themselves."
+        )
+    return column
+
+
+def text_codes(y: Any, values: Sequence[Any], rows: int) -> FloatArray:
+    """Return a target of categories as numbers: text as its codes, numbers as they are."""
+    if _is_text(values):
+        kind = np.asarray(y).dtype.kind
+        if kind in "OUST":
+            codes = _arrays.codes_array(y, values, "y")
+            return _arrays.target_array(codes, rows=rows)
+    return _arrays.target_array(y, rows=rows)
+
+
 def _checked_groups(features: Any) -> Groups:
     if features is None:
         return ()
     if isinstance(features, Mechanism):
-        return ((None, _additive(features)),)
+        if features.width == 1 and _has_categories(features):
+            raise TypeError(
+                f"{type(features).__name__} noises one column of categories. Name it: features={{name: mechanism}}."
+            )
+        return ((None, features),)
     if not isinstance(features, Mapping) or not features:
         raise TypeError(
             "features must be a mechanism, a mapping from columns to mechanisms, or None; got "
@@ -607,22 +863,22 @@ def _checked_groups(features: Any) -> Groups:
         names = _names((key,) if isinstance(key, str) else key, "features")
         if not names:
             raise ValueError("features has a group without columns. Name at least one.")
-        groups.append((names, _additive(mechanism)))
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(
+                f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism, such as "
+                "GaussianMechanism or RandomizedResponse."
+            )
+        _check_width(mechanism, len(names))
+        groups.append((names, mechanism))
     return tuple(groups)
 
 
-def _additive(mechanism: Any) -> Mechanism:
-    if not isinstance(mechanism, Mechanism):
-        raise TypeError(
-            f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism that "
-            "adds noise, such as GaussianMechanism."
+def _check_width(mechanism: Mechanism, width: int) -> None:
+    if mechanism.width is not None and mechanism.width != width:
+        raise ValueError(
+            f"{mechanism!r} noises {mechanism.width} column{'s' if mechanism.width > 1 else ''} together; got {width}. "
+            "Name each group with as many columns as its mechanism takes."
         )
-    if not isinstance(mechanism.noise, AdditiveNoise):
-        raise TypeError(
-            f"{type(mechanism).__name__} noises a target; features take mechanisms that add noise, such as "
-            "GaussianMechanism."
-        )
-    return mechanism
 
 
 def _names(names: Any, argument: str) -> tuple[str, ...]:

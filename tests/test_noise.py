@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symdebias.noise import FREQUENCY as W
-from symdebias.noise import AdditiveNoise, FiniteChannel, gaussian_noise
+from symdebias.noise import AdditiveNoise, ChannelNoise, gaussian_noise
 
 # variance, characteristic function, whether it is Gaussian
 KINDS = {
@@ -60,10 +60,10 @@ def test_noise_that_is_refused(variance, phi, error, message):
 
 
 def test_channels_hold_plain_numbers():
-    channel = FiniteChannel([0, 1], np.array([0.0, 1.0, 2.0]), np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]))
+    channel = ChannelNoise([0, 1], np.array([0.0, 1.0, 2.0]), np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]]))
     assert channel.outputs == (0.0, 1.0, 2.0)
     assert channel.matrix == ((0.5, 0.5, 0.0), (0.0, 0.25, 0.75))
-    assert hash(channel) == hash(FiniteChannel((0, 1), (0, 1, 2), channel.matrix))
+    assert hash(channel) == hash(ChannelNoise((0, 1), (0, 1, 2), channel.matrix))
 
 
 TWO = ((0.5, 0.5), (0.5, 0.5))
@@ -87,4 +87,4 @@ BAD_CHANNELS = [
 @pytest.mark.parametrize(("inputs", "outputs", "matrix", "error", "message"), BAD_CHANNELS)
 def test_channels_that_are_refused(inputs, outputs, matrix, error, message):
     with pytest.raises(error, match=message):
-        FiniteChannel(inputs, outputs, matrix)
+        ChannelNoise(inputs, outputs, matrix)

@@ -46,6 +46,13 @@ def expit(x: float) -> float:
     return large if x >= 0.0 else e * large
 
 
+def logistic_density(x: float) -> float:
+    """Return expit(x) (1 - expit(x)) without overflow."""
+    e = exp(-abs(x))
+    total = 1.0 + e
+    return e / (total * total)
+
+
 def softplus(x: float) -> float:
     """Return log(1 + e^x) without overflow."""
     return max(x, 0.0) + math.log1p(exp(-abs(x)))

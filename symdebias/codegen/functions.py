@@ -59,6 +59,47 @@ class softplus(sp.Function):
         return sp.log(1 + sp.exp(argument))
 
 
+class logistic_density(sp.Function):
+    """The density of the logistic distribution, expit(x) (1 - expit(x)); even in x."""
+
+    nargs = 1
+    is_extended_real = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Turn the argument's sign round where it leads with a minus."""
+        return cls(-argument) if argument.could_extract_minus_sign() else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
+        return self * (1 - 2 * expit(self.args[0]))
+
+    def _eval_rewrite_as_exp(self, argument: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.exp(-argument) / (1 + sp.exp(-argument)) ** 2
+
+
+class logsumexp(sp.Function):
+    """log(exp(x_1) + ... + exp(x_m))."""
+
+    is_extended_real = True
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
+        return softmax_part(sp.Integer(argindex - 1), *self.args)
+
+
+class softmax_part(sp.Function):
+    """exp(x_k)/(exp(x_1) + ... + exp(x_m)); the first argument is k - 1."""
+
+    is_extended_real = True
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument, the first x being number 2."""
+        place, *arguments = self.args
+        same = 1 if argindex - 2 == place else 0
+        return self * (same - softmax_part(sp.Integer(argindex - 2), *arguments))
+
+
 class erf_real(sp.Function):
     """The real part of erf(x + iy)."""
 

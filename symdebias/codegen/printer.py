@@ -12,13 +12,15 @@ from typing import Any
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
-from symdebias.codegen.functions import erf_imag, erf_real, expit, softplus
+from symdebias.codegen.functions import erf_imag, erf_real, expit, logistic_density, softplus
+from symdebias.codegen.stable import in_logistic_density, with_maximum
 
 # SymPy class -> name of the function in a kernel's module, from `elementary` or from `math`.
 _FUNCTIONS: dict[type, str] = {
     sp.exp: "exp",
     expit: "expit",
     softplus: "softplus",
+    logistic_density: "logistic_density",
     erf_real: "erf_real",
     erf_imag: "erf_imag",
     sp.sign: "sign",
@@ -94,6 +96,7 @@ def print_statements(
     changing = {renamed[symbol] for symbol in varying}
     prepared = []
     for expression in expressions:
+        expression = in_logistic_density(with_maximum(expression))
         _check(expression, set(names))
         prepared.append(_prepare(expression.xreplace(renamed), changing))
     prepared = _share_exponentials(prepared, changing)

@@ -6,7 +6,15 @@ It runs before differentiation, so that derivatives of every order are polynomia
 
 import sympy as sp
 
-from symdebias.codegen.functions import erf_imag, erf_real, expit, softplus
+from symdebias.codegen.functions import (
+    erf_imag,
+    erf_real,
+    expit,
+    logistic_density,
+    logsumexp,
+    softmax_part,
+    softplus,
+)
 
 
 def rewrite(expression: sp.Expr) -> sp.Expr:
@@ -30,6 +38,7 @@ def rewrite(expression: sp.Expr) -> sp.Expr:
     >>> rewrite(sp.exp(u) / (1 + sp.exp(u)))
     expit(u)
     """
+    expression = expression.replace(_is_logarithm_of_many, _to_logsumexp)
     return _rewrite_inverse_sums(expression.replace(_is_logarithm_of_sum, _to_softplus))
 
 
@@ -55,9 +64,74 @@ def plain(expression: sp.Expr) -> sp.Expr:
     return (
         expression.replace(softplus, lambda x: sp.log(1 + sp.exp(x)))
         .replace(expit, lambda x: 1 / (1 + sp.exp(-x)))
+        .replace(logistic_density, lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
+        .replace(logsumexp, lambda *x: sp.log(sp.Add(*map(sp.exp, x))))
+        .replace(softmax_part, lambda k, *x: sp.exp(x[int(k)]) / sp.Add(*map(sp.exp, x)))
         .replace(erf_real, lambda x, y: sp.re(sp.erf(x + sp.I * y)))
         .replace(erf_imag, lambda x, y: sp.im(sp.erf(x + sp.I * y)))
     )
+
+
+def with_maximum(expression: sp.Expr) -> sp.Expr:
+    """Write logsumexp and softmax_part with the largest argument taken out, so that nothing overflows.
+
+    Examples
+    --------
+    >>> u, v = sp.symbols("u v", real=True)
+    >>> with_maximum(logsumexp(u, v))
+    log(exp(u - Max(u, v)) + exp(v - Max(u, v))) + Max(u, v)
+    """
+
+    def total(arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+        return sp.Add(*(sp.exp(x - sp.Max(*arguments)) for x in arguments))
+
+    return expression.replace(logsumexp, lambda *x: sp.Max(*x) + sp.log(total(x))).replace(
+        softmax_part, lambda k, *x: sp.exp(x[int(k)] - sp.Max(*x)) / total(x)
+    )
+
+
+def in_logistic_density(expression: sp.Expr) -> sp.Expr:
+    """Write a polynomial in expit(z) as A(w) + B(w) (1 - 2 expit(z)), w = expit(z) (1 - expit(z)), in Horner form.
+
+    High derivatives of softplus are such polynomials; powers of expit cancel digits, these do not.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> in_logistic_density(sp.expand(sp.diff(softplus(u), u, 4)))
+    (1 - 6*logistic_density(u))*logistic_density(u)
+    """
+    arguments = {node.args[0] for node in expression.atoms(expit, logistic_density)}
+    if len(arguments) != 1:
+        return expression
+    (z,) = arguments
+    e, d, w = sp.Dummy("e"), sp.Dummy("d"), sp.Dummy("w")
+    written = expression.xreplace({expit(z): e, logistic_density(z): e * (1 - e)})
+    if not written.is_polynomial(e) or sp.degree(written, e) < 3:
+        return expression
+    powers = sp.Poly(sp.Poly(written, e).compose(sp.Poly((1 - d) / 2, d)).as_expr(), d).all_coeffs()[::-1]
+    even = sum((c * (1 - 4 * w) ** k for k, c in enumerate(powers[0::2])), sp.Integer(0))
+    odd = sum((c * (1 - 4 * w) ** k for k, c in enumerate(powers[1::2])), sp.Integer(0))
+    parts = [_horner(part, w).xreplace({w: logistic_density(z)}) for part in (even, odd)]
+    return parts[0] + parts[1] * (1 - 2 * expit(z))
+
+
+def _horner(expression: sp.Expr, symbol: sp.Symbol) -> sp.Expr:
+    total = sp.Integer(0)
+    for coefficient in sp.Poly(sp.expand(expression), symbol).all_coeffs():
+        total = total * symbol + sp.expand(coefficient)
+    return total
+
+
+def _is_logarithm_of_many(node: sp.Basic) -> bool:
+    if not (isinstance(node, sp.log) and node.args[0].is_Add and len(node.args[0].args) > 2):
+        return False
+    return node.args[0].has(sp.exp) and all(_logarithm(term) is not None for term in node.args[0].args)
+
+
+def _to_logsumexp(node: sp.Expr) -> sp.Expr:
+    exponents = [_logarithm(term) for term in node.args[0].args]
+    return logsumexp(*exponents)
 
 
 def _logarithm(term: sp.Expr) -> sp.Expr | None:

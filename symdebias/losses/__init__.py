@@ -1,7 +1,27 @@
 """Declare a loss: as an expression of the score and the target, or of features and parameters."""
 
 from symdebias.losses import catalogue
-from symdebias.losses.catalogue import exponential, least_squares, logistic, squared_margin
+from symdebias.losses.catalogue import (
+    exponential,
+    huber,
+    least_squares,
+    logistic,
+    poisson,
+    softmax,
+    squared_hinge,
+    squared_margin,
+)
 from symdebias.losses.loss import Loss
 
-__all__ = ["Loss", "catalogue", "exponential", "least_squares", "logistic", "squared_margin"]
+__all__ = [
+    "Loss",
+    "catalogue",
+    "exponential",
+    "huber",
+    "least_squares",
+    "logistic",
+    "poisson",
+    "softmax",
+    "squared_hinge",
+    "squared_margin",
+]

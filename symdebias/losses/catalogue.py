@@ -2,6 +2,7 @@
 
 import sympy as sp
 
+from symdebias._domains import POSITIVE, Integer
 from symdebias.losses.loss import Loss
 
 _SCORE, _TARGET = sp.symbols("u y", real=True)
@@ -77,3 +78,90 @@ def least_squares() -> Loss:
     (u - y)**2/2
     """
     return Loss((_SCORE - _TARGET) ** 2 / 2, score=_SCORE, target=_TARGET, name="least_squares")
+
+
+def poisson() -> Loss:
+    """Return the Poisson loss exp(u) - y u of a count (log link; the likelihood up to a constant).
+
+    Affine in the target: a target released by an unbiased mechanism needs no correction.
+
+    References
+    ----------
+    McCullagh & Nelder 1989, Chapter 6; Nakamura 1990, Section 3.2 (corrected under normal noise).
+
+    Examples
+    --------
+    >>> poisson().expression
+    -u*y + exp(u)
+    """
+    return Loss(sp.exp(_SCORE) - _TARGET * _SCORE, score=_SCORE, target=_TARGET, name="poisson")
+
+
+def huber(threshold: float = 1.345) -> Loss:
+    """Return the Huber loss of the residual r = u - y: r^2/2 up to the threshold, linear beyond.
+
+    It has a kink in its slope, so that only noise on a grid and finite channels have an exact correction.
+
+    Parameters
+    ----------
+    threshold : float
+        Where it becomes linear, positive.
+
+    References
+    ----------
+    Huber 1964, Section 4.
+
+    Examples
+    --------
+    >>> huber(1.0).name
+    'huber'
+    """
+    k = sp.nsimplify(POSITIVE.check("threshold", threshold), rational=True)
+    size = sp.Abs(_SCORE - _TARGET)
+    expression = sp.Piecewise(((_SCORE - _TARGET) ** 2 / 2, size <= k), (k * size - k**2 / 2, True))
+    return Loss(expression, score=_SCORE, target=_TARGET, name="huber")
+
+
+def squared_hinge() -> Loss:
+    """Return the squared hinge loss max(0, 1 - y u)^2 / 2, y in {-1, +1}.
+
+    Its second derivative jumps, so that only noise on a grid and finite channels have an exact correction.
+
+    References
+    ----------
+    Bartlett, Jordan & McAuliffe 2006, Section 2.
+
+    Examples
+    --------
+    >>> squared_hinge().expression
+    Max(0, -u*y + 1)**2/2
+    """
+    expression = sp.Max(0, 1 - _MARGIN) ** 2 / 2
+    return Loss(expression, score=_SCORE, target=_TARGET, target_values=_SIGNS, name="squared_hinge")
+
+
+def softmax(classes: int) -> Loss:
+    """Return the softmax loss log(exp(u_0) + ... + exp(u_k-1)) - u_y, y one of the classes 0 to k - 1.
+
+    Label noise meets its linear part only. It is not entire in the scores: no exact correction under normal noise,
+    an exact one under Laplace noise and finite channels.
+
+    Parameters
+    ----------
+    classes : int
+        The number k of classes, at least 2; one score each.
+
+    References
+    ----------
+    Bridle 1990 (softmax); McCullagh & Nelder 1989, Section 5.2.
+
+    Examples
+    --------
+    >>> softmax(3).scores
+    (u0, u1, u2)
+    """
+    count = Integer(2).check("classes", classes)
+    scores = sp.symbols(f"u:{count}", real=True)
+    own = sp.Piecewise(*((score, sp.Eq(_TARGET, label)) for label, score in enumerate(scores[:-1])), (scores[-1], True))
+    expression = sp.log(sp.Add(*map(sp.exp, scores))) - own
+    return Loss(expression, score=scores, target=_TARGET, target_values=tuple(range(count)), name="softmax")

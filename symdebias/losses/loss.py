@@ -27,8 +27,8 @@ class Loss:
     ----------
     expression : sympy.Expr
         The loss of one record, a real expression in `score` and `target` and in nothing else.
-    score : sympy.Symbol
-        The linear predictor u = theta'x.
+    score : sympy.Symbol or sequence of sympy.Symbol
+        The linear predictor u = theta'x; several of them for a loss such as softmax, each with its own parameters.
     target : sympy.Symbol
         The target y of the record.
     target_values : sequence of float, optional
@@ -83,13 +83,16 @@ class Loss:
         self,
         expression: sp.Expr,
         *,
-        score: sp.Symbol,
+        score: sp.Symbol | Sequence[sp.Symbol],
         target: sp.Symbol,
         target_values: Sequence[float] | None = None,
         name: str | None = None,
     ) -> None:
+        scores = (score,) if isinstance(score, sp.Basic) or not isinstance(score, Sequence) else tuple(score)
+        if not scores:
+            raise ValueError("score has no symbols. Declare at least one with sympy.symbols.")
         self._declare(
-            expression, scores=(score,), features=(), parameters=(), target=target,
+            expression, scores=scores, features=(), parameters=(), target=target,
             target_values=target_values, name=name,
         )  # fmt: skip
 
@@ -149,7 +152,8 @@ class Loss:
         if self.target_values is not None:
             values = ", target_values=(" + ", ".join(f"{value:g}" for value in self.target_values) + ")"
         if self.scores:
-            return f"Loss({self.expression}, score={self.scores[0]}, target={self.target}{values})"
+            score = str(self.scores[0]) if len(self.scores) == 1 else f"({', '.join(map(str, self.scores))})"
+            return f"Loss({self.expression}, score={score}, target={self.target}{values})"
         return (
             f"Loss.of_features({self.expression}, features={self.features}, "
             f"parameters={self.parameters}, target={self.target}{values})"

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias.mechanisms import sampling
-from symdebias.noise import AdditiveNoise, FiniteChannel
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.privacy import Guarantee
 
 _MAKER = object()
@@ -66,7 +66,7 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> AdditiveNoise | FiniteChannel:
+    def noise(self) -> AdditiveNoise | ChannelNoise:
         """The noise, which a correction undoes."""
 
     @property
@@ -78,6 +78,11 @@ class Mechanism(ABC):
     @abstractmethod
     def bound(self) -> float | None:
         """The largest L2 norm of a value within the declared bounds, or None where none is declared."""
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns that it noises together, or None where it takes any number."""
+        return None
 
     def clip(self, values: ArrayLike) -> Clipped:
         """Return values within the declared bounds.

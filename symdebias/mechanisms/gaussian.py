@@ -1,15 +1,18 @@
 """The Gaussian mechanism: normal noise on vectors in a ball, or on a bounded number."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray
-from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE
+from symdebias._arrays import FloatArray, value_array
+from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.noise import AdditiveNoise, gaussian_noise
+from symdebias.noise import AdditiveNoise, gaussian_noise, gaussian_vector_noise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gaussian_scale}
@@ -36,7 +39,9 @@ class GaussianMechanism(Mechanism):
     Attributes
     ----------
     scale : float
-        The noise's standard deviation sigma.
+        The noise's standard deviation sigma; the largest one where coordinates differ.
+    covariance : tuple of tuples of float or None
+        The covariance of the noise on a vector, where it is not sigma^2 times the identity.
 
     Raises
     ------
@@ -62,6 +67,7 @@ class GaussianMechanism(Mechanism):
     radius: float | None
     calibration: str | None = "analytic"
     scale: float = field(init=False)
+    covariance: tuple[tuple[float, ...], ...] | None = field(init=False, default=None)
     kind: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
@@ -81,13 +87,16 @@ class GaussianMechanism(Mechanism):
         object.__setattr__(self, "calibration", calibration)
 
     @classmethod
-    def from_scale(cls, scale: float, *, radius: float | None = None) -> "GaussianMechanism":
+    def from_scale(
+        cls, scale: float | Sequence[float] | FloatArray, *, radius: float | None = None
+    ) -> "GaussianMechanism":
         """Return normal noise of a known standard deviation, without a privacy claim (measurement error).
 
         Parameters
         ----------
-        scale : float
-            The standard deviation, positive.
+        scale : float or sequence of float
+            The standard deviation, positive; one for all coordinates, or one for each coordinate of a vector (0 for
+            a coordinate without noise). Each record may have its own: see ``noise_scale`` of `CorrectedLoss.loss`.
         radius : float, optional
             Bound on the L2 norm; without it nothing is clipped.
 
@@ -95,15 +104,63 @@ class GaussianMechanism(Mechanism):
         --------
         >>> GaussianMechanism.from_scale(0.5).guarantee is None
         True
+        >>> GaussianMechanism.from_scale([0.5, 1.0]).covariance
+        ((0.25, 0.0), (0.0, 1.0))
         """
         mechanism = object.__new__(cls)
         mechanism._set(None, None, None if radius is None else RADIUS.check("radius", radius), None)
+        if np.ndim(scale) == 1:
+            scales = [
+                value if is_number(value) and value == 0 else SCALE.check(f"scale[{index}]", value)
+                for index, value in enumerate(np.asarray(scale).tolist())
+            ]
+            return mechanism._with_covariance(np.diag(np.square(scales)))
         object.__setattr__(mechanism, "scale", SCALE.check("scale", scale))
+        object.__setattr__(mechanism, "covariance", None)
         return mechanism
+
+    @classmethod
+    def from_covariance(cls, covariance: ArrayLike, *, radius: float | None = None) -> "GaussianMechanism":
+        """Return normal noise of a known covariance on a vector, without a privacy claim.
+
+        Parameters
+        ----------
+        covariance : array of shape (k, k)
+            Symmetric and positive semidefinite, not 0.
+        radius : float, optional
+            Bound on the L2 norm; without it nothing is clipped.
+
+        Raises
+        ------
+        ValueError, TypeError
+            It is no covariance.
+
+        Examples
+        --------
+        >>> GaussianMechanism.from_covariance([[1.0, 0.5], [0.5, 1.0]]).scale
+        1.0
+        """
+        mechanism = object.__new__(cls)
+        mechanism._set(None, None, None if radius is None else RADIUS.check("radius", radius), None)
+        return mechanism._with_covariance(value_array(covariance))
+
+    def _with_covariance(self, matrix: FloatArray) -> "GaussianMechanism":
+        advice = "Give a symmetric positive semidefinite matrix of shape (k, k) with a positive entry on its diagonal."
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-12):
+            raise ValueError(f"the covariance has the shape {matrix.shape} or is not symmetric. {advice}")
+        matrix = (matrix + matrix.T) / 2
+        largest = float(np.diag(matrix).max())
+        if not largest > 0 or not np.linalg.eigvalsh(matrix / largest).min() >= -1e-12 * len(matrix):
+            raise ValueError(f"the covariance is not positive semidefinite, or it is 0. {advice}")
+        object.__setattr__(self, "scale", SCALE.check("scale", math.sqrt(largest)))
+        object.__setattr__(self, "covariance", tuple(tuple(row) for row in matrix.tolist()))
+        return self
 
     @property
     def noise(self) -> AdditiveNoise:
-        """Normal noise of variance sigma^2 per coordinate."""
+        """Normal noise of variance sigma^2 per coordinate, or of the covariance."""
+        if self.covariance is not None:
+            return gaussian_vector_noise(self.covariance)
         return gaussian_noise(self.scale)
 
     @property
@@ -118,6 +175,11 @@ class GaussianMechanism(Mechanism):
         """The radius."""
         return self.radius
 
+    @property
+    def width(self) -> int | None:
+        """The number of coordinates of a covariance."""
+        return None if self.covariance is None else len(self.covariance)
+
     def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         if self.radius is None:
             return values.copy(), np.zeros(len(values), dtype=bool)
@@ -126,10 +188,22 @@ class GaussianMechanism(Mechanism):
         return _in_ball(values, self.radius)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        return values + sampling.normal_noise(self.scale, values.shape, source)
+        if self.covariance is None:
+            return values + sampling.normal_noise(self.scale, values.shape, source)
+        width = len(self.covariance)
+        if values.ndim != 2 or values.shape[1] != width:
+            raise ValueError(
+                f"the covariance is that of {width} coordinates; the values have the shape {values.shape}. Pass rows "
+                f"of {width}."
+            )
+        eigenvalues, vectors = np.linalg.eigh(np.array(self.covariance))
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        return values + sampling.normal_noise(1.0, values.shape, source) @ root.T
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism; the scale besides, for readers without this library."""
+        if self.covariance is not None:
+            return {"covariance": [list(row) for row in self.covariance], "radius": self.radius}
         known = {"scale": self.scale, "radius": self.radius}
         if self.epsilon is None:
             return known
@@ -140,6 +214,8 @@ class GaussianMechanism(Mechanism):
         """Make the mechanism that `to_card` described; the scale is computed again from a budget."""
         if set(card) == {"scale", "radius"}:
             return cls.from_scale(card["scale"], radius=card["radius"])
+        if set(card) == {"covariance", "radius"}:
+            return cls.from_covariance(card["covariance"], radius=card["radius"])
         if set(card) != {"epsilon", "delta", "calibration", "scale", "radius"}:
             raise ValueError(
                 "a Gaussian mechanism has the entries scale and radius, and with a budget epsilon, delta and "
@@ -156,6 +232,8 @@ class GaussianMechanism(Mechanism):
     def __repr__(self) -> str:
         if self.epsilon is None:
             bound = "" if self.radius is None else f", radius={self.radius!r}"
+            if self.covariance is not None:
+                return f"GaussianMechanism.from_covariance({self.covariance!r}{bound})"
             return f"GaussianMechanism.from_scale({self.scale!r}{bound})"
         calibration = "" if self.calibration == "analytic" else f", calibration={self.calibration!r}"
         budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"

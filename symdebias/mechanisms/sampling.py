@@ -52,6 +52,11 @@ def source(random_state: int | np.random.Generator | None) -> Source:
     return Source(_randomness.generator(random_state), seeded=True)
 
 
+def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return independent integers, uniform on low to high - 1."""
+    return source.generator.integers(low, high, size=count)
+
+
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
     """Return independent normal noise of mean 0 and a standard deviation.
 

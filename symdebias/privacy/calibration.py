@@ -9,7 +9,7 @@ from typing import Any
 
 from mpmath.ctx_mp import MPContext
 
-from symdebias._domains import DELTA, EPSILON, SCALE, Interval
+from symdebias._domains import DELTA, EPSILON, SCALE, Integer, Interval
 
 _DIGITS = 70
 # Newton's method doubles its digits at each step; bisection steps at the start are few.
@@ -142,13 +142,15 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
     return _rounded_up(context, exact)
 
 
-def keep_probability(epsilon: float) -> float:
-    """Return the probability with which randomized response keeps a value of two: 1/(1 + e^-epsilon).
+def keep_probability(epsilon: float, categories: int = 2) -> float:
+    """Return the probability with which randomized response keeps a value of k: 1/(1 + (k - 1) e^-epsilon).
 
     Parameters
     ----------
     epsilon : float
         The privacy budget, in [1e-6, 700].
+    categories : int
+        The number k of values, at least 2.
 
     Returns
     -------
@@ -163,7 +165,7 @@ def keep_probability(epsilon: float) -> float:
 
     References
     ----------
-    Warner 1965; Kairouz, Oh & Viswanath 2014, Section 3.1.
+    Warner 1965; Kairouz, Oh & Viswanath 2014, Section 3.1 (k-ary randomized response).
 
     Examples
     --------
@@ -172,7 +174,8 @@ def keep_probability(epsilon: float) -> float:
     """
     epsilon = EPSILON.check("epsilon", epsilon)
     context = _context()
-    units = int(context.floor(2**53 / (1 + context.exp(-context.mpf(epsilon)))))
+    others = Integer(2).check("categories", categories) - 1
+    units = int(context.floor(2**53 / (1 + others * context.exp(-context.mpf(epsilon)))))
     return min(units, 2**53 - 1) / 2**53
 
 

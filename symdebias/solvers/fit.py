@@ -38,7 +38,7 @@ class Fit:
 
     Attributes
     ----------
-    theta : array of shape (q,), float64
+    theta : array of shape (q,), or (K, q) for K scores, float64
         The parameters, read-only; intercept last.
     corrected : CorrectedLoss
         The loss that was minimised.
@@ -49,8 +49,9 @@ class Fit:
     diagnostics : mapping
         ``records``, ``steps``, ``epochs``, ``seconds``, ``projections`` (steps that ended on the ball),
         ``on_ball`` (whether the last one did), ``carrying_share`` (the share of records that carry the gradient at
-        theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``) and
-        ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
+        theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``),
+        ``noise_inflation`` (the mean square of the corrected gradients over that of the uncorrected ones; a warning
+        from 100 on) and ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
     """
 
     theta: FloatArray
@@ -69,7 +70,7 @@ class Fit:
         """The certificate of the corrected loss on a ball that holds theta."""
         return self.corrected.certify(
             theta_radius=max(1.0, float(np.linalg.norm(self.theta))),
-            columns=len(self.theta) - self.corrected.release.fit_intercept,
+            columns=self.theta.shape[-1] - self.corrected.release.fit_intercept,
         )
 
     @property
@@ -97,11 +98,13 @@ class Fit:
         """
         corrected = self.corrected
         if corrected.declared.scores and corrected.release.columns is None:
-            count = len(self.theta) - corrected.release.fit_intercept
+            count = self.theta.shape[-1] - corrected.release.fit_intercept
             names = [f"x{index}" for index in range(count)]
             names += ["intercept"] if corrected.release.fit_intercept else []
         else:
             names = list(corrected.parameter_names)
+        if self.theta.ndim > 1:
+            names = [f"{score}: {name}" for score in corrected.declared.scores for name in names]
         variance = self.diagnostics.get("score_variance")
         width = max(9, *(len(name) for name in names))
         kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
@@ -115,7 +118,8 @@ class Fit:
             "",
             f"  {'parameter':<{width}}  {'theta':>12}",
         ]
-        lines += [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, self.theta, strict=True)]
+        lines += [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, self.theta.ravel(), strict=True)]
+        lines += ["", *(f"  note: {note}" for note in corrected.notes)] if corrected.notes else []
         if self.diagnostics.get("on_ball"):
             lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
         return "\n".join(lines)

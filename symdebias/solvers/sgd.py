@@ -11,6 +11,7 @@ import itertools
 import math
 import numbers
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias import _optional
-from symdebias._arrays import parameter_vector, weights_array
+from symdebias._arrays import weights_array
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, VarianceWarning
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
@@ -41,6 +42,8 @@ _LONGEST_RUN = 64
 # where fewer than so many of them carry the gradient.
 _TESTED_RECORDS = 10_000
 _FEWEST_CARRIERS = 10
+# From here on the fit is warned of: a hundred times as many records would be needed as without the noise.
+_MUCH_INFLATION = 100.0
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -59,6 +62,7 @@ def sgd(
     start: ArrayLike | None = None,
     order: str = "shuffled",
     sample_weight: Any = None,
+    noise_scale: Any = None,
     record: int | Sequence[int] | None = None,
     random_state: int | np.random.Generator | None = None,
     progress: bool = False,
@@ -89,7 +93,7 @@ def sgd(
     average : bool or float
         True returns the mean of all iterates (Polyak & Juditsky 1992), a share in (0, 1] the mean of the last
         share of them.
-    start : array of shape (q,), optional
+    start : array of shape (q,) or (K, q), optional
         Where to start; zeros by default.
     order : {"shuffled", "given"}
         Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
@@ -98,6 +102,8 @@ def sgd(
         table; that is several times faster than reading single records at random.
     sample_weight : array of shape (n,), optional
         Non-negative weights; a batch is averaged with them.
+    noise_scale : array of shape (n,) or (n, p), optional
+        Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -152,10 +158,12 @@ def sgd(
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-    matrix, target = corrected.checked_data(X, y, check_finite=not corrected.declared.scores)
-    n, columns = matrix.shape
+    matrix, target = corrected.checked_data(X, y, check_finite=not corrected.declared.scores, noise_scale=noise_scale)
+    n, width = matrix.shape
+    columns = corrected.number_of_columns(X)
+    per_record = noise_scale is not None
     length = corrected.number_of_parameters(columns)
-    theta = np.zeros(length) if start is None else parameter_vector(start, length).copy()
+    theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
     weighted = sample_weight is not None
     weights = weights_array(sample_weight, rows=n) if weighted else np.zeros(0)
     batch_size = min(batch_size, n)
@@ -166,10 +174,10 @@ def sgd(
     first_averaged = total if averaged_share == 0 else total - max(1, round(averaged_share * total))
     penalty = np.full(length, l2)
     if corrected.release.fit_intercept:
-        penalty[-1] = 0.0
-    kernel = corrected.kernels(columns).sgd_pass(weighted=weighted)
-    noise = corrected.noise_vector(columns)
-    limit = corrected.finite_variance_limit
+        corrected.shaped(penalty)[..., -1] = 0.0
+    kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(weighted=weighted)
+    noise = corrected.noise_vector(columns, per_record=per_record)
+    limits = corrected.limits(finite_variance=True)
     growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
 
     average_theta, averaged = theta.copy(), 0
@@ -181,7 +189,7 @@ def sgd(
         for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged}, batch_size):
             offset = lower % steps_per_epoch
             if offset == 0 and order == "shuffled":
-                deal = _Deal.shuffled(n, columns, rng)
+                deal = _Deal.shuffled(n, width, rng)
             taken = kernel(
                 theta,
                 matrix,
@@ -199,7 +207,7 @@ def sgd(
                 bound,
                 growth,
                 runaway,
-                limit,
+                limits,
                 average_theta,
                 float(averaged) if lower >= first_averaged else -1.0,
                 report,
@@ -208,18 +216,25 @@ def sgd(
             if taken < upper - lower:
                 positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
                 batch = deal.rows(positions, n)
-                _explain_stop(corrected, matrix, target, theta, batch, done + 1, sizes[done], int(report[0]))
+                _explain_stop(
+                    _Run(corrected, columns, matrix, target, noise, per_record),
+                    X, theta, batch, done + 1, sizes[done], int(report[0]),
+                )  # fmt: skip
             if lower >= first_averaged:
                 averaged += upper - lower
             if upper in recorded:
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
     result = average_theta if averaged else theta
-    share = None if corrected.method == "none" else _carrying_share(corrected, matrix, target, result)
-    if share is not None:
+    run = _Run(corrected, columns, matrix, target, noise, per_record)
+    share = inflation = None
+    if corrected.method != "none":
+        share, size = _carrying_share(run, result)
         _refuse_lost_fit(share, len(matrix[:: _stride(n)]), result, radius)
+        inflation = _noise_inflation(run, X, y, size, result)
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
+    result = corrected.shaped(result)
     result.setflags(write=False)
     steps = np.array(sorted(kept), dtype=np.int64)
     full, rest = np.divmod(steps, steps_per_epoch)
@@ -230,7 +245,7 @@ def sgd(
         history=History(
             steps=steps,
             records=full * n + np.minimum(rest * batch_size, n),
-            theta=np.stack([kept[int(step)] for step in steps]),
+            theta=np.stack([corrected.shaped(kept[int(step)]) for step in steps]),
         ),
         diagnostics={
             "records": n,
@@ -240,6 +255,7 @@ def sgd(
             "projections": int(report[1]),
             "on_ball": on_ball,
             "carrying_share": share,
+            "noise_inflation": inflation,
             "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
         },
     )
@@ -327,16 +343,35 @@ def _progress_bar(progress: bool, records: int) -> Iterator[Callable[[int], Any]
         yield bar.update
 
 
-def _carrying_share(corrected: CorrectedLoss, X: FloatArray, y: FloatArray, theta: FloatArray) -> float:
-    """Return the share of records that carry the gradient at theta.
+@dataclass(frozen=True)
+class _Run:
+    """What was trained on, as kernels take it."""
 
-    It is (sum ||g||)^2 / (m sum ||g||^2) over m records spread over the table: 1 where all weigh the same, 1/m
+    corrected: CorrectedLoss
+    columns: int
+    matrix: FloatArray
+    target: FloatArray
+    noise: FloatArray
+    per_record: bool
+
+    def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the corrected gradients of some records at theta, shape (m, q)."""
+        matrix, target = np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
+        out = np.empty((len(matrix), theta.size))
+        kernels = self.corrected.kernels(self.columns, per_record=self.per_record)
+        kernels.gradient(theta.ravel(), matrix, target, self.noise, out)
+        return out
+
+
+def _carrying_share(run: _Run, theta: FloatArray) -> tuple[float, float]:
+    """Return the share of records that carry the gradient at theta, and the mean square of their gradients.
+
+    The share is (sum ||g||)^2 / (m sum ||g||^2) over m records spread over the table: 1 where all weigh the same, 1/m
     where one record is all of the gradient. For a corrected loss that grows like e^{u}, whose terms are
     lognormal, it is about e^{-s}.
     """
-    stride = _stride(len(X))
     with np.errstate(all="ignore"):
-        norms = np.linalg.norm(corrected.gradient(theta, X[::stride], y[::stride]), axis=1)
+        norms = np.linalg.norm(run.gradients(theta, slice(None, None, _stride(len(run.matrix)))), axis=1)
         largest = norms.max()
         if largest > 0:
             relative = norms / largest
@@ -344,9 +379,38 @@ def _carrying_share(corrected: CorrectedLoss, X: FloatArray, y: FloatArray, thet
         else:
             # At theta = 0 a gradient may vanish; elsewhere all of them do where e^{-s/2} has underflowed.
             share = 0.0 if theta.any() else 1.0
+        size = float(np.mean(norms**2))
     # Values that are not finite carry everything.
     share = share if math.isfinite(share) else 0.0
-    return share
+    return share, size
+
+
+def _noise_inflation(run: _Run, X: Any, y: Any, size: float, theta: FloatArray) -> float | None:
+    """Return by how much undoing the noise inflates the mean square of the gradients, and warn where it is much.
+
+    It is the ratio of the mean squares of the corrected and the uncorrected gradients on the released records.
+    """
+    plain = run.corrected.uncorrected
+    if plain is None:
+        return None
+    stride = _stride(len(run.matrix))
+    matrix, target = plain.checked_data(X, y, check_finite=False)
+    uncorrected = _Run(plain, run.columns, matrix, target, plain.noise_vector(run.columns), False)
+    with np.errstate(all="ignore"):
+        rows = uncorrected.gradients(theta, slice(None, None, stride))
+        before = float(np.mean(np.sum(rows**2, axis=1)))
+    if not (before > 0 and math.isfinite(size / before)):
+        return None
+    inflation = size / before
+    if inflation >= _MUCH_INFLATION:
+        warnings.warn(
+            f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: the "
+            f"fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise fewer "
+            "columns, or use a loss of lower degree or slower growth.",
+            VarianceWarning,
+            stacklevel=3,
+        )
+    return inflation
 
 
 def _stride(records: int) -> int:
@@ -364,34 +428,17 @@ def _refuse_lost_fit(share: float, tested: int, theta: FloatArray, radius: float
     )
 
 
-def _explain_stop(
-    corrected: CorrectedLoss,
-    X: FloatArray,
-    y: FloatArray,
-    theta: FloatArray,
-    batch: Any,
-    step: int,
-    step_size: float,
-    reason: int,
-) -> None:
+def _explain_stop(run: _Run, X: Any, theta: FloatArray, batch: Any, step: int, step_size: float, reason: int) -> None:
     """Raise the error that says why the kernel stopped before this step; theta is the last finite iterate."""
     norm = float(np.linalg.norm(theta))
+    corrected = run.corrected
     if reason == 2:
-        variance = corrected.score_variance(theta)
-        where = f"at step {step} the noise variance of the score reached {variance:.4g} (||theta|| = {norm:.4g})"
-        remedy = "Bound theta with radius=, raise l2, or release with less noise."
-        if not variance < corrected.variance_limit:
-            raise NoExactCorrectionError(
-                f"{where}, and the correction exists below {corrected.variance_limit:.4g} only. {remedy}"
-            )
-        raise InfiniteVarianceError(
-            f"{where}, and from {corrected.finite_variance_limit:.4g} on the corrected loss has infinite "
-            f"variance. {remedy}"
+        corrected.require_noise_within_limits(
+            theta, run.columns, finite_variance=True, at=f"at step {step} (||theta|| = {norm:.4g})"
         )
     corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
-        rows = corrected.gradient(theta, X[batch], y[batch])
-        largest = np.abs(rows).max(axis=1)
+        largest = np.abs(run.gradients(theta, batch)).max(axis=1)
     bad = np.flatnonzero(~np.isfinite(largest))
     culprit = int(batch[bad[0]]) if len(bad) else int(batch[int(np.argmax(largest))])
     what = "has a gradient that is not finite" if len(bad) else "has the largest gradient of its batch"

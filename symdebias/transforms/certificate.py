@@ -15,7 +15,6 @@ import sympy as sp
 from scipy.special import erf
 
 from symdebias.codegen.stable import plain
-from symdebias.exceptions import NoExactCorrectionError
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -58,6 +57,13 @@ class Certificate:
         It has finite variance for noise variance of the score below this.
     quadrature_error : float
         By how much the two finest rules differ at most.
+    reach, reach_limit : float
+        The largest parameter times the tail scale of the noise of its column (b for Laplace noise) on the domain, and
+        what it must stay below for the correction to exist; below half of that for a finite variance.
+    conditions : tuple of str
+        What the correction of a free-form loss needs besides.
+    conditions_hold, variance_conditions_hold : bool
+        Whether that holds on the whole domain, and what a finite variance needs.
     """
 
     method: str
@@ -74,16 +80,26 @@ class Certificate:
     variance_limit: float
     finite_variance_limit: float
     quadrature_error: float
+    reach: float = 0.0
+    reach_limit: float = math.inf
+    conditions: tuple[str, ...] = ()
+    conditions_hold: bool = True
+    variance_conditions_hold: bool = True
 
     @property
     def exists(self) -> bool:
         """Whether the correction exists on the whole domain."""
-        return self.noise_variance < self.variance_limit
+        return self.noise_variance < self.variance_limit and self.reach < self.reach_limit and self.conditions_hold
 
     @property
     def finite_variance(self) -> bool:
         """Whether the corrected loss has finite variance on the whole domain."""
-        return self.noise_variance < self.finite_variance_limit
+        return (
+            self.exists
+            and self.noise_variance < self.finite_variance_limit
+            and self.reach < self.reach_limit / 2
+            and self.variance_conditions_hold
+        )
 
     def __str__(self) -> str:
         domain = (
@@ -98,15 +114,29 @@ class Certificate:
                 f"(by quadrature, settled to {self.quadrature_error:.0e})",
             ]
         else:
-            lines = [
-                f"no correction on the whole domain {domain}",
-                f"  it exists where {self._reach(self.variance_limit)}",
-            ]
+            lines = [f"no correction on the whole domain {domain}"]
+            if not self.noise_variance < self.variance_limit:
+                lines.append(f"  it exists where {self._reach(self.variance_limit)}")
+            if not self.reach < self.reach_limit:
+                lines.append(f"  it exists where {self._within(self.reach_limit)}")
+            if not self.conditions_hold:
+                lines.append(f"  it exists where {' and '.join(self.conditions)}")
         if self.finite_variance:
             lines.append("  variance finite")
-        elif self.finite_variance_limit < self.variance_limit:
-            lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
+        else:
+            if self.finite_variance_limit < self.variance_limit:
+                lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
+            if not self.reach < self.reach_limit / 2:
+                lines.append(f"  variance finite only where {self._within(self.reach_limit / 2)}")
+            if not self.variance_conditions_hold:
+                lines.append("  variance infinite in a part of the domain")
         return "\n".join(lines)
+
+    def _within(self, limit: float) -> str:
+        radius = self.theta_radius * limit / self.reach
+        return (
+            f"every parameter times the tail scale of its noise is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+        )
 
     def _reach(self, limit: float) -> str:
         # The noise variance of the score grows with the square of the radius.
@@ -296,110 +326,3 @@ def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
 def _normal_rule(nodes: int, reach: float) -> tuple[FloatArray, FloatArray]:
     t = np.linspace(-reach, reach, nodes + 1)
     return t, np.exp(-(t**2) / 2) / math.sqrt(2 * math.pi) * (t[1] - t[0])
-
-
-def feature_biases(
-    loss: Callable[..., FloatArray],
-    gradient: Sequence[Callable[..., FloatArray]],
-    corrected: Callable[..., FloatArray],
-    corrected_gradient: Sequence[Callable[..., FloatArray]],
-    *,
-    variances: FloatArray,
-    number_of_parameters: int,
-    record_radius: float,
-    theta_radius: float,
-    target_noise: TargetNoise,
-) -> dict[str, float]:
-    """Return the largest biases of a corrected free-form loss at points spread over the domain.
-
-    Parameters
-    ----------
-    loss, gradient, corrected, corrected_gradient : callables
-        Functions of (features..., parameters..., target).
-    variances : array of shape (p,), float64
-        Noise variance of each feature.
-    number_of_parameters : int
-        Length of theta.
-    record_radius, theta_radius : float
-        Bounds on ||x|| and ||theta||.
-    target_noise : TargetNoise
-        Targets and their noise.
-
-    Returns
-    -------
-    dict
-        As `score_biases`.
-
-    Raises
-    ------
-    NoExactCorrectionError
-        There are too many noised features for a tensor rule.
-    """
-    noised = np.flatnonzero(variances > 0)
-    dimensions = len(noised) + (target_noise.variance > 0)
-    coarse, fine = 12, 16
-    while fine**dimensions > _MOST_TENSOR_NODES:
-        coarse, fine = coarse - 1, fine - 1
-    if coarse < 4:
-        raise NoExactCorrectionError(
-            f"the certificate integrates over {dimensions} noised columns at once, which its tensor rule does "
-            "not reach. It covers up to 6; write the loss in scores if it depends on the features through "
-            "linear predictors."
-        )
-    p = len(variances)
-    # The points are the same every time: a certificate is a statement about them.
-    cube = np.random.default_rng(0).uniform(-1, 1, size=(_SAMPLED_POINTS, p + number_of_parameters))
-    records = _into_ball(cube[:, :p], record_radius)
-    thetas = _into_ball(cube[:, p:], theta_radius)
-    worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
-    worst["quadrature_error"] = 0.0
-    for (x, theta), index in itertools.product(zip(records, thetas, strict=True), range(len(target_noise.targets))):
-        target = target_noise.targets[index]
-        truth = np.array([float(f(*x, *theta, target)) for f in (loss, *gradient)])
-        means = [
-            _tensor_means((corrected, *corrected_gradient), x, theta, variances, target_noise, index, nodes)
-            for nodes in (coarse, fine)
-        ]
-        here = [
-            [abs(float(f(*x, *theta, outcome))) for f in (corrected, *corrected_gradient)]
-            for _, outcome in target_noise.cases(index)
-        ]
-        off = np.abs(means[1] - truth)
-        worst["loss_bias"] = max(worst["loss_bias"], float(off[0]))
-        worst["gradient_bias"] = max(worst["gradient_bias"], float(np.linalg.norm(off[1:])))
-        worst["loss_scale"] = max(worst["loss_scale"], *(values[0] for values in here))
-        worst["gradient_scale"] = max(worst["gradient_scale"], *(max(values[1:]) for values in here))
-        move = np.max(np.abs(means[1] - means[0]) / np.maximum(1.0, np.abs(means[1])))
-        worst["quadrature_error"] = max(worst["quadrature_error"], float(move))
-    return worst
-
-
-def _into_ball(cube: FloatArray, radius: float) -> FloatArray:
-    """Map points of [-1, 1]^d into the ball along their rays."""
-    norms = np.linalg.norm(cube, axis=1, keepdims=True)
-    largest = np.max(np.abs(cube), axis=1, keepdims=True)
-    shrink: FloatArray = np.divide(largest, norms, out=np.zeros_like(norms), where=norms > 0)
-    return radius * cube * shrink
-
-
-def _tensor_means(
-    functions: Sequence[Callable[..., FloatArray]],
-    x: FloatArray,
-    theta: FloatArray,
-    variances: FloatArray,
-    target_noise: TargetNoise,
-    index: int,
-    nodes: int,
-) -> FloatArray:
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
-    scales = np.sqrt(np.append(variances, target_noise.variance))
-    axes = [points * scale if scale > 0 else np.zeros(1) for scale in scales]
-    shares = [weights if scale > 0 else np.ones(1) for scale in scales]
-    noise = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")])
-    share = np.prod([part.ravel() for part in np.meshgrid(*shares, indexing="ij")], axis=0)
-    total = np.zeros(len(functions))
-    for probability, outcome in target_noise.cases(index):
-        arguments = (*(x[:, None] + noise[:-1]), *theta, outcome + noise[-1])
-        total += probability * np.array([float(function(*arguments) @ share) for function in functions])
-    return total

@@ -1,11 +1,69 @@
-"""Finite channels on the target: what label noise does to a loss, and the unbiased transform.
+"""Finite channels: what they do to a loss, and the unbiased transform.
+
+A function h of the released value is unbiased for g of the true one where M h = g, M the row-stochastic matrix. It
+exists where g is in the range of M; of all solutions the one of least variance under a prior p is
+h = R^-1 M' (M R^-1 M')^+ g, R = diag(M'p).
 
 A loss of a target with two values is affine in it, F(u, y) = A(u) + B(u) y. So every unbiased estimate of
 the label corrects the loss, and under randomized response that estimate is y0 + gain (y~ - y0), with y0
 the middle of the two values and gain = coth(epsilon/2).
 """
 
+from typing import Any
+
+import numpy as np
 import sympy as sp
+
+from symdebias.noise import ChannelNoise
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_RANK_TOLERANCE = 1e-11
+
+
+def unbiased_weights(channel: ChannelNoise, prior: Any = None) -> tuple[FloatArray, FloatArray]:
+    """Return the weights that undo a finite channel, and what they cannot undo.
+
+    Parameters
+    ----------
+    channel : ChannelNoise
+        The channel, k inputs and m outputs.
+    prior : array of shape (k,), optional
+        Positive probabilities of the inputs under which the variance is least; uniform by default.
+
+    Returns
+    -------
+    weights : array of shape (m, k), float64
+        ``weights @ g`` is the unbiased estimate of g(input), by output.
+    obstacles : array of shape (r, k), float64
+        Vectors v with v'M = 0: only functions with v'g = 0 for all of them have an unbiased estimate. Empty where
+        the matrix has full row rank.
+
+    References
+    ----------
+    van Rooyen & Williamson 2018, Section 4; Badanidiyuru et al. 2023 (arXiv 2312.05659).
+
+    Examples
+    --------
+    >>> weights, obstacles = unbiased_weights(ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75))))
+    >>> weights.round(12).tolist(), len(obstacles)
+    ([[1.5, -0.5], [-0.5, 1.5]], 0)
+    """
+    matrix = np.array(channel.matrix)
+    inputs = len(matrix)
+    weight = np.full(inputs, 1 / inputs) if prior is None else np.asarray(prior, dtype=float)
+    left, sizes, _ = np.linalg.svd(matrix)
+    rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
+    chance = weight @ matrix
+    used = chance > 0
+    scaled = matrix[:, used] / np.sqrt(chance[used])
+    weights = np.zeros((matrix.shape[1], inputs))
+    if rank == inputs and matrix.shape[1] == inputs:
+        weights[:] = np.linalg.inv(matrix)
+    else:
+        inverse = np.linalg.pinv(scaled, rcond=_RANK_TOLERANCE)
+        weights[used] = inverse / np.sqrt(chance[used])[:, None]
+    return weights, left[:, rank:].T
 
 
 def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float, float], estimate: sp.Expr) -> sp.Expr:

@@ -15,7 +15,7 @@ same calculus with -s in place of s.
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -135,6 +135,155 @@ class _Kind:
         """Put expressions in the place of symbols in every part."""
         erf = self.erf and (self.erf[0].xreplace(values), self.erf[1].xreplace(values))
         return _Kind(self.phase.xreplace(values), self.linear.xreplace(values), self.quadratic.xreplace(values), erf)
+
+
+def classified_terms(
+    expression: sp.Expr, variable: sp.Symbol
+) -> Iterator[tuple[sp.Expr, int, sp.Expr, sp.Expr, sp.Expr, bool]]:
+    """Split an expression into terms coefficient u^n exp(i phase + a u + b u^2) erf(.).
+
+    Yields
+    ------
+    tuple
+        (coefficient, n, phase, a, b, whether there is an error function); a is complex for sines and cosines.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A term is of another form; the message names the part.
+    """
+    for term in _terms(expression, variable):
+        coefficient, power, kind = _classify(term, variable)
+        yield coefficient, power, kind.phase, kind.linear, kind.quadratic, kind.erf is not None
+
+
+def joint_inverse_heat(expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: sp.Matrix) -> Transformed:
+    """Return exp(-1/2 sum S_ij d_i d_j) of an expression, for normal noise with covariance S, in closed form.
+
+    Terms are polynomials times exp(a'x + x'Bx), with (Gaussian-polynomial rule)
+
+        W^-1[exp(a'x + x'Bx)] = det(M)^(-1/2) exp(a'x + x'Bx - (a + 2Bx)' M^-1 S (a + 2Bx)/2),  M = I + 2 S B
+        W^-1[x_i h] = (x_i - sum_j S_ij d_j) W^-1[h]
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The expression.
+    variables : sequence of sympy.Symbol
+        The noised variables x.
+    covariance : sympy.Matrix
+        S, symmetric.
+
+    Returns
+    -------
+    Transformed
+        The closed form; it exists where all eigenvalues of M are positive, that is where the elementary symmetric
+        functions of them are, and has finite variance where those of I - 2 S B are too.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A term is of another form.
+
+    Examples
+    --------
+    >>> x, y, c = sp.symbols("x y c", real=True)
+    >>> joint_inverse_heat(x * y, (x, y), sp.Matrix([[1, c], [c, 1]])).expression
+    -c + x*y
+    """
+    variables = tuple(variables)
+    for function, exponentials in _AS_EXPONENTIALS.items():
+        if function is not sp.erfc:
+            expression = expression.replace(
+                lambda node, function=function: isinstance(node, function) and node.has(*variables),
+                lambda node, exponentials=exponentials: exponentials(*node.args),
+            )
+    if _count_terms(expression) > _MOST_TERMS:
+        raise NoExactCorrectionError(
+            f"the expression multiplies out to more than {_MOST_TERMS} terms, and the derivation gives up there. "
+            "Write the loss with fewer factors or lower powers."
+        )
+    groups: dict[sp.Expr, sp.Expr] = defaultdict(lambda: sp.Integer(0))
+    for term in sp.Add.make_args(sp.expand(expression)):
+        polynomial, exponent = _split_exponential(term, variables)
+        groups[exponent] += polynomial
+    total = sp.Integer(0)
+    conditions: list[sp.Rel] = []
+    variance_conditions: list[sp.Rel] = []
+    for exponent, polynomial in groups.items():
+        flowed, needed, needed_for_variance = _joint_group(polynomial, exponent, variables, covariance)
+        total += flowed
+        conditions += needed
+        variance_conditions += needed_for_variance
+    real = sp.re(total) if total.has(sp.I) else total
+    if real.has(sp.re, sp.im):
+        real = sp.expand(total, complex=True).as_real_imag()[0]
+    return Transformed(real, _distinct(conditions), _distinct(variance_conditions))
+
+
+def _split_exponential(term: sp.Expr, variables: Sequence[sp.Symbol]) -> tuple[sp.Expr, sp.Expr]:
+    """Split a term into a polynomial and the exponent of an exponential."""
+    polynomial, exponent = sp.Integer(1), sp.Integer(0)
+    for factor in sp.Mul.make_args(term):
+        if isinstance(factor, sp.exp) and factor.has(*variables):
+            exponent += factor.args[0]
+        elif factor.is_polynomial(*variables):
+            polynomial *= factor
+        else:
+            raise NoExactCorrectionError(f"no closed form was found for {factor}: {_obstacle(factor, variables[0])}")
+    exponent = sp.expand(exponent)
+    if not exponent.is_polynomial(*variables) or sp.Poly(exponent, *variables).total_degree() > 2:
+        raise NoExactCorrectionError(
+            f"no closed form was found for {term}: {exponent} is not a polynomial of degree 2 or less in "
+            f"{', '.join(map(str, variables))}."
+        )
+    return polynomial, exponent
+
+
+def _joint_group(
+    polynomial: sp.Expr, exponent: sp.Expr, variables: Sequence[sp.Symbol], covariance: sp.Matrix
+) -> tuple[sp.Expr, list[sp.Rel], list[sp.Rel]]:
+    count = len(variables)
+    gradient = sp.Matrix([sp.diff(exponent, variable) for variable in variables])
+    half = sp.hessian(exponent, variables) / 2 if exponent.has(*variables) else sp.zeros(count)
+    conditions: list[sp.Rel] = []
+    variance_conditions: list[sp.Rel] = []
+    widths = sp.eye(count) + 2 * covariance * half
+    flowed = exponent - (gradient.T * widths.inv() * covariance * gradient)[0, 0] / 2
+    scale = sp.Integer(1)
+    if half != sp.zeros(count):
+        if half.has(sp.I):
+            raise NoExactCorrectionError("no closed form was found: an exponential oscillates with a square.")
+        scale = 1 / sp.sqrt(widths.det())
+        conditions = _all_positive(widths)
+        variance_conditions = _all_positive(sp.eye(count) - 2 * covariance * half)
+    flowed = sp.expand(flowed) if half == sp.zeros(count) else flowed
+    slopes = [sp.diff(flowed, variable) for variable in variables]
+    result = sp.Integer(0)
+    # Every power of a variable applies its operator once more: Horner would save little here.
+    for powers, coefficient in sp.Poly(polynomial, *variables).terms():
+        part = sp.Integer(1)
+        for index, power in enumerate(powers):
+            for _ in range(power):
+                moved = variables[index] * part
+                for other, variable in enumerate(variables):
+                    if covariance[index, other] != 0:
+                        moved -= covariance[index, other] * (sp.diff(part, variable) + part * slopes[other])
+                part = sp.expand(moved)
+        result += coefficient * part
+    return result * sp.exp(flowed) * scale, conditions, variance_conditions
+
+
+def _all_positive(matrix: sp.Matrix) -> list[sp.Rel]:
+    """Return what makes all of the (real) eigenvalues positive: the signs of the characteristic polynomial."""
+    unknown = sp.Dummy("eigenvalue")
+    coefficients = matrix.charpoly(unknown).all_coeffs()
+    relations = []
+    for order, coefficient in enumerate(coefficients[1:], start=1):
+        value = sp.expand((-1) ** order * coefficient)
+        if not value.is_positive:
+            relations.append(sp.Gt(value, 0))
+    return relations
 
 
 def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transformed:

@@ -6,7 +6,8 @@ with D_j the noise variance of the variable x_j. The series ends for polynomials
 off at an order K it is biased, and its bias is for a certificate to state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sympy as sp
 
@@ -19,7 +20,7 @@ _MOST_TERMS = 5_000
 _NOT_SMOOTH = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise, sp.floor, sp.ceiling, sp.Mod)
 
 
-def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr], *, order: int) -> sp.Expr:
+def truncated_series(expression: sp.Expr, variances: Mapping[Any, sp.Expr], *, order: int) -> sp.Expr:
     """Return the inverse transform up to the given order, sum_{k <= order} (-Delta/2)^k f / k!.
 
     Parameters
@@ -27,7 +28,7 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
     expression : sympy.Expr
         A smooth expression f.
     variances : mapping from sympy.Symbol to sympy.Expr
-        The noise variance D_j of each noised variable.
+        The noise variance D_j of each noised variable; the covariance of two under the pair of them.
     order : int
         The order K, at least 0; K = 0 leaves the expression as it is.
 
@@ -52,12 +53,7 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
     >>> truncated_series(sp.sin(u), {u: s}, order=1)
     s*sin(u)/2 + sin(u)
     """
-    kinks = [node for node in expression.atoms(*_NOT_SMOOTH) if node.free_symbols & set(variances)]
-    if kinks:
-        raise NoExactCorrectionError(
-            f"there is no series: {kinks[0]} has a kink or a jump, so that its higher derivatives do not exist. "
-            "Use a smooth form of the loss."
-        )
+    require_smooth(expression, tuple(filter(_is_symbol, variances)), "there is no series: ")
     term, total = expression, expression
     for k in range(1, order + 1):
         term = _laplacian(term, variances) * sp.Rational(-1, 2 * k)
@@ -70,6 +66,16 @@ def truncated_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]
             )
         total += term
     return total
+
+
+def require_smooth(expression: sp.Expr, variables: Sequence[sp.Symbol], what: str = "") -> None:
+    """Raise NoExactCorrectionError where an expression has a kink or a jump in one of the variables."""
+    kinks = [node for node in expression.atoms(*_NOT_SMOOTH) if node.free_symbols & set(variables)]
+    if kinks:
+        raise NoExactCorrectionError(
+            f"{what}{kinks[0]} has a kink or a jump, so that its higher derivatives do not exist. "
+            "Use a smooth form of the loss."
+        )
 
 
 def exact_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
@@ -108,8 +114,14 @@ def exact_series(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]) ->
     return truncated_series(expression, variances, order=degree // 2)
 
 
-def _laplacian(expression: sp.Expr, variances: Mapping[sp.Symbol, sp.Expr]) -> sp.Expr:
+def _is_symbol(key: Any) -> bool:
+    return isinstance(key, sp.Symbol)
+
+
+def _laplacian(expression: sp.Expr, variances: Mapping[Any, sp.Expr]) -> sp.Expr:
     # Expanding keeps high derivatives of expit at a few terms: they are polynomials in it.
-    return sp.expand(
-        sum((variance * sp.diff(expression, symbol, 2) for symbol, variance in variances.items()), sp.Integer(0))
-    )
+    terms = [
+        variance * sp.diff(expression, key, 2) if _is_symbol(key) else 2 * variance * sp.diff(expression, *key)
+        for key, variance in variances.items()
+    ]
+    return sp.expand(sp.Add(*terms))

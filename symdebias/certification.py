@@ -1,0 +1,356 @@
+"""Certify any corrected loss by its kernels: means over the noise of every column, by quadrature and enumeration.
+
+Losses of one score under normal noise have a certificate over a whole range of scores (`transforms.certificate`).
+For all others the mean over the noise is taken column by column at points spread over the domain, with the compiled
+kernels themselves on one side and the declared loss on the other.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen.kernels import Kernels
+from symdebias.derivation import Derivation
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+from symdebias.transforms import quadrature
+from symdebias.transforms.certificate import default_targets, numeric
+from symdebias.transforms.quadrature import Rule
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_POINTS = 24
+# Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
+_MOST_DIMENSIONS = 3
+_MOST_FEATURES = 5
+_MOST_NODES = 60_000
+
+
+@dataclass(frozen=True)
+class Records:
+    """One true record seen through the noise: released records with their probabilities.
+
+    Attributes
+    ----------
+    X : array of shape (m, p), float64
+        Released columns, codes of categories.
+    y : array of shape (m,), float64
+        Released targets (codes of a channel's outputs).
+    weights : array of shape (m,), float64
+        Their weights, which sum to 1.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+def released_records(
+    release: Release,
+    record: FloatArray,
+    target: float,
+    *,
+    nodes: int,
+    active: FloatArray | None = None,
+    scales: FloatArray | None = None,
+    noise_on: tuple[bool, bool] = (True, True),
+) -> Records:
+    """Return what a true record may look like once released.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    record : array of shape (p,), float64
+        The true columns; codes for categories.
+    target : float
+        The true target; its value, or the code of it for a channel.
+    nodes : int
+        Nodes per column with additive noise.
+    active : array of shape (p,), bool, optional
+        Columns to integrate over; the others keep their true value.
+    scales : array of shape (p,), float64, optional
+        Standard deviations of this record's own for columns with normal noise.
+    noise_on : pair of bool
+        Whether the features and whether the target are noised.
+    """
+    count = len(record)
+    parts: list[Rule] = []
+    places: list[tuple[slice, bool]] = []
+    for place, noise in release.noises(count) if noise_on[0] else ():
+        if isinstance(noise, ChannelNoise):
+            parts.append(quadrature.channel_rule(noise, int(record[place.start])))
+            places.append((place, True))
+            continue
+        columns = range(place.start, place.stop)
+        if noise.covariance is not None and scales is None:
+            parts.append(quadrature.rule(noise, place.stop - place.start, nodes))
+            places.append((place, False))
+            continue
+        for column in columns:
+            if active is not None and not active[column]:
+                continue
+            one = quadrature.rule(noise if noise.covariance is None else _unit(noise), 1, nodes)
+            if scales is not None and noise.is_gaussian:
+                one = Rule(one.points * (scales[column] / math.sqrt(noise.variance)), one.weights)
+            parts.append(one)
+            places.append((slice(column, column + 1), False))
+    target_noise = release.target_noise if noise_on[1] else None
+    if isinstance(target_noise, ChannelNoise):
+        parts.append(quadrature.channel_rule(target_noise, int(target)))
+    elif target_noise is not None:
+        parts.append(quadrature.rule(target_noise, 1, nodes))
+    whole = quadrature.product(parts)
+    X = np.tile(record, (len(whole.weights), 1))
+    position = 0
+    for place, replaced in places:
+        width = place.stop - place.start
+        values = whole.points[:, position : position + width]
+        X[:, place] = values if replaced else X[:, place] + values
+        position += width
+    y = np.full(len(whole.weights), float(target))
+    if isinstance(target_noise, ChannelNoise):
+        y = whole.points[:, position]
+    elif target_noise is not None:
+        y = y + whole.points[:, position]
+    return Records(X, y, whole.weights)
+
+
+def _unit(noise: AdditiveNoise) -> AdditiveNoise:
+    return AdditiveNoise(noise.variance, noise.characteristic_function)
+
+
+@dataclass(frozen=True)
+class DeclaredLoss:
+    """The declared loss and its gradient as functions of a true record, by NumPy alone.
+
+    Attributes
+    ----------
+    loss : Loss
+        The loss.
+    release : Release
+        The release, for the design of a record.
+    """
+
+    loss: Loss
+    release: Release
+
+    def functions(self) -> tuple[Callable[..., FloatArray], list[Callable[..., FloatArray]]]:
+        """Return the loss and its derivatives by the scores, or by the parameters of a free-form loss."""
+        declared = self.loss
+        by = declared.scores or declared.parameters
+        arguments = (*(declared.scores or (*declared.features, *declared.parameters)), declared.target)
+        return (
+            numeric(declared.expression, arguments),
+            [numeric(sp.diff(declared.expression, symbol), arguments) for symbol in by],
+        )
+
+    def rows(self, X: FloatArray) -> FloatArray:
+        """Return the rows of the design of true records, shape (n, q); codes for categories."""
+        design = self.release.design(X.shape[1])
+        rows = np.zeros((len(X), len(design.parameters)))
+        for part in design.linear:
+            rows[:, part.parameter] = X[:, part.column]
+        for column in design.categorical:
+            for code, entries in enumerate(column.entries):
+                here = X[:, column.column] == code
+                for place, value in entries:
+                    rows[here, place] = value
+        if design.intercept:
+            rows[:, -1] = 1.0
+        return rows
+
+    def features(self, X: FloatArray) -> FloatArray:
+        """Return the features of a free-form loss: categories as their numbers."""
+        values = X.copy()
+        for place, noise in self.release.noises(X.shape[1]):
+            if isinstance(noise, ChannelNoise):
+                values[:, place.start] = np.array(noise.inputs)[X[:, place.start].astype(int)]
+        return values
+
+    def arguments(self, theta: FloatArray, X: FloatArray, y: FloatArray) -> tuple[Any, ...]:
+        """Return what the functions take, for records in the rows of X."""
+        if self.loss.scores:
+            scores = self.rows(X) @ theta.reshape(len(self.loss.scores), -1).T
+            return (*scores.T, y)
+        return (*self.features(X).T, *theta, y)
+
+    def target(self, code: float) -> float:
+        """Return the value of the target with a code."""
+        noise = self.release.target_noise
+        return float(noise.inputs[int(code)]) if isinstance(noise, ChannelNoise) else float(code)
+
+    def gradient(self, slopes: list[FloatArray], X: FloatArray) -> FloatArray:
+        """Return the gradient of records out of the derivatives that `functions` gives, shape (n, parameters)."""
+        stacked = np.stack([np.broadcast_to(slope, (len(X),)) for slope in slopes], axis=1)
+        if not self.loss.scores:
+            return stacked
+        return (stacked[:, :, None] * self.rows(X)[:, None, :]).reshape(len(X), -1)
+
+
+def true_targets(declared: Loss, release: Release) -> tuple[float, ...]:
+    """Return the targets to try, as codes where a channel noises them."""
+    noise = release.target_noise
+    if isinstance(noise, ChannelNoise):
+        return tuple(float(code) for code in range(len(noise.inputs)))
+    return default_targets(declared.target_values, release.target_radius)
+
+
+def kernel_biases(
+    declared: Loss,
+    release: Release,
+    derivation: Derivation,
+    kernels: Kernels,
+    data: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
+    noise: FloatArray,
+    *,
+    columns: int,
+    record_radius: float,
+    theta_radius: float,
+) -> dict[str, float]:
+    """Return the largest biases of a corrected loss at points spread over the domain.
+
+    Parameters
+    ----------
+    declared, release, derivation, kernels
+        The loss, the noise, and what was derived and compiled.
+    data : callable
+        Makes the kernels' data of released columns and targets (codes where there are categories).
+    noise : array
+        The kernels' vector of noise.
+    columns : int
+        The number of columns of X.
+    record_radius, theta_radius : float
+        Bounds on ||x|| and ||theta||.
+
+    Returns
+    -------
+    dict
+        ``loss_bias``, ``gradient_bias``, ``loss_scale``, ``gradient_scale``, ``quadrature_error``.
+    """
+    truth = DeclaredLoss(declared, release)
+    function, slopes = truth.functions()
+    # The points are the same every time: a certificate is a statement about them.
+    rng = np.random.default_rng(0)
+    size = derivation.program.number_of_parameters
+    worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
+    worst["quadrature_error"] = 0.0
+    mean_loss, mean_gradient = kernels.mean_loss(weighted=True), kernels.mean_gradient(weighted=True)
+    targets = true_targets(declared, release)
+    for point in range(_POINTS):
+        record = _record(rng, release, columns, record_radius)
+        theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
+        active = _active(rng, release, columns, every=not declared.scores)
+        _silence(theta, active, declared, release, columns)
+        target = targets[point % len(targets)]
+        value = np.array([truth.target(target)])
+        arguments = truth.arguments(theta, record[None, :], value)
+        wanted = float(np.asarray(function(*arguments)).reshape(-1)[0])
+        gradient = truth.gradient([slope(*arguments) for slope in slopes], record[None, :])[0]
+        found = []
+        for nodes in _nodes(release, active, columns):
+            records = released_records(release, record, target, nodes=nodes, active=active)
+            X, y = data(records.X, records.y)
+            out = np.zeros(size)
+            total = float(records.weights.sum())
+            mean = float(mean_loss(theta, X, y, records.weights, total, noise))
+            mean_gradient(theta, X, y, records.weights, total, noise, out)
+            found.append(np.append(mean, out))
+        largest = (float(np.abs(part).max()) for part in (found[1], gradient))
+        scale = max(1.0, *largest, abs(wanted))
+        moved = float(np.max(np.abs(found[1] - found[0]) / scale))
+        for name, value in (
+            ("loss_scale", scale),
+            ("gradient_scale", scale),
+            ("loss_bias", abs(found[1][0] - wanted)),
+            ("gradient_bias", float(np.linalg.norm(found[1][1:] - gradient))),
+            ("quadrature_error", moved),
+        ):
+            # NaN compares as false: what is no number counts as infinite.
+            worst[name] = max(worst[name], value) if value == value else math.inf
+    return worst
+
+
+def _record(rng: np.random.Generator, release: Release, columns: int, radius: float) -> FloatArray:
+    """Return a true record within the bounds: numbers in the ball, codes, steps of a grid."""
+    record = _into_ball(rng.uniform(-1, 1, columns), radius)
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            record[place] = float(rng.integers(len(noise.inputs)))
+        elif noise.step is not None:
+            record[place] = np.round(record[place] / noise.step) * noise.step
+    return record
+
+
+def _into_ball(point: FloatArray, radius: float) -> FloatArray:
+    """Map a point of [-1, 1]^d into the ball along its ray."""
+    norm = float(np.linalg.norm(point))
+    result: FloatArray = point * (radius * float(np.abs(point).max()) / norm) if norm > 0 else point
+    return result
+
+
+def _active(rng: np.random.Generator, release: Release, columns: int, *, every: bool) -> FloatArray:
+    """Return which columns with additive noise take part at a point: few enough for a product rule.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        Every column must take part, and there are too many.
+    """
+    active = np.zeros(columns, dtype=bool)
+    candidates: list[int] = []
+    for place, noise in release.noises(columns):
+        if isinstance(noise, AdditiveNoise):
+            if noise.covariance is not None:
+                active[place] = True
+            else:
+                candidates += range(place.start, place.stop)
+    if every:
+        if len(candidates) + int(active.sum()) > _MOST_FEATURES:
+            raise NoExactCorrectionError(
+                f"the certificate integrates over {len(candidates)} noised columns at once, which its product rule does "
+                f"not reach. It covers up to {_MOST_FEATURES}; write the loss in scores if it depends on the features "
+                "through linear predictors."
+            )
+        active[candidates] = True
+        return active
+    room = max(0, _MOST_DIMENSIONS - int(active.sum()))
+    active[rng.permutation(candidates)[:room].astype(int)] = True
+    return active
+
+
+def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
+    """Set the parameters of columns that are not integrated over to 0, of a loss in scores."""
+    if not declared.scores:
+        return
+    rows = theta.reshape(len(declared.scores), -1)
+    for part in release.design(columns).linear:
+        if part.noise is not None and not active[part.column]:
+            rows[:, part.parameter] = 0.0
+
+
+def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
+    """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
+    fixed = 1
+    dimensions: list[AdditiveNoise] = []
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            fixed *= len(noise.outputs)
+        else:
+            dimensions += [noise] * int(active[place].sum())
+    target = release.target_noise
+    if isinstance(target, ChannelNoise):
+        fixed *= len(target.outputs)
+    elif target is not None:
+        dimensions.append(target)
+    for nodes in (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10, 8, 7):
+        size = fixed * math.prod(len(quadrature.one_dimensional(noise, nodes)[1]) for noise in dimensions)
+        if size <= _MOST_NODES:
+            break
+    return nodes - max(1, nodes // 6), nodes

@@ -1,0 +1,203 @@
+"""A corrected loss in named features and parameters, as the loop templates of `kernels` take it."""
+
+import functools
+import textwrap
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symdebias.codegen.printer import Statements, print_statements
+from symdebias.codegen.program import Layout, Piece, RecordCode
+
+
+@dataclass(frozen=True)
+class CategoryLookup:
+    """What is looked up by the code that a column of categories holds.
+
+    Attributes
+    ----------
+    column : int
+        The column of X.
+    symbols : tuple of sympy.Symbol
+        The looked-up numbers in the corrected loss.
+    codes : int
+        The number of codes.
+    """
+
+    column: int
+    symbols: tuple[sp.Symbol, ...]
+    codes: int
+
+
+@dataclass(frozen=True)
+class FeatureProgram:
+    """A corrected loss in named features and parameters.
+
+    Attributes
+    ----------
+    expression : sympy.Expr
+        The corrected loss of one record.
+    features, parameters : tuple of sympy.Symbol
+        The features in the order of X, the parameters in the order of theta.
+    target : sympy.Symbol
+        The target.
+    target_constants : tuple of sympy.Symbol
+        The noise variance of the target and the gain of the label estimate.
+    constants : tuple of sympy.Symbol
+        What else describes the noise: the same for all records.
+    records : tuple of sympy.Symbol
+        Noise variances that each record has of its own, in the order of the last columns of the data matrix.
+    labels : tuple of sympy.Symbol
+        What is looked up by the code of the target.
+    label_codes : int
+        The number of codes of the target.
+    lookups : tuple of CategoryLookup
+        What is looked up by columns of categories.
+    margins, variance_margins : tuple of sympy.Expr
+        Positive where the correction exists, and where it has finite variance besides.
+    """
+
+    expression: sp.Expr
+    features: tuple[sp.Symbol, ...]
+    parameters: tuple[sp.Symbol, ...]
+    target: sp.Symbol
+    target_constants: tuple[sp.Symbol, sp.Symbol]
+    constants: tuple[sp.Symbol, ...] = ()
+    records: tuple[sp.Symbol, ...] = ()
+    labels: tuple[sp.Symbol, ...] = ()
+    label_codes: int = 0
+    lookups: tuple[CategoryLookup, ...] = ()
+    margins: tuple[sp.Expr, ...] = ()
+    variance_margins: tuple[sp.Expr, ...] = ()
+
+    @property
+    def number_of_parameters(self) -> int:
+        """The length of theta."""
+        return len(self.parameters)
+
+    @property
+    def number_of_sums(self) -> int:
+        """One sum per parameter."""
+        return len(self.parameters)
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the data matrix: features, and variances of records."""
+        return len(self.features) + len(self.records)
+
+    @property
+    def codes(self) -> bool:
+        """Whether targets are given as codes."""
+        return bool(self.labels)
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """What stands where in ``noise``."""
+        blocks = [
+            ("constants", len(self.constants)),
+            ("target", 2),
+            ("labels", self.label_codes * len(self.labels)),
+            *((f"category{j}", lookup.codes * len(lookup.symbols)) for j, lookup in enumerate(self.lookups)),
+        ]
+        return Layout(tuple(blocks))
+
+    @functools.cached_property
+    def gradient(self) -> tuple[sp.Expr, ...]:
+        """The derivative by each parameter."""
+        return tuple(sp.diff(self.expression, parameter) for parameter in self.parameters)
+
+    def _fixed(self) -> dict[sp.Symbol, str]:
+        starts = self.layout.starts
+        variance, gain = self.target_constants
+        return {
+            **{symbol: f"theta[{j}]" for j, symbol in enumerate(self.parameters)},
+            **{symbol: f"noise[{starts['constants'] + j}]" for j, symbol in enumerate(self.constants)},
+            variance: f"noise[{starts['target']}]",
+            gain: f"noise[{starts['target'] + 1}]",
+        }
+
+    @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
+    def _statements(self, what: str) -> Statements:
+        if what == "loss":
+            expressions: tuple[sp.Expr, ...] = (self.expression,)
+        elif what == "gradient":
+            expressions = self.gradient
+        else:
+            expressions = tuple(
+                sp.diff(slope, parameter)
+                for row, slope in enumerate(self.gradient)
+                for parameter in self.parameters[row:]
+            )
+        count = len(self.features)
+        varying = {symbol: f"X[i, {j}]" for j, symbol in enumerate(self.features)}
+        varying |= {symbol: f"X[i, {count + j}]" for j, symbol in enumerate(self.records)}
+        varying[self.target] = "y[i]"
+        varying |= {symbol: f"l{i}" for i, symbol in enumerate(self.labels)}
+        for j, lookup in enumerate(self.lookups):
+            varying |= {symbol: f"k{j}_{i}" for i, symbol in enumerate(lookup.symbols)}
+        return print_statements(expressions, fixed=self._fixed(), varying=varying)
+
+    def _lines(self, statements: Statements) -> list[str]:
+        """Return the lines of one record: what is looked up, then the statements."""
+        lines: list[str] = []
+        if self.labels:
+            start = self.layout.starts["labels"]
+            lines.append("label = int(y[i])")
+            lines += [f"l{i} = noise[{start} + label*{len(self.labels)} + {i}]" for i in range(len(self.labels))]
+        for j, lookup in enumerate(self.lookups):
+            start, size = self.layout.starts[f"category{j}"], len(lookup.symbols)
+            lines.append(f"c{j} = int(X[i, {lookup.column}])")
+            lines += [f"k{j}_{i} = noise[{start} + c{j}*{size} + {i}]" for i in range(size)]
+        return [*lines, *statements.record]
+
+    def loss(self) -> RecordCode:
+        """Return the code of the loss of one record."""
+        statements = self._statements("loss")
+        inside = [*self._lines(statements), f"value += {statements.results[0]}"]
+        return RecordCode("\n".join(statements.setup), "\n".join(inside), statements.functions)
+
+    def _summed(self, what: str, rows: str, *, weighted: bool) -> tuple[Statements, str]:
+        statements = self._statements(what)
+        weight = "*weights[i]" if weighted else ""
+        names = range(len(statements.results))
+        lines = (
+            *statements.setup,
+            *(f"g{j} = 0.0" for j in names),
+            f"for i in range({rows}):",
+            *textwrap.indent("\n".join(self._lines(statements)), "    ").splitlines(),
+            *(f"    g{j} += ({statements.results[j]}){weight}" for j in names),
+        )
+        return statements, "\n".join(lines)
+
+    def accumulate(self, *, weighted: bool) -> Piece:
+        """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
+        statements, text = self._summed("gradient", "start, stop", weighted=weighted)
+        last = (f"sums[{j}] += g{j}" for j in range(len(self.parameters)))
+        return Piece("\n".join((text, *last)), statements.functions)
+
+    def assemble(self) -> Piece:
+        """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
+        return Piece(f"for j in range({len(self.parameters)}):\n    gradient[j] = sums[j]/total", frozenset())
+
+    def hessian(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean Hessian."""
+        statements, text = self._summed("hessian", "X.shape[0]", weighted=weighted)
+        count = len(self.parameters)
+        pairs = [(j, k) for j in range(count) for k in range(j, count)]
+        last = (f"out[{j}, {k}] = out[{k}, {j}] = g{index}/total" for index, (j, k) in enumerate(pairs))
+        return Piece("\n".join((text, *last)), statements.functions)
+
+    def guard(self) -> str:
+        """Return lines that compute ``variance``: 0 where all is well, 1 without a variance, 2 without a correction."""
+        lines = ["variance = 0.0", "reach = 0.0"]
+        margins = [*self.variance_margins, *self.margins]
+        if margins:
+            statements = print_statements(margins, fixed=self._fixed(), varying={})
+            lines += [*statements.setup, *statements.record]
+            for level, texts in (
+                (1.0, statements.results[: len(self.variance_margins)]),
+                (2.0, statements.results[len(self.variance_margins) :]),
+            ):
+                for text in texts:
+                    lines += [f"if not {text} > 0.0:", f"    variance = {level}"]
+        return "\n".join(lines)

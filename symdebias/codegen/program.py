@@ -1,0 +1,106 @@
+"""What the loop templates of `kernels` need to know of a corrected loss, whatever its form."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import sympy as sp
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Lines of a function's body, functions that it calls as text, and names of functions of `elementary`."""
+
+    text: str
+    functions: frozenset[str]
+    helpers: str = ""
+
+
+@dataclass(frozen=True)
+class RecordCode:
+    """Lines before the loop, lines in the loop over ``i`` that add the loss to ``value``, and what they call."""
+
+    before: str
+    inside: str
+    functions: frozenset[str]
+    helpers: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where named blocks of numbers stand in the vector ``noise``.
+
+    Attributes
+    ----------
+    blocks : tuple of (str, int)
+        The blocks with their lengths, in order.
+    """
+
+    blocks: tuple[tuple[str, int], ...]
+    starts: dict[str, int] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        starts, position = {}, 0
+        for name, length in self.blocks:
+            starts[name] = position
+            position += length
+        object.__setattr__(self, "starts", starts)
+
+    @property
+    def length(self) -> int:
+        """The length of the vector."""
+        return sum(length for _, length in self.blocks)
+
+    def vector(self, values: dict[str, np.ndarray]) -> np.ndarray:
+        """Return the vector with the blocks' values; blocks without values are zero."""
+        vector = np.zeros(self.length)
+        for name, length in self.blocks:
+            if name in values:
+                block = np.asarray(values[name], dtype=float).ravel()
+                if len(block) != length:
+                    raise ValueError(f"the block {name} has {len(block)} numbers; its place takes {length}.")
+                vector[self.starts[name] : self.starts[name] + length] = block
+        return vector
+
+
+class Program(Protocol):
+    """A corrected loss as the templates take it."""
+
+    @property
+    def expression(self) -> sp.Expr:
+        """The corrected loss of one record."""
+
+    @property
+    def layout(self) -> Layout:
+        """What stands where in ``noise``."""
+
+    @property
+    def number_of_parameters(self) -> int:
+        """The length of theta, scores after one another."""
+
+    @property
+    def number_of_sums(self) -> int:
+        """How many sums over records the mean gradient is assembled from."""
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the kernels' data matrix."""
+
+    @property
+    def codes(self) -> bool:
+        """Whether targets are given as codes."""
+
+    def loss(self) -> RecordCode:
+        """Return the code of the loss of one record."""
+
+    def accumulate(self, *, weighted: bool) -> Piece:
+        """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
+
+    def assemble(self) -> Piece:
+        """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
+
+    def hessian(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean Hessian in ``out``."""
+
+    def guard(self) -> str:
+        """Return lines that compute ``variance`` and ``reach``, which have limits, for ``theta``."""

@@ -1,0 +1,633 @@
+"""A corrected loss of one or several scores, as the loop templates of `kernels` take it.
+
+The corrected loss of a record is G(U, y; sigma), with U = Theta x the scores of the released record and sigma the
+*statistics*: the noise covariance of the scores and the coefficients of products over columns (`statistics`). Its
+gradient is x~ G_U + (d sigma/d Theta)' G_sigma, so that a pass over the data sums x~ G_U and G_sigma, and the Jacobian
+of the statistics enters once, at the end.
+
+Columns of categories enter in one of two ways: looked-up factors (*tables*), or a loop over all their
+combinations (*configurations*), each with the weight that makes the sum unbiased.
+"""
+
+import functools
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import sympy as sp
+
+from symdebias.codegen.printer import Statements, print_statements
+from symdebias.codegen.program import Layout, Piece, RecordCode
+from symdebias.codegen.statistics import ChannelTable, FactorGroup
+
+# Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
+BLOCK = 256
+# Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
+# run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
+_MOST_UNROLLED = 32
+
+
+@dataclass(frozen=True)
+class ScoreProgram:
+    """A corrected loss G of m scores.
+
+    Attributes
+    ----------
+    expression : sympy.Expr
+        G.
+    scores : tuple of sympy.Symbol
+        The m scores.
+    target : sympy.Symbol
+        The target.
+    linear : tuple of int
+        For each column of X that enters linearly the place of its parameter.
+    parameters : int
+        The number q of parameters of one score.
+    intercept : int or None
+        The place of the intercept among them, if there is one.
+    covariance : {"none", "diagonal", "full", "record"}
+        The normal noise of the linear columns: none, a variance each, a covariance, or a variance each per record.
+    variances : tuple of sympy.Symbol
+        The noise covariance of the scores, its upper triangle row by row; empty without normal noise.
+    noisy : tuple of int
+        For ``"record"``: which linear columns have a variance per record.
+    target_constants : tuple of sympy.Symbol
+        The noise variance of the target and the gain of the label estimate.
+    labels : tuple of sympy.Symbol
+        What is looked up by the code of the target.
+    label_codes : int
+        The number of codes of the target.
+    groups : tuple of FactorGroup
+        Products over columns.
+    tables : tuple of ChannelTable
+        Columns of categories with looked-up factors.
+    configurations : int
+        The number of combinations that are summed over; 0 for none.
+    observations : int
+        The number of combinations that can be observed.
+    """
+
+    expression: sp.Expr
+    scores: tuple[sp.Symbol, ...]
+    target: sp.Symbol
+    linear: tuple[int, ...]
+    parameters: int
+    intercept: int | None
+    covariance: Literal["none", "diagonal", "full", "record"]
+    variances: tuple[sp.Symbol, ...]
+    noisy: tuple[int, ...]
+    target_constants: tuple[sp.Symbol, sp.Symbol]
+    labels: tuple[sp.Symbol, ...] = ()
+    label_codes: int = 0
+    groups: tuple[FactorGroup, ...] = ()
+    tables: tuple[ChannelTable, ...] = ()
+    configurations: int = 0
+    observations: int = 0
+
+    # ---- sizes -------------------------------------------------------------------------------------------
+
+    @property
+    def number_of_parameters(self) -> int:
+        """The length of theta, scores after one another."""
+        return len(self.scores) * self.parameters
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """What stands where in ``noise``."""
+        p = len(self.linear)
+        size = {"none": 0, "diagonal": p, "full": p * p, "record": p}[self.covariance]
+        blocks = [("covariance", size), ("reach", p), ("target", 2), ("labels", self.label_codes * len(self.labels))]
+        # The products over columns that a loss has differ in their coefficients, not in the noise.
+        blocks += [(f"factors{g}", group.number_of_constants) for g, group in enumerate(self.groups)]
+        blocks += [(f"channel{b}", table.number_of_constants) for b, table in enumerate(self.tables)]
+        blocks += [("weights", self.observations * self.configurations)]
+        blocks += [("offsets", self.configurations * self.parameters)]
+        return Layout(tuple(blocks))
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the data matrix: linear columns, codes, variances of records."""
+        return len(self.linear) + self._codes + (len(self.noisy) if self.covariance == "record" else 0)
+
+    @property
+    def codes(self) -> bool:
+        """Whether targets are given as codes."""
+        return bool(self.labels)
+
+    @property
+    def _codes(self) -> int:
+        return len(self.tables) or int(self.configurations > 0)
+
+    @property
+    def _pairs(self) -> list[tuple[int, int]]:
+        if not self.variances:
+            return []
+        return list(itertools.combinations_with_replacement(range(len(self.scores)), 2))
+
+    @functools.cached_property
+    def statistics(self) -> tuple[sp.Symbol, ...]:
+        """The symbols of the statistics that do not vary with the record."""
+        fixed = () if self.covariance == "record" else self.variances
+        return (*fixed, *(symbol for group in self.groups for symbol in group.symbols if symbol is not None))
+
+    @functools.cached_property
+    def _sums(self) -> dict[str, int]:
+        """Where each kind of sum stands in ``sums``."""
+        sizes = {
+            "slopes": self.number_of_parameters,
+            "statistics": len(self.statistics),
+            "record": len(self._pairs) * len(self.noisy) if self.covariance == "record" else 0,
+            **{f"table{b}": table.outputs * len(table.terms) for b, table in enumerate(self.tables)},
+            "configurations": self.configurations * len(self.scores),
+        }
+        starts, position = {}, 0
+        for name, size in sizes.items():
+            starts[name] = position
+            position += size
+        starts["end"] = position
+        return starts
+
+    @property
+    def number_of_sums(self) -> int:
+        """How many sums over records the mean gradient is assembled from."""
+        return self._sums["end"]
+
+    # ---- expressions -------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def slopes(self) -> tuple[sp.Expr, ...]:
+        """G_U, the factors of x in the gradient."""
+        return tuple(sp.diff(self.expression, score) for score in self.scores)
+
+    @functools.cached_property
+    def noise_slopes(self) -> tuple[sp.Expr, ...]:
+        """G_sigma, the derivatives by the statistics (by the variance of the record's score where it has one)."""
+        record = self.variances if self.covariance == "record" else ()
+        return tuple(sp.diff(self.expression, symbol) for symbol in (*record, *self.statistics))
+
+    @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
+    def _statements(self, what: str) -> Statements:
+        expressions = {
+            "loss": lambda: (self.expression,),
+            "gradient": lambda: (*self.slopes, *self.noise_slopes, *self._table_slopes()),
+            "hessian": self._second_derivatives,
+        }[what]()
+        names = {symbol: f"s{i}" for i, symbol in enumerate(self.variances)}
+        start = self.layout.starts["target"]
+        variance, gain = self.target_constants
+        fixed = {variance: f"noise[{start}]", gain: f"noise[{start + 1}]"}
+        for g, group in enumerate(self.groups):
+            fixed |= {symbol: f"q{g}_{i}" for i, symbol in enumerate(group.symbols) if symbol is not None}
+        varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {self.target: "y[i]"}
+        varying |= {symbol: f"l{i}" for i, symbol in enumerate(self.labels)}
+        for b, table in enumerate(self.tables):
+            varying |= {symbol: f"k{b}_{i}" for i, symbol in enumerate(table.symbols)}
+        if self.covariance == "record":
+            varying |= names
+        else:
+            fixed |= names
+        return print_statements(expressions, fixed=fixed, varying=varying)
+
+    def _table_slopes(self) -> list[sp.Expr]:
+        return [sp.diff(self.expression, symbol) for table in self.tables for symbol in table.symbols]
+
+    def _second_derivatives(self) -> list[sp.Expr]:
+        by = (*self.scores, *(self.variances if self.covariance == "record" else ()), *self.statistics)
+        first = (*self.slopes, *self.noise_slopes)
+        second = [sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by))]
+        return [*second, *self.noise_slopes]
+
+    # ---- code --------------------------------------------------------------------------------------------
+
+    def _place(self, text: str) -> str:
+        """Return the place of the parameter of a linear column, as text for a loop over columns."""
+        if self.linear == tuple(range(len(self.linear))):
+            return text
+        return f"({', '.join(map(str, self.linear))},)[{text}]"
+
+    def guard(self) -> str:
+        """Return lines that compute ``variance`` and ``reach`` for ``theta``.
+
+        They are the largest noise variance of a score, and the largest of sum_k |theta_kj| over the tail rate of
+        column j.
+        """
+        p, q = len(self.linear), self.parameters
+        lines = ["variance = 0.0", "reach = 0.0"]
+        if self.variances:
+            start = self.layout.starts["covariance"]
+            lines.append(f"for k in range({len(self.scores)}):")
+            lines += ["    spread = 0.0", f"    for j in range({p}):"]
+            if self.covariance == "full":
+                lines += [
+                    f"        for l in range({p}):",
+                    f"            spread += noise[{start} + j*{p} + l]*theta[k*{q} + {self._place('j')}]"
+                    f"*theta[k*{q} + {self._place('l')}]",
+                ]
+            else:
+                lines.append(f"        spread += noise[{start} + j]*theta[k*{q} + {self._place('j')}]**2")
+            lines.append("    variance = max(variance, spread)")
+        if self.groups or self.configurations:
+            start = self.layout.starts["reach"]
+            lines += [
+                f"for j in range({p}):",
+                "    size = 0.0",
+                f"    for k in range({len(self.scores)}):",
+                f"        size += abs(theta[k*{q} + {self._place('j')}])",
+                f"    reach = max(reach, noise[{start} + j]*size)",
+            ]
+        return "\n".join(lines)
+
+    @functools.cached_property
+    def _helpers(self) -> tuple[str, frozenset[str]]:
+        parts, called = [], set()
+        for g, group in enumerate(self.groups):
+            text, names = group.functions(f"g{g}", self.layout.starts[f"factors{g}"], self.parameters)
+            parts.append(text)
+            called |= names
+        for b, table in enumerate(self.tables):
+            text, names = table.functions(f"t{b}", self.layout.starts[f"channel{b}"])
+            parts.append(text)
+            called |= names
+        return "\n".join(parts), frozenset(called)
+
+    def _before(self, statements: Statements) -> list[str]:
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        lines: list[str] = []
+        if self.covariance in ("diagonal", "full"):
+            start = self.layout.starts["covariance"]
+            for i, (a, b) in enumerate(self._pairs):
+                lines += [f"s{i} = 0.0", f"for j in range({p}):"]
+                left = f"theta[{a * q} + {self._place('j')}]"
+                if self.covariance == "diagonal":
+                    lines.append(f"    s{i} += noise[{start} + j]*{left}*theta[{b * q} + {self._place('j')}]")
+                else:
+                    lines.append(f"    for l in range({p}):")
+                    right = f"theta[{b * q} + {self._place('l')}]"
+                    lines.append(f"        s{i} += noise[{start} + j*{p} + l]*{left}*{right}")
+        for g, group in enumerate(self.groups):
+            lines += [f"v{g} = np.empty({len(group.symbols)})", f"values_g{g}(theta, noise, v{g})"]
+            lines += [f"q{g}_{i} = v{g}[{i}]" for i, symbol in enumerate(group.symbols) if symbol is not None]
+        for b, table in enumerate(self.tables):
+            lines += [f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))", f"table_t{b}(theta, noise, k{b})"]
+        if self.configurations:
+            start = self.layout.starts["offsets"]
+            lines += [
+                f"shift = np.zeros(({self.configurations}, {m}))",
+                f"for a in range({self.configurations}):",
+                f"    for k in range({m}):",
+                f"        for j in range({q}):",
+                f"            shift[a, k] += noise[{start} + a*{q} + j]*theta[k*{q} + j]",
+            ]
+        return [*lines, *statements.setup]
+
+    def _lookups(self) -> list[str]:
+        """Return lines that look up what belongs to record i."""
+        p, q = len(self.linear), self.parameters
+        lines: list[str] = []
+        if self.labels:
+            start = self.layout.starts["labels"]
+            lines.append("label = int(y[i])")
+            lines += [f"l{i} = noise[{start} + label*{len(self.labels)} + {i}]" for i in range(len(self.labels))]
+        for b, table in enumerate(self.tables):
+            lines.append(f"c{b} = int(X[i, {p + b}])")
+            lines += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
+        if self.configurations:
+            lines.append(f"joint = int(X[i, {p}])")
+        if self.covariance == "record":
+            first = p + self._codes
+            for i, (a, b) in enumerate(self._pairs):
+                terms = [
+                    f"X[i, {first + g}]*theta[{a * q + self.linear[column]}]*theta[{b * q + self.linear[column]}]"
+                    for g, column in enumerate(self.noisy)
+                ]
+                lines.append(f"s{i} = {' + '.join(terms) or '0.0'}")
+        return lines
+
+    def _scores(self, *, unrolled: bool) -> list[str]:
+        p, q = len(self.linear), self.parameters
+        lines = []
+        for k in range(len(self.scores)):
+            last = "0.0" if self.intercept is None else f"theta[{k * q + self.intercept}]"
+            if unrolled:
+                terms = [f"t{k}_{j}*X[i, {j}]" for j in range(p)]
+                if self.intercept is not None or not terms:
+                    terms.append(last)
+                lines.append(f"base{k} = {' + '.join(terms)}")
+            else:
+                lines += [
+                    f"base{k} = {last}",
+                    f"for j in range({p}):",
+                    f"    base{k} += theta[{k * q} + {self._place('j')}]*X[i, j]",
+                ]
+        return lines
+
+    def _each(self, statements: Statements, inside: Sequence[str]) -> list[str]:
+        """Return lines that run the record's statements once, or for each configuration with its weight."""
+        body = [*statements.record, *inside]
+        if not self.configurations:
+            return [*(f"score{k} = base{k}" for k in range(len(self.scores))), *body]
+        start = self.layout.starts["weights"]
+        return [
+            f"for a in range({self.configurations}):",
+            f"    share = noise[{start} + joint*{self.configurations} + a]",
+            *(f"    score{k} = base{k} + shift[a, {k}]" for k in range(len(self.scores))),
+            *("    " + line for line in body),
+        ]
+
+    def loss(self) -> RecordCode:
+        """Return the code of the loss of one record."""
+        statements = self._statements("loss")
+        share = "share*" if self.configurations else ""
+        inside = [
+            *self._scores(unrolled=False),
+            *self._lookups(),
+            *self._each(statements, [f"value += {share}({statements.results[0]})"]),
+        ]
+        helpers, called = self._helpers
+        return RecordCode(
+            "\n".join(self._before(statements)), "\n".join(inside), statements.functions | called, helpers
+        )
+
+    def accumulate(self, *, weighted: bool) -> Piece:
+        """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
+        statements = self._statements("gradient")
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        weight = "*weights[i]" if weighted else ""
+        share = "*share" if self.configurations else ""
+        slopes, rest = statements.results[:m], statements.results[m:]
+        records = len(self._pairs) if self.covariance == "record" else 0
+        by_record, by_statistic = rest[:records], rest[records : records + len(self.statistics)]
+        by_table = rest[records + len(self.statistics) :]
+        inside = []
+        for k, slope in enumerate(slopes):
+            inside.append(f"part{k} = ({slope}){share}{weight}")
+            inside.append(f"slope{k} {'+' if self.configurations else ''}= part{k}")
+            if self.configurations:
+                inside.append(f"sums[{self._sums['configurations']} + a*{m} + {k}] += part{k}")
+        inside += [f"d{n} += ({text}){share}{weight}" for n, text in enumerate(by_statistic)]
+        for n, text in enumerate(by_record):
+            inside.append(f"bend{n} {'+' if self.configurations else ''}= ({text}){share}{weight}")
+        place = 0
+        for b, table in enumerate(self.tables):
+            size = len(table.terms)
+            for i in range(size):
+                inside.append(f"sums[{self._sums[f'table{b}']} + c{b}*{size} + {i}] += ({by_table[place]}){weight}")
+                place += 1
+        zero = [f"slope{k} = 0.0" for k in range(m)] + [f"bend{n} = 0.0" for n in range(records)]
+        each = [*(zero if self.configurations else []), *self._each(statements, inside)]
+        first = p + self._codes
+        for n in range(records):
+            each += [f"b{n}_{g} += bend{n}*X[i, {first + g}]" for g in range(len(self.noisy))]
+        before = [
+            *self._before(statements),
+            *(f"d{n} = 0.0" for n in range(len(by_statistic))),
+            *(f"b{n}_{g} = 0.0" for n in range(records) for g in range(len(self.noisy))),
+            *(f"total{k} = 0.0" for k in range(m)),
+        ]
+        after = [f"sums[{self._sums['statistics'] + n}] += d{n}" for n in range(len(by_statistic))]
+        after += [
+            f"sums[{self._sums['record'] + n * len(self.noisy) + g}] += b{n}_{g}"
+            for n in range(records)
+            for g in range(len(self.noisy))
+        ]
+        if self.intercept is not None:
+            after += [f"sums[{k * q + self.intercept}] += total{k}" for k in range(m)]
+        lines = (self._unrolled if m * p <= _MOST_UNROLLED else self._looped)(before, each, after)
+        helpers, called = self._helpers
+        return Piece("\n".join(lines), statements.functions | called, helpers)
+
+    def _unrolled(self, before: list[str], each: list[str], after: list[str]) -> list[str]:
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        both = [(k, j) for k in range(m) for j in range(p)]
+        inside = [
+            *self._scores(unrolled=True),
+            *self._lookups(),
+            *each,
+            *(f"g{k}_{j} += slope{k}*X[i, {j}]" for k, j in both),
+            *(f"total{k} += slope{k}" for k in range(m) if self.intercept is not None),
+        ]
+        return [
+            *before,
+            *(f"t{k}_{j} = theta[{k * q + self.linear[j]}]" for k, j in both),
+            *(f"g{k}_{j} = 0.0" for k, j in both),
+            "for i in range(start, stop):",
+            *("    " + line for line in inside),
+            *(f"sums[{k * q + self.linear[j]}] += g{k}_{j}" for k, j in both),
+            *after,
+        ]
+
+    def _looped(self, before: list[str], each: list[str], after: list[str]) -> list[str]:
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        lines = [*before, f"kept = np.empty(({m}, {BLOCK}))", f"local = np.zeros(({m}, {p}))"]
+        lines.append("for i in range(start, stop):")
+        lines += ["    " + line for line in self._scores(unrolled=False)]
+        lines += [f"    kept[{k}, i - start] = base{k}" for k in range(m)]
+        lines.append("for i in range(start, stop):")
+        lines += [f"    base{k} = kept[{k}, i - start]" for k in range(m)]
+        lines += ["    " + line for line in (*self._lookups(), *each)]
+        lines += [f"    kept[{k}, i - start] = slope{k}" for k in range(m)]
+        lines += [f"    total{k} += slope{k}" for k in range(m)]
+        lines.append("for i in range(start, stop):")
+        for k in range(m):
+            lines += [
+                f"    slope{k} = kept[{k}, i - start]",
+                f"    for j in range({p}):",
+                f"        local[{k}, j] += slope{k}*X[i, j]",
+            ]
+        for k in range(m):
+            lines += [f"for j in range({p}):", f"    sums[{k * q} + {self._place('j')}] += local[{k}, j]"]
+        return [*lines, *after]
+
+    def assemble(self) -> Piece:
+        """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        lines = [f"for j in range({m * q}):", "    gradient[j] = sums[j]"]
+        start, place = self.layout.starts["covariance"], self._place("j")
+        for i, (a, b) in enumerate(self._pairs):
+            if self.covariance == "record":
+                for g, column in enumerate(self.noisy):
+                    summed = f"sums[{self._sums['record'] + i * len(self.noisy) + g}]"
+                    left, right = a * q + self.linear[column], b * q + self.linear[column]
+                    lines.append(f"gradient[{left}] += {summed}*theta[{right}]")
+                    lines.append(f"gradient[{right}] += {summed}*theta[{left}]")
+                continue
+            summed = f"sums[{self._sums['statistics'] + i}]"
+            if self.covariance == "diagonal" and a == b:
+                lines += [
+                    f"for j in range({p}):",
+                    f"    gradient[{a * q} + {place}] += 2.0*{summed}*noise[{start} + j]*theta[{a * q} + {place}]",
+                ]
+                continue
+            lines.append(f"for j in range({p}):")
+            if self.covariance == "diagonal":
+                lines += [
+                    f"    gradient[{a * q} + {place}] += {summed}*noise[{start} + j]*theta[{b * q} + {place}]",
+                    f"    gradient[{b * q} + {place}] += {summed}*noise[{start} + j]*theta[{a * q} + {place}]",
+                ]
+            else:
+                other = self._place("l")
+                lines += [
+                    f"    for l in range({p}):",
+                    f"        gradient[{a * q} + {place}] += {summed}*noise[{start} + j*{p} + l]*theta[{b * q} + {other}]",
+                    f"        gradient[{b * q} + {place}] += {summed}*noise[{start} + j*{p} + l]*theta[{a * q} + {other}]",
+                ]
+        position = self._sums["statistics"] + (0 if self.covariance == "record" else len(self._pairs))
+        for g, group in enumerate(self.groups):
+            size = len(group.symbols)
+            lines += [f"jacobian{g} = np.zeros(({size}, {m * q}))", f"jacobian_g{g}(theta, noise, jacobian{g})"]
+            for i, symbol in enumerate(group.symbols):
+                if symbol is not None:
+                    lines += [
+                        f"for j in range({m * q}):",
+                        f"    gradient[j] += sums[{position}]*jacobian{g}[{i}, j]",
+                    ]
+                    position += 1
+        for b, _ in enumerate(self.tables):
+            lines.append(f"table_gradient_t{b}(theta, noise, sums, {self._sums[f'table{b}']}, gradient)")
+        if self.configurations:
+            offsets, found = self.layout.starts["offsets"], self._sums["configurations"]
+            lines += [
+                f"for a in range({self.configurations}):",
+                f"    for k in range({m}):",
+                f"        for j in range({q}):",
+                f"            gradient[k*{q} + j] += sums[{found} + a*{m} + k]*noise[{offsets} + a*{q} + j]",
+            ]
+        lines += [f"for j in range({m * q}):", "    gradient[j] /= total"]
+        helpers, called = self._helpers
+        return Piece("\n".join(lines), called, helpers)
+
+    def hessian(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean Hessian.
+
+        With J the Jacobian of the statistics it is the mean of G_UU x x' + x G_Us J + (x G_Us J)' + J' G_ss J plus
+        G_s times the second derivatives of the statistics; summed over configurations, whose rows are x plus an
+        offset. Looked-up factors have none: such programs are derived again with configurations.
+        """
+        assert not self.tables
+        statements = self._statements("hessian")
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        records = len(self._pairs) if self.covariance == "record" else 0
+        count = m + records + len(self.statistics)
+        index = {pair: n for n, pair in enumerate((i, j) for i in range(count) for j in range(i, count))}
+        second = statements.results[: len(index)]
+        first = statements.results[len(index) :]
+        weight = ("*weights[i]" if weighted else "") + ("*share" if self.configurations else "")
+        fixed = len(self.statistics)
+        body = [f"row[{self.linear[j]}] = X[i, {j}]" for j in range(p)]
+        body += [] if self.intercept is None else [f"row[{self.intercept}] = 1.0"]
+        inside: list[str] = []
+        shifted = "row"
+        if self.configurations:
+            offsets = self.layout.starts["offsets"]
+            inside += [f"for j in range({q}):", f"    moved[j] = row[j] + noise[{offsets} + a*{q} + j]"]
+            shifted = "moved"
+        for a, b in itertools.combinations_with_replacement(range(m), 2):
+            inside += [
+                f"value = ({second[index[a, b]]}){weight}",
+                f"for j in range({q}):",
+                f"    for l in range({q}):",
+                f"        out[{a * q} + j, {b * q} + l] += value*{shifted}[j]*{shifted}[l]",
+            ]
+        for n in range(fixed):
+            for k in range(m):
+                inside += [
+                    f"value = ({second[index[k, m + records + n]]}){weight}",
+                    f"for j in range({q}):",
+                    f"    cross[{n}, {k * q} + j] += value*{shifted}[j]",
+                ]
+            for other in range(n, fixed):
+                inside.append(f"both[{n}, {other}] += ({second[index[m + records + n, m + records + other]]}){weight}")
+            inside.append(f"first[{n}] += ({first[records + n]}){weight}")
+        if records:
+            inside += self._record_hessian(second, first, index, weight, shifted)
+        each = [*body, *self._each(statements, inside)]
+        lines = [
+            *self._before(statements),
+            f"row = np.zeros({q})",
+            f"moved = np.zeros({q})",
+            f"bent = np.zeros({q})",
+            f"cross, jacobian = np.zeros(({fixed}, {m * q})), np.zeros(({fixed}, {m * q}))",
+            f"both, first = np.zeros(({fixed}, {fixed})), np.zeros({fixed})",
+            "for i in range(X.shape[0]):",
+            *("    " + line for line in (*self._scores(unrolled=False), *self._lookups(), *each)),
+        ]
+        for a, b in itertools.combinations(range(m), 2):
+            lines += [
+                f"for j in range({q}):",
+                f"    for l in range({q}):",
+                f"        out[{b * q} + l, {a * q} + j] = out[{a * q} + j, {b * q} + l]",
+            ]
+        lines += self._statistics_hessian(fixed)
+        lines += [f"for j in range({m * q}):", f"    for l in range({m * q}):", "        out[j, l] /= total"]
+        helpers, called = self._helpers
+        return Piece("\n".join(lines), statements.functions | called, helpers)
+
+    def _record_hessian(
+        self, second: Sequence[str], first: Sequence[str], index: dict[tuple[int, int], int], weight: str, row: str
+    ) -> list[str]:
+        """Return lines for a noise variance of the record's own, of one score: its gradient is 2 V theta."""
+        q, start = self.parameters, len(self.linear) + self._codes
+        places = [(self.linear[column], start + g) for g, column in enumerate(self.noisy)]
+        fixed = len(self.statistics)
+        return [
+            *(f"bent[{place}] = 2.0*X[i, {column}]*theta[{place}]" for place, column in places),
+            f"mixed, twice = ({second[index[0, 1]]}){weight}, ({second[index[1, 1]]}){weight}",
+            f"for j in range({q}):",
+            f"    for l in range({q}):",
+            f"        out[j, l] += mixed*({row}[j]*bent[l] + bent[j]*{row}[l]) + twice*bent[j]*bent[l]",
+            *(f"out[{place}, {place}] += 2.0*({first[0]}){weight}*X[i, {column}]" for place, column in places),
+            *(
+                line
+                for n in range(fixed)
+                for line in (
+                    f"value = ({second[index[1, 2 + n]]}){weight}",
+                    f"for j in range({q}):",
+                    f"    cross[{n}, j] += value*bent[j]",
+                )
+            ),
+        ]
+
+    def _statistics_hessian(self, fixed: int) -> list[str]:
+        """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        start, place, other = self.layout.starts["covariance"], self._place("j"), self._place("l")
+        lines: list[str] = []
+        position = 0
+        for a, b in [] if self.covariance == "record" else self._pairs:
+            entry = f"noise[{start} + j*{p} + l]" if self.covariance == "full" else f"noise[{start} + j]"
+            which = f"range({p})" if self.covariance == "full" else "range(j, j + 1)"
+            lines += [
+                f"for j in range({p}):",
+                f"    for l in {which}:",
+                f"        jacobian[{position}, {a * q} + {place}] += {entry}*theta[{b * q} + {other}]",
+                f"        jacobian[{position}, {b * q} + {place}] += {entry}*theta[{a * q} + {other}]",
+                f"        out[{a * q} + {place}, {b * q} + {other}] += first[{position}]*{entry}",
+                f"        out[{b * q} + {place}, {a * q} + {other}] += first[{position}]*{entry}",
+            ]
+            position += 1
+        for g, group in enumerate(self.groups):
+            size = len(group.symbols)
+            lines += [
+                f"jacobian{g}, weights{g} = np.zeros(({size}, {m * q})), np.zeros({size})",
+                f"jacobian_g{g}(theta, noise, jacobian{g})",
+            ]
+            for i, symbol in enumerate(group.symbols):
+                if symbol is not None:
+                    lines += [f"jacobian[{position}] = jacobian{g}[{i}]", f"weights{g}[{i}] = first[{position}]"]
+                    position += 1
+            lines.append(f"second_g{g}(theta, noise, weights{g}, out)")
+        lines += [
+            f"for n in range({fixed}):",
+            f"    for j in range({m * q}):",
+            f"        for l in range({m * q}):",
+            "            out[j, l] += cross[n, j]*jacobian[n, l] + jacobian[n, j]*cross[n, l]",
+            f"    for o in range(n, {fixed}):",
+            f"        for j in range({m * q}):",
+            f"            for l in range({m * q}):",
+            "                product = both[n, o]*jacobian[n, j]*jacobian[o, l]",
+            "                out[j, l] += product",
+            "                if o != n:",
+            "                    out[l, j] += product",
+        ]
+        return lines

@@ -1,0 +1,335 @@
+"""Generated code for what depends on the parameters and the noise only, once per pass or batch.
+
+A corrected loss of a score has *statistics* of the noise in it: the noise variance of the score, and coefficients of
+products over columns. The classes here print functions that compute such statistics, their Jacobian by the
+parameters, and their second derivatives; `score_program` calls them.
+"""
+
+import functools
+import itertools
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symdebias.codegen.printer import Statements, print_statements
+
+
+@dataclass(frozen=True)
+class FactorFamily:
+    """Columns whose factors have one form.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Places among the parameters of a score.
+    thetas : tuple of sympy.Symbol
+        The parameters of one column, one for each score.
+    constants : tuple of sympy.Symbol
+        What the noise of one column is described by.
+    coefficients : tuple of sympy.Expr
+        The factor's coefficients, in thetas and constants.
+    """
+
+    columns: tuple[int, ...]
+    thetas: tuple[sp.Symbol, ...]
+    constants: tuple[sp.Symbol, ...]
+    coefficients: tuple[sp.Expr, ...]
+
+
+@dataclass(frozen=True)
+class FactorGroup:
+    """A product over columns of polynomials, cut off at the monomials listed.
+
+    Attributes
+    ----------
+    symbols : tuple of (sympy.Symbol or None)
+        The product's coefficients in the corrected loss; None where the loss does not have one.
+    monomials : tuple of tuples of int
+        The exponents of each coefficient; the first are all 0.
+    families : tuple of FactorFamily
+        The columns.
+    """
+
+    symbols: tuple[sp.Symbol | None, ...]
+    monomials: tuple[tuple[int, ...], ...]
+    families: tuple[FactorFamily, ...]
+
+    @property
+    def number_of_constants(self) -> int:
+        """How many numbers describe the noise of all columns."""
+        return sum(len(family.columns) * len(family.constants) for family in self.families)
+
+    @property
+    def _count(self) -> int:
+        return sum(len(family.columns) for family in self.families)
+
+    @functools.cached_property
+    def _triples(self) -> tuple[tuple[int, int, int], ...]:
+        places = {monomial: place for place, monomial in enumerate(self.monomials)}
+        found = []
+        for (i, first), (j, second) in itertools.product(enumerate(self.monomials), repeat=2):
+            product = tuple(a + b for a, b in zip(first, second, strict=True))
+            if product in places:
+                found.append((i, j, places[product]))
+        return tuple(found)
+
+    def functions(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
+        """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as text.
+
+        Parameters
+        ----------
+        name : str
+            What tells this group from others.
+        start : int
+            Where its constants stand in ``noise``.
+        parameters : int
+            The number of parameters of one score.
+        """
+        scores = len(self.families[0].thetas)
+        size, count = len(self.monomials), self._count
+        called: set[str] = set()
+        fills = {}
+        for order in (0, 1, 2):
+            text, names = self._fill(order, start, parameters)
+            fills[order] = text
+            called |= names
+        columns = [column for family in self.families for column in family.columns]
+        pairs = list(itertools.combinations_with_replacement(range(scores), 2))
+        lines = f"""
+COLUMNS_{name} = np.array({columns})
+TRIPLES_{name} = np.array({[list(triple) for triple in self._triples]})
+
+
+@njit(error_model="numpy")
+def multiply_{name}(first, second, out):
+    out[:] = 0.0
+    for t in range(TRIPLES_{name}.shape[0]):
+        out[TRIPLES_{name}[t, 2]] += first[TRIPLES_{name}[t, 0]]*second[TRIPLES_{name}[t, 1]]
+
+
+@njit(error_model="numpy")
+def factors_{name}(theta, noise, factor):
+{_indent(fills[0])}
+
+
+@njit(error_model="numpy")
+def slopes_{name}(theta, noise, slope):
+{_indent(fills[1])}
+
+
+@njit(error_model="numpy")
+def bends_{name}(theta, noise, bend):
+{_indent(fills[2])}
+
+
+@njit(error_model="numpy")
+def values_{name}(theta, noise, values):
+    factor = np.empty(({count}, {size}))
+    factors_{name}(theta, noise, factor)
+    before = np.empty({size})
+    values[:] = 0.0
+    values[0] = 1.0
+    for c in range({count}):
+        before[:] = values
+        multiply_{name}(before, factor[c], values)
+
+
+@njit(error_model="numpy")
+def others_{name}(factor, skip, other, out):
+    before = np.empty({size})
+    out[:] = 0.0
+    out[0] = 1.0
+    for c in range({count}):
+        if c != skip and c != other:
+            before[:] = out
+            multiply_{name}(before, factor[c], out)
+
+
+@njit(error_model="numpy")
+def jacobian_{name}(theta, noise, jacobian):
+    factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
+    factors_{name}(theta, noise, factor)
+    slopes_{name}(theta, noise, slope)
+    # Products of the factors up to a column and from a column on: no division, which a factor near 0 would spoil.
+    left, right = np.zeros(({count + 1}, {size})), np.zeros(({count + 1}, {size}))
+    left[0, 0] = 1.0
+    right[{count}, 0] = 1.0
+    for c in range({count}):
+        multiply_{name}(left[c], factor[c], left[c + 1])
+        multiply_{name}(right[{count} - c], factor[{count} - 1 - c], right[{count} - 1 - c])
+    rest, product = np.empty({size}), np.empty({size})
+    for c in range({count}):
+        multiply_{name}(left[c], right[c + 1], rest)
+        for k in range({scores}):
+            multiply_{name}(rest, slope[c, k], product)
+            for l in range({size}):
+                jacobian[l, k*{parameters} + COLUMNS_{name}[c]] += product[l]
+
+
+@njit(error_model="numpy")
+def second_{name}(theta, noise, weights, out):
+    factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
+    bend = np.empty(({count}, {len(pairs)}, {size}))
+    factors_{name}(theta, noise, factor)
+    slopes_{name}(theta, noise, slope)
+    bends_{name}(theta, noise, bend)
+    rest, product, both = np.empty({size}), np.empty({size}), np.empty({size})
+    for c in range({count}):
+        others_{name}(factor, c, c, rest)
+        pair = 0
+        for k in range({scores}):
+            for m in range(k, {scores}):
+                multiply_{name}(rest, bend[c, pair], product)
+                pair += 1
+                value = 0.0
+                for l in range({size}):
+                    value += weights[l]*product[l]
+                row, column = k*{parameters} + COLUMNS_{name}[c], m*{parameters} + COLUMNS_{name}[c]
+                out[row, column] += value
+                if k != m:
+                    out[column, row] += value
+        for d in range({count}):
+            if d != c:
+                others_{name}(factor, c, d, rest)
+                for k in range({scores}):
+                    multiply_{name}(rest, slope[c, k], product)
+                    for m in range({scores}):
+                        multiply_{name}(product, slope[d, m], both)
+                        value = 0.0
+                        for l in range({size}):
+                            value += weights[l]*both[l]
+                        out[k*{parameters} + COLUMNS_{name}[c], m*{parameters} + COLUMNS_{name}[d]] += value
+"""
+        return lines, frozenset(called)
+
+    def _fill(self, order: int, start: int, parameters: int) -> tuple[str, set[str]]:
+        """Return the body that fills factors (order 0), their slopes (1) or second derivatives (2)."""
+        called: set[str] = set()
+        lines: list[str] = []
+        place = 0
+        for family in self.families:
+            wanted = _derivatives(family, order)
+            statements = print_statements(
+                [expression for _, expression in wanted],
+                fixed={
+                    **{symbol: f"b{k}" for k, symbol in enumerate(family.thetas)},
+                    **{symbol: f"w{k}" for k, symbol in enumerate(family.constants)},
+                },
+                varying={},
+            )
+            called |= statements.functions
+            width, count = len(family.constants), len(family.columns)
+            lines += [f"for c in range({place}, {place + count}):"]
+            inside = [
+                *(
+                    f"b{k} = theta[{k * parameters} + {_element(family.columns, place)}]"
+                    for k in range(len(family.thetas))
+                ),
+                *(f"w{k} = noise[{start} + (c - {place})*{width} + {k}]" for k in range(width)),
+                *(statements.setup + statements.record),
+                *(
+                    f"{('factor', 'slope', 'bend')[order]}[c, {index}] = {text}"
+                    for (index, _), text in zip(wanted, statements.results, strict=True)
+                ),
+            ]
+            lines += ["    " + line for line in inside]
+            place += count
+            start += width * count
+        return "\n".join(lines), called
+
+
+def _element(columns: Sequence[int], place: int) -> str:
+    if list(columns) == list(range(columns[0], columns[0] + len(columns))):
+        return f"c + {columns[0] - place}" if columns[0] >= place else f"c - {place - columns[0]}"
+    return f"({', '.join(map(str, columns))},)[c - {place}]"
+
+
+def _derivatives(family: FactorFamily, order: int) -> list[tuple[str, sp.Expr]]:
+    coefficients = list(enumerate(family.coefficients))
+    if order == 0:
+        return [(f"{index}", value) for index, value in coefficients]
+    if order == 1:
+        return [
+            (f"{k}, {index}", sp.diff(value, theta))
+            for k, theta in enumerate(family.thetas)
+            for index, value in coefficients
+        ]
+    pairs = itertools.combinations_with_replacement(family.thetas, 2)
+    return [(f"{k}, {index}", sp.diff(value, *pair)) for k, pair in enumerate(pairs) for index, value in coefficients]
+
+
+@dataclass(frozen=True)
+class ChannelTable:
+    """Factors of one column of categories, looked up by what was observed.
+
+    Attributes
+    ----------
+    symbols : tuple of sympy.Symbol
+        The entries of the looked-up row in the corrected loss.
+    value : sympy.Symbol
+        What a category adds to the score.
+    terms : tuple of sympy.Expr
+        The function of that value whose unbiased estimate each entry is.
+    positions : tuple of int
+        For each input category the place of its parameter, or -1.
+    outputs : int
+        The number of output categories.
+    """
+
+    symbols: tuple[sp.Symbol, ...]
+    value: sp.Symbol
+    terms: tuple[sp.Expr, ...]
+    positions: tuple[int, ...]
+    outputs: int
+
+    @property
+    def number_of_constants(self) -> int:
+        """A value per input, and an unbiased weight per output and input."""
+        return len(self.positions) * (1 + self.outputs)
+
+    def functions(self, name: str, start: int) -> tuple[str, frozenset[str]]:
+        """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text."""
+        inputs, size = len(self.positions), len(self.terms)
+        values = self._printed(0)
+        slopes = self._printed(1)
+        position = f"({', '.join(map(str, self.positions))},)[a]"
+        head = f"""    for a in range({inputs}):
+        place = {position}
+        value = theta[place]*noise[{start} + a] if place >= 0 else 0.0"""
+        fill = "\n".join(f"            table[c, {i}] += weight*({text})" for i, text in enumerate(values.results))
+        collect = "\n".join(
+            f"            slope += weight*sums[first + c*{size} + {i}]*({text})"
+            for i, text in enumerate(slopes.results)
+        )
+        text = f"""
+@njit(error_model="numpy")
+def table_{name}(theta, noise, table):
+{head}
+{_indent(chr(10).join(values.setup), 8)}
+        for c in range({self.outputs}):
+            weight = noise[{start + inputs} + c*{inputs} + a]
+{fill}
+
+
+@njit(error_model="numpy")
+def table_gradient_{name}(theta, noise, sums, first, gradient):
+{head}
+{_indent(chr(10).join(slopes.setup), 8)}
+        slope = 0.0
+        for c in range({self.outputs}):
+            weight = noise[{start + inputs} + c*{inputs} + a]
+{collect}
+        if place >= 0:
+            gradient[place] += slope*noise[{start} + a]
+"""
+        return text, values.functions | slopes.functions
+
+    def _printed(self, order: int) -> Statements:
+        expressions = [sp.diff(term, self.value, order) if order else term for term in self.terms]
+        return print_statements(expressions, fixed={self.value: "value"}, varying={})
+
+
+def _indent(text: str, by: int = 4) -> str:
+    return textwrap.indent(text, " " * by)

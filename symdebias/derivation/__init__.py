@@ -1,0 +1,12 @@
+"""Derive a corrected loss: from a declared loss and a release to an expression that kernels can be made of.
+
+The label's channel comes first (`labels`), then the noise of the features: of the scores (`scores`) or of
+features by name (`features`). The result says what stands in the kernels' vector of noise, what must hold, and what
+the user should know.
+"""
+
+from symdebias.derivation.derive import derive, noise_limit
+from symdebias.derivation.labels import is_affine
+from symdebias.derivation.symbols import Derivation, NoiseSymbols
+
+__all__ = ["Derivation", "NoiseSymbols", "derive", "is_affine", "noise_limit"]

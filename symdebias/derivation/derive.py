@@ -1,0 +1,157 @@
+"""Derive the correction of a loss by one method: labels first, then scores or features."""
+
+import math
+from dataclasses import replace
+
+import sympy as sp
+
+from symdebias.derivation.features import by_feature, hidden_score
+from symdebias.derivation.labels import label_noise_undone, without_correction
+from symdebias.derivation.scores import ScoreProblem, by_series, exactly, uncorrected
+from symdebias.derivation.symbols import Derivation, NoiseSymbols
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import ChannelNoise
+from symdebias.release import Categorical, Design, Release
+
+HIDDEN = "the loss depends on the features through one linear score, and is corrected in it"
+
+
+def derive(
+    loss: Loss,
+    release: Release,
+    *,
+    method: str,
+    order: int | None,
+    columns: int,
+    per_record: bool = False,
+    enumerate_categories: bool = False,
+) -> Derivation:
+    """Derive the correction of a loss by one method.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss, which must fit the release.
+    release : Release
+        The noise.
+    method : {"exact", "series", "none"}
+        What to do.
+    order : int or None
+        The order of a series.
+    columns : int
+        The number of columns of X.
+    per_record : bool
+        Whether each record has noise scales of its own.
+    enumerate_categories : bool
+        Whether to sum over categories even where factors could be looked up: what the Hessian needs.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The method does not apply; the message says why.
+    """
+    symbols = NoiseSymbols.beside(loss.expression, len(loss.scores))
+    if method == "none":
+        labelled = without_correction(loss)
+    else:
+        labelled = label_noise_undone(loss, release, symbols, rewrite=method == "series")
+    if loss.scores:
+        design = release.design(columns)
+        intercept = len(design.parameters) - 1 if design.intercept else None
+        problem = ScoreProblem(
+            loss.scores, loss.target, labelled, design, intercept, symbols, per_record, enumerate_categories
+        )
+        return _of_scores(problem, method, order)
+    found = hidden_score(loss) if method != "none" else None
+    if found is None:
+        return by_feature(loss, labelled, release, symbols, method=method, order=order, per_record=per_record)
+    hidden = Loss(found.expression, score=found.score, target=loss.target, target_values=loss.target_values)
+    symbols = NoiseSymbols.beside(hidden.expression)
+    labelled = label_noise_undone(hidden, release, symbols, rewrite=method == "series")
+    problem = ScoreProblem(
+        hidden.scores,
+        hidden.target,
+        labelled,
+        _design_of_features(loss, release, found.places),
+        found.intercept,
+        symbols,
+        per_record,
+        enumerate_categories,
+    )
+    derivation = _of_scores(problem, method, order)
+    return replace(derivation, notes=(HIDDEN, *derivation.notes))
+
+
+def _of_scores(problem: ScoreProblem, method: str, order: int | None) -> Derivation:
+    if method == "none":
+        return uncorrected(problem)
+    if problem.per_record and len(problem.scores) > 1:
+        raise ValueError(
+            "noise scales of the records' own are corrected for losses of one score. Use one scale for all records, "
+            "or fit the scores apart."
+        )
+    if method == "series":
+        assert order is not None
+        return by_series(problem, order)
+    return exactly(problem)
+
+
+def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> Design:
+    """Return the design of a hidden score: each feature times the parameter that stands beside it."""
+    design = release.design(len(loss.features))
+    noises = {place.start: noise for place, noise in release.noises(len(loss.features))}
+    categorical = []
+    for part in design.categorical:
+        noise = noises[part.column]
+        assert isinstance(noise, ChannelNoise)
+        entries = tuple(((places[part.column], value),) for value in noise.inputs)
+        categorical.append(Categorical(part.column, part.noise, entries))
+    return replace(
+        design,
+        parameters=tuple(symbol.name for symbol in loss.parameters),
+        linear=tuple(replace(part, parameter=places[part.column]) for part in design.linear),
+        categorical=tuple(categorical),
+        intercept=False,
+    )
+
+
+def noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
+    """Return the least upper bound that conditions put on the noise variance of the score.
+
+    Parameters
+    ----------
+    conditions : tuple of sympy relationals
+        Conditions in the noise of the scores and the target.
+    symbols : NoiseSymbols
+        Their symbols.
+    target_variance : float
+        The noise variance of the target.
+
+    Returns
+    -------
+    float
+        Infinity without conditions; 0 where the target's noise alone breaks one.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A condition is not a bound on the noise of the score.
+    """
+    limit = math.inf
+    for condition in conditions:
+        if symbols.reach in condition.free_symbols:
+            continue
+        margin = sp.expand((condition.gts - condition.lts).xreplace({symbols.target_variance: target_variance}))
+        slope = margin.coeff(symbols.score_variance, 1)
+        constant = margin.coeff(symbols.score_variance, 0)
+        if not margin.is_polynomial() or sp.expand(margin - slope * symbols.score_variance - constant) != 0:
+            raise NoExactCorrectionError(
+                f"the correction exists where {condition}, which is not a bound on the noise of the score. "
+                "Release the features or the target without noise, or use another loss."
+            )
+        if slope == 0:
+            limit = limit if constant > 0 else 0.0
+        elif slope < 0:
+            limit = min(limit, max(0.0, float(-constant / slope)))
+    return limit

@@ -1,0 +1,91 @@
+"""The symbols that a corrected loss has besides those of the declared one, and what a derivation returns."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen.kernels import FeatureProgram, ScoreProgram
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class NoiseSymbols:
+    """The symbols of the noise.
+
+    Attributes
+    ----------
+    variances : tuple of sympy.Symbol
+        The noise covariance of the scores, upper triangle row by row; ``s`` alone for one score.
+    target_variance : sympy.Symbol
+        ``t``, the noise variance of a continuous target.
+    gain : sympy.Symbol
+        ``c``, the gain of the label estimate: coth(epsilon/2) for randomized response.
+    reach : sympy.Symbol
+        ``r``, the largest of abs(theta_j) times the scale of the tails of the noise of column j: b_j for Laplace noise.
+    """
+
+    variances: tuple[sp.Symbol, ...]
+    target_variance: sp.Symbol
+    gain: sp.Symbol
+    reach: sp.Symbol
+
+    @classmethod
+    def beside(cls, expression: sp.Expr, scores: int = 1) -> "NoiseSymbols":
+        """Return the symbols, with underscores after names that the expression has taken."""
+        pairs = [(a, b) for a in range(scores) for b in range(a, scores)]
+        names = ["s"] if scores <= 1 else [f"s_{a}{b}" for a, b in pairs]
+        found = [free_symbol(name, expression) for name in (*names, "t", "c", "r")]
+        return cls(tuple(found[:-3]), *found[-3:])
+
+    @property
+    def score_variance(self) -> sp.Symbol:
+        """``s``, the noise variance theta'D theta of the only score."""
+        return self.variances[0]
+
+
+def free_symbol(name: str, expression: sp.Expr, **assumptions: bool) -> sp.Symbol:
+    """Return a symbol with underscores after its name until the expression has none of that name."""
+    taken = {symbol.name for symbol in expression.free_symbols}
+    while name in taken:
+        name += "_"
+    return sp.Symbol(name, **(assumptions or {"positive": True}))
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A derived correction.
+
+    Attributes
+    ----------
+    program : ScoreProgram or FeatureProgram
+        The corrected loss as kernels take it.
+    symbols : NoiseSymbols
+        Its symbols for the noise.
+    exact : bool
+        Whether the derivation proves it exact.
+    conditions, variance_conditions : tuple of sympy relationals
+        What must hold for it to exist, and to have finite variance.
+    constants : mapping from str to array
+        The blocks of the kernels' vector of noise.
+    rate : float
+        The growth rate of the loss where noise with exponential tails limits it; 0 where it does not.
+    values : mapping from sympy.Symbol to float
+        What the fixed noise symbols are, for those that do not depend on the parameters.
+    notes : tuple of str
+        What the user should know, as sentences.
+    dense : bool
+        Whether kernels take the dense design instead of categories' codes.
+    """
+
+    program: ScoreProgram | FeatureProgram
+    symbols: NoiseSymbols
+    exact: bool
+    conditions: tuple[sp.Rel, ...] = ()
+    variance_conditions: tuple[sp.Rel, ...] = ()
+    constants: dict[str, FloatArray] = field(default_factory=dict)
+    rate: float = 0.0
+    notes: tuple[str, ...] = ()
+    dense: bool = False

@@ -1,0 +1,166 @@
+"""Quadrature over noise: points and weights of each noise, and products of them over the columns of a record.
+
+Normal noise has Gauss-Hermite rules, Laplace-like tails two-sided Gauss-Laguerre rules, bounded and stepped densities
+composite Gauss-Legendre rules, noise on a grid and finite channels their sums. Nothing here knows a correction.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# A sum over a grid ends where the rest is below rounding.
+_NEGLIGIBLE = 1e-22
+_MOST_STEPS = 4000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Points and weights: the mean of f is the weighted sum of f at the points.
+
+    Attributes
+    ----------
+    points : array of shape (m, k), float64
+        Values of the noise of k columns (of the codes of a channel's outputs).
+    weights : array of shape (m,), float64
+        Their weights, which sum to 1.
+    """
+
+    points: FloatArray
+    weights: FloatArray
+
+
+def rule(noise: AdditiveNoise, width: int, nodes: int) -> Rule:
+    """Return a rule for additive noise on so many columns.
+
+    Parameters
+    ----------
+    noise : AdditiveNoise
+        The noise.
+    width : int
+        The number of columns.
+    nodes : int
+        Nodes per column, of each side for Laplace noise.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise states no density.
+    """
+    if noise.is_gaussian:
+        t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+        one = Rule(t[:, None], weights / weights.sum())
+        whole = _product([one] * width)
+        if noise.covariance is None:
+            return Rule(math.sqrt(noise.variance) * whole.points, whole.weights)
+        values, vectors = np.linalg.eigh(np.array(noise.covariance))
+        return Rule(whole.points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T, whole.weights)
+    points, weights = one_dimensional(noise, nodes)
+    return _product([Rule(points[:, None], weights)] * width)
+
+
+@functools.lru_cache(maxsize=256)
+def one_dimensional(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of one coordinate."""
+    if noise.is_gaussian:
+        t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+        return math.sqrt(noise.variance) * t, weights / weights.sum()
+    if noise.density is None:
+        raise NoExactCorrectionError(
+            "the noise states no density, so that nothing can be integrated over it. Give AdditiveNoise its density."
+        )
+    density = sp.lambdify(VALUE, noise.density, "numpy")
+    if noise.step is not None:
+        return _on_grid(noise, density)
+    if noise.inverse_polynomial is not None and len(noise.inverse_polynomial) == 2:
+        # Laplace noise, by its characteristic function.
+        scale = math.sqrt(noise.inverse_polynomial[1])
+        t, weights = np.polynomial.laguerre.laggauss(nodes)
+        weights = weights / weights.sum()
+        return np.concatenate([-scale * t[::-1], scale * t]), np.concatenate([weights[::-1], weights]) / 2
+    return _by_pieces(noise, density, nodes)
+
+
+def _on_grid(noise: AdditiveNoise, density: Any) -> tuple[FloatArray, FloatArray]:
+    assert noise.step is not None
+    reach = math.sqrt(noise.variance) / noise.step
+    # Half of the tail rate is left for what grows: two-sided sums up to where both are negligible.
+    if noise.tail_rate < math.inf:
+        reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * 2
+    steps = min(_MOST_STEPS, math.ceil(max(reach, 8.0)))
+    points = noise.step * np.arange(-steps, steps + 1)
+    weights = np.broadcast_to(np.asarray(density(points), dtype=float), points.shape)
+    return points, weights / weights.sum()
+
+
+def _by_pieces(noise: AdditiveNoise, density: Any, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return a composite rule whose pieces end where the density jumps."""
+    reach = 12.0 * math.sqrt(noise.variance)
+    if noise.tail_rate < math.inf:
+        reach = -math.log(_NEGLIGIBLE) / noise.tail_rate
+    edges = {0.0, reach}
+    for size in _jumps(noise):
+        edges |= {
+            value for value in itertools.takewhile(lambda v: v < reach, (size[0] + k * size[1] for k in range(2000)))
+        }
+    ordered = sorted(edges)
+    t, w = np.polynomial.legendre.leggauss(max(nodes // 2, 6))
+    points, weights = [], []
+    for low, high in itertools.pairwise(ordered):
+        points.append((low + high) / 2 + (high - low) / 2 * t)
+        weights.append((high - low) / 2 * w)
+    positive, measure = np.concatenate(points), np.concatenate(weights)
+    points_all = np.concatenate([-positive[::-1], positive])
+    weights_all = np.concatenate([measure[::-1], measure]) * np.asarray(density(points_all), dtype=float)
+    return points_all, weights_all / weights_all.sum()
+
+
+def _jumps(noise: AdditiveNoise) -> list[tuple[float, float]]:
+    """Return (first, period) of the places where a density jumps: read off its expression."""
+    assert noise.density is not None
+    found = []
+    density = noise.density
+    periods = [1 / float(node.args[0].coeff(sp.Abs(VALUE))) for node in density.atoms(sp.floor)]
+    period = periods[0] if periods else math.inf
+    for relation in density.atoms(sp.Rel):
+        inside = (relation.lhs - relation.rhs).replace(sp.floor, lambda _: sp.Integer(0))
+        slope = inside.coeff(sp.Abs(VALUE))
+        if slope != 0:
+            first = float(-inside.xreplace({sp.Abs(VALUE): sp.Integer(0)}) / slope)
+            found.append((first, period if period < math.inf else 1e300))
+    if period < math.inf:
+        found.append((period, period))
+    if not density.has(sp.floor) and not density.has(sp.Piecewise):
+        scale = float(sp.sqrt(noise.variance))
+        found.append((scale, scale))
+    return found
+
+
+def _product(rules: Sequence[Rule]) -> Rule:
+    points = [list(range(len(part.weights))) for part in rules]
+    places = np.array(list(itertools.product(*points)), dtype=int).reshape(-1, len(rules))
+    columns = np.concatenate([part.points[places[:, k]] for k, part in enumerate(rules)], axis=1)
+    weights = np.prod([part.weights[places[:, k]] for k, part in enumerate(rules)], axis=0)
+    return Rule(columns, weights)
+
+
+def product(rules: Sequence[Rule]) -> Rule:
+    """Return the rule of independent noises beside one another."""
+    if not rules:
+        return Rule(np.zeros((1, 0)), np.ones(1))
+    return _product(rules)
+
+
+def channel_rule(noise: ChannelNoise, code: int) -> Rule:
+    """Return the codes of the outputs of a channel with their probabilities for one input."""
+    return Rule(np.arange(len(noise.outputs), dtype=float)[:, None], np.array(noise.matrix[code]))
