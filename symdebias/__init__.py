@@ -6,8 +6,17 @@ noised records, compiled, with a certificate.
 
 from symdebias import exceptions, losses
 from symdebias.corrected import CorrectedLoss, debias
+from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
-from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
+from symdebias.mechanisms import (
+    DiscreteLaplaceMechanism,
+    FiniteChannel,
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomizedResponse,
+    StaircaseMechanism,
+    UniformMechanism,
+)
 from symdebias.privacy import Guarantee
 from symdebias.release import Noised, Release
 from symdebias.solvers import Fit, History, StepSize, constant, inverse_square_root, inverse_time, sgd
@@ -18,15 +27,22 @@ __version__ = "0.1.0"
 __all__ = [
     "Certificate",
     "CorrectedLoss",
+    "DiscreteLaplaceMechanism",
+    "FiniteChannel",
     "Fit",
     "GaussianMechanism",
     "Guarantee",
     "History",
+    "LaplaceMechanism",
     "Loss",
+    "NoiseBias",
     "Noised",
     "RandomizedResponse",
     "Release",
+    "StaircaseMechanism",
     "StepSize",
+    "UniformMechanism",
+    "bias",
     "constant",
     "debias",
     "exceptions",

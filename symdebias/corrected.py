@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias import certification
+from symdebias import certification, forward
 from symdebias._arrays import label_array, parameter_array, per_record_scales, weights_array
 from symdebias._domains import COUNT
 from symdebias.codegen import stable
@@ -835,6 +835,229 @@ class CorrectedLoss:
 
     # ---- the honest side ---------------------------------------------------------------------------------
 
+    def bias(self, theta: ArrayLike, x: Any, y: Any) -> FloatArray:
+        """Return the bias of the corrected loss for true records: its mean over the noise less the declared loss.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters.
+        x : array of shape (n, p) or table
+            True records, already centred and scaled.
+        y : array of shape (n,)
+            True targets.
+
+        Returns
+        -------
+        array of shape (n,), float64
+            Zeros where the correction is exact. Otherwise by quadrature over the noise of every column.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There are too many noised columns for a product rule.
+        """
+        matrix = self.release.true_matrix(x)
+        target = self.release.true_target(y, rows=len(matrix))
+        flat = self.flat_parameters(theta, matrix.shape[1])
+        if self.is_exact:
+            self.require_noise_within_limits(flat, matrix.shape[1], finite_variance=False)
+            return np.zeros(len(matrix))
+        if self.method == "none":
+            return np.sum(forward.bias(self.declared, self.release)(theta, x, y), axis=0)
+        truth = certification.DeclaredLoss(self.declared, self.release)
+        function, _ = truth.functions()
+        biases = np.empty(len(matrix))
+        for row, (record, code) in enumerate(zip(matrix, target, strict=True)):
+            mean = self._noise_moment(flat, record, code, lambda values, weights: weights @ values[:, 0], of="loss")
+            wanted = function(*truth.arguments(flat, record[None, :], np.array([truth.target(code)])))
+            biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
+        return biases
+
+    def variance(self, theta: ArrayLike, x: Any, y: Any, *, of: str = "loss") -> FloatArray:
+        """Return the variance over the noise of the corrected loss, or of its gradient, for true records.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters.
+        x : array of shape (n, p) or table
+            True records, already centred and scaled.
+        y : array of shape (n,)
+            True targets.
+        of : {"loss", "gradient"}
+            The variance of the loss, or the trace of the covariance of the gradient.
+
+        Returns
+        -------
+        array of shape (n,), float64
+            In closed form for a loss of one score under normal noise where there is one, label noise included; by
+            quadrature over the noise of every column otherwise.
+
+        Raises
+        ------
+        InfiniteVarianceError
+            The variance is infinite at this theta.
+        NoExactCorrectionError
+            There are too many noised columns for a product rule.
+
+        References
+        ----------
+        Dufraiche et al. 2026 (arXiv 2602.16436), Appendix D.4.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(1.0)))
+        >>> corrected.variance([1.0, 0.0], [[0.0, 0.0]], [1.0]).round(6).item()  # e^s - 1
+        1.718282
+        """
+        if of not in ("loss", "gradient"):
+            raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
+        matrix = self.release.true_matrix(x)
+        columns = matrix.shape[1]
+        target = self.release.true_target(y, rows=len(matrix))
+        flat = self.flat_parameters(theta, columns)
+        self.require_noise_within_limits(flat, columns, finite_variance=True)
+        if self.method != "none" and (closed := self.closed_variance) is not None:
+            return self._closed_variances(closed, flat, matrix, target, of)
+        return np.array(
+            [
+                self._noise_moment(flat, record, code, _total_variance, of=of)
+                for record, code in zip(matrix, target, strict=True)
+            ]
+        )
+
+    @functools.cached_property
+    def closed_variance(self) -> forward.ClosedVariance | None:
+        """The variance of loss and gradient in closed form, or None where there is none."""
+        if not self._is_simple:
+            return None
+        try:
+            return forward.closed_variance(self.declared, self.release, self._shown)
+        except NoExactCorrectionError:
+            return None
+
+    def _closed_variances(
+        self, closed: forward.ClosedVariance, theta: FloatArray, matrix: FloatArray, target: FloatArray, of: str
+    ) -> FloatArray:
+        truth = certification.DeclaredLoss(self.declared, self.release)
+        rows = truth.rows(matrix)
+        covariance = np.zeros((len(theta), len(theta)))
+        count = matrix.shape[1]
+        covariance[:count, :count] = self.release.design(count).covariance
+        v = covariance @ theta
+        values = np.array([truth.target(code) for code in target])
+        symbols = self._shown.symbols
+        target_variance, gain = self._shown.constants["target"]
+        names: dict[sp.Symbol, Any] = {
+            self.declared.scores[0]: rows @ theta,
+            self.declared.target: values,
+            symbols.score_variance: float(theta @ v),
+            symbols.target_variance: target_variance,
+            symbols.gain: gain,
+            **dict(
+                zip(
+                    closed.norms,
+                    (np.sum(rows**2, axis=1), rows @ v, float(v @ v), float(np.trace(covariance))),
+                    strict=True,
+                )
+            ),
+        }
+        found = forward.evaluated(closed.loss if of == "loss" else closed.gradient, names)
+        # Where it vanishes, rounding may leave a negative zero.
+        return np.maximum(np.broadcast_to(found, (len(matrix),)), 0.0)
+
+    def _noise_moment(
+        self,
+        theta: FloatArray,
+        record: FloatArray,
+        target: float,
+        moment: Callable[[FloatArray, FloatArray], float],
+        *,
+        of: str,
+    ) -> float:
+        columns = len(record)
+        values, weights = forward.released_values(
+            self.release,
+            self.kernels(columns),
+            lambda X, y: self.kernel_data(X, self._values_of_codes(y)),
+            self.noise_vector(columns),
+            theta,
+            record,
+            target,
+            of=of,
+        )
+        return float(moment(values, weights))
+
+    def variance_bound(self, *, theta_radius: float = 1.0, columns: int | None = None) -> float:
+        """Return a bound on the variance of the corrected gradient over the noise, for all records of the domain.
+
+        Parameters
+        ----------
+        theta_radius : float
+            Largest ||theta||, positive.
+        columns : int, optional
+            The number of columns, where the release does not know it.
+
+        Returns
+        -------
+        float
+            A bound on the trace of the covariance of the gradient: sup of the label part plus sigma^2 C^2, with
+            C^2 = sup W_r ||W_r^-1 grad_theta grad_x loss||^2 over records within the declared bounds, parameters in the
+            ball and 0 <= r <= sigma^2, on a grid.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There is no closed form, or the noise is not the same normal noise on all columns.
+        InfiniteVarianceError
+            The variance is infinite within the domain.
+
+        Notes
+        -----
+        The printed bound takes the supremum of ||grad_theta grad_x loss||^2 over bounded records and uses it under W_r,
+        which integrates over all of R^p: it fails already for the exponential loss.
+
+        References
+        ----------
+        Dufraiche et al. 2026 (arXiv 2602.16436), Lemma D.2 and Theorem 5.3, corrected.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(1.0)))
+        >>> worst = corrected.variance([-1.0], [[1.0]], [1.0], of="gradient").item()
+        >>> round(worst, 1), corrected.variance_bound(columns=1) > worst
+        (93.0, True)
+        """
+        closed = self.closed_variance
+        if not self.declared.scores or self.release.columns is not None:
+            columns = _columns_to_show(self.declared, self.release)
+        elif columns is None:
+            columns = _columns_to_show(self.declared, self.release)
+        covariance = self.release.design(columns).covariance
+        variance = float(covariance[0, 0])
+        if closed is None or np.any(covariance - variance * np.eye(columns)) or self.release.fit_intercept:
+            raise NoExactCorrectionError(
+                "the bound is derived for exact corrections with a closed variance, under the same normal noise on all "
+                "columns and without an intercept. Use variance() at the parameters in question."
+            )
+        if not variance * theta_radius**2 < self.finite_variance_limit:
+            raise InfiniteVarianceError(
+                f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller ball."
+            )
+        return forward.gradient_variance_bound(
+            self.declared,
+            self._shown,
+            closed,
+            variance=variance,
+            columns=columns,
+            record_radius=self.release.record_radius(columns),
+            theta_radius=theta_radius,
+            targets=self._target_noise().targets,
+        )
+
     @functools.cached_property
     def certificate(self) -> Certificate:
         """The certificate on the unit ball of parameters: ``certify(theta_radius=1.0)``."""
@@ -1006,6 +1229,10 @@ class CorrectedLoss:
             variance_conditions_hold=scored or self._conditions_over(theta_radius, finite_variance=True),
             **found,
         )
+
+
+def _total_variance(values: FloatArray, weights: FloatArray) -> float:
+    return float(np.sum(weights @ (values - weights @ values) ** 2))
 
 
 def _with_variance_last(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:

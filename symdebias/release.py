@@ -271,6 +271,35 @@ class Release:
         """
         return self._coded_matrix(X, "outputs", check_finite=check_finite)
 
+    def true_matrix(self, X: Any) -> FloatArray:
+        """Return true X as a checked array of shape (n, p), float64, with codes for categories.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True records, already centred and scaled.
+        """
+        return self._coded_matrix(X, "inputs")
+
+    def true_target(self, y: Any, *, rows: int) -> FloatArray:
+        """Return true targets as a checked array of shape (n,), float64: codes where a channel noises them.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or a column of a table
+            True targets.
+        rows : int
+            The number n of records.
+        """
+        target = self._true_target(y, rows)
+        if self.target is None or not _has_categories(self.target):
+            return target
+        known = _coded(_values_of(self.target, "inputs"))
+        _arrays.check_labels(target, known.tolist(), "labels", declare="categories={} on the mechanism")
+        order = np.argsort(known)
+        codes: FloatArray = order[np.searchsorted(known, target, sorter=order)].astype(float)
+        return codes
+
     def _coded_matrix(self, X: Any, side: str, *, check_finite: bool = True) -> FloatArray:
         """Return X checked, with the codes of the inputs or of the outputs in columns of categories."""
         if self.columns is None and _arrays.is_table(X):

@@ -16,7 +16,10 @@ LAYERS = [
     {"mechanisms", "transforms"},
     {"release"},
     {"derivation"},
+    {"certification"},
+    {"forward"},
     {"corrected"},
+    {"checks"},
     {"solvers"},
     {"interfaces"},
 ]

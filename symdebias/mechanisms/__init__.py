@@ -1,13 +1,36 @@
 """How data are noised: mechanisms, each with its noise and its guarantee."""
 
 from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from symdebias.mechanisms.finite_channel import FiniteChannel
 from symdebias.mechanisms.gaussian import GaussianMechanism
+from symdebias.mechanisms.laplace import LaplaceMechanism
 from symdebias.mechanisms.randomized_response import RandomizedResponse
+from symdebias.mechanisms.staircase import StaircaseMechanism
+from symdebias.mechanisms.uniform import UniformMechanism
 
 # The closed table of kinds that a release card may name.
 KINDS: dict[str, type[Mechanism]] = {
-    "gaussian": GaussianMechanism,
-    "randomized_response": RandomizedResponse,
+    mechanism.kind: mechanism
+    for mechanism in (
+        DiscreteLaplaceMechanism,
+        FiniteChannel,
+        GaussianMechanism,
+        LaplaceMechanism,
+        RandomizedResponse,
+        StaircaseMechanism,
+        UniformMechanism,
+    )
 }
 
-__all__ = ["KINDS", "GaussianMechanism", "Mechanism", "RandomizedResponse"]
+__all__ = [
+    "KINDS",
+    "DiscreteLaplaceMechanism",
+    "FiniteChannel",
+    "GaussianMechanism",
+    "LaplaceMechanism",
+    "Mechanism",
+    "RandomizedResponse",
+    "StaircaseMechanism",
+    "UniformMechanism",
+]

@@ -69,3 +69,68 @@ def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatA
 def flips(probability: float, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return independent coins that are True with a probability, exact for multiples of 2^-53."""
     return source.generator.random(count) < probability
+
+
+def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
+    """Return independent Laplace noise of mean 0 and a scale b; not hardened, as `normal_noise`."""
+    return scale * source.generator.laplace(size=shape)
+
+
+def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
+    """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale).
+
+    The difference of two geometric numbers has this law. Beyond 2^62 a geometric number is cut off, which at
+    scales up to 2^52 happens with probability below e^-1000.
+    """
+    chance = -np.expm1(-1.0 / scale)
+    if not chance > 0:
+        raise ValueError(f"the scale {scale:g} is too large for noise on this grid. Give a larger step.")
+    first, second = (source.generator.geometric(chance, size=shape).astype(float) for _ in range(2))
+    difference: FloatArray = first - second
+    return difference
+
+
+def staircase_noise(
+    epsilon: float, sensitivity: float, gamma: float, shape: tuple[int, ...], source: Source
+) -> FloatArray:
+    """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1); not hardened, as `normal_noise`."""
+    generator = source.generator
+    stairs = generator.geometric(-np.expm1(-epsilon), size=shape) - 1.0
+    lower = np.exp(-epsilon) * (1 - gamma)
+    on_lower = generator.random(shape) < lower / (gamma + lower)
+    inside = generator.random(shape)
+    place = np.where(on_lower, gamma + (1 - gamma) * inside, gamma * inside)
+    signs = np.where(generator.random(shape) < 0.5, -1.0, 1.0)
+    noise: FloatArray = signs * sensitivity * (stairs + place)
+    return noise
+
+
+def uniform_noise(half_width: float, shape: tuple[int, ...], source: Source) -> FloatArray:
+    """Return independent uniform noise on [-half_width, half_width]."""
+    return source.generator.uniform(-half_width, half_width, size=shape)
+
+
+def categories(
+    matrix: FloatArray, rows: np.ndarray[Any, np.dtype[np.int64]], source: Source
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return independent places of outputs, drawn from the rows of a matrix of probabilities.
+
+    Parameters
+    ----------
+    matrix : array of shape (k, m), float64
+        Row-stochastic.
+    rows : array of shape (n,), int64
+        The row of each draw.
+    source : Source
+        Where the random numbers come from.
+    """
+    edges = np.cumsum(matrix, axis=1)
+    # Rounding must not leave a gap at the end, nor give a probability to outputs that have none.
+    for row, probabilities in zip(edges, matrix, strict=True):
+        row[int(np.flatnonzero(probabilities > 0)[-1]) :] = 1.0
+    drawn = source.generator.random(len(rows))
+    places = np.empty(len(rows), dtype=np.int64)
+    for row in range(len(matrix)):
+        here = rows == row
+        places[here] = np.searchsorted(edges[row], drawn[here], side="right")
+    return places

@@ -1,0 +1,82 @@
+"""Public bounds of single numbers: checked, clipped to, and turned into a scale of noise."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import Interval
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+
+_END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
+
+
+def checked_bounds(bounds: Any) -> tuple[float, float]:
+    """Return public bounds (low, high) as floats.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no pair of finite numbers with low < high.
+    """
+    if hasattr(bounds, "tolist"):
+        bounds = bounds.tolist()
+    if isinstance(bounds, (str, bytes)) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise TypeError(f"bounds={bounds!r:.60} is no pair of numbers. Give bounds=(low, high), public and finite.")
+    low, high = (_END.check(f"bounds[{place}]", value) for place, value in enumerate(bounds))
+    if not low < high:
+        raise ValueError(f"bounds={(low, high)!r} are not in order. The first must be below the second.")
+    return low, high
+
+
+def one_number_each(values: FloatArray, of: str) -> None:
+    """Refuse values with more than one column."""
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ValueError(
+            f"{of} with bounds noises one number per record; the values have the shape {values.shape}. Give radius= "
+            "for a vector, or each column a mechanism of its own."
+        )
+
+
+def clipped_to(values: FloatArray, bounds: tuple[float, float] | None, of: str) -> tuple[FloatArray, BoolArray]:
+    """Return numbers within bounds, and which lay outside; one number per record.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, 1), float64
+        Numbers; of any shape where there are no bounds.
+    bounds : pair of float or None
+        The bounds.
+    of : str
+        What takes the numbers, for messages.
+    """
+    if bounds is None:
+        return values.copy(), np.zeros(len(values), dtype=bool)
+    one_number_each(values, of)
+    low, high = bounds
+    outside = (values < low) | (values > high)
+    return np.clip(values, low, high), outside.reshape(len(values), -1).any(axis=1)
+
+
+def scale_of(sensitivity: Fraction, epsilon: float) -> float:
+    """Return sensitivity/epsilon rounded up, so that sensitivity/scale never exceeds epsilon.
+
+    Parameters
+    ----------
+    sensitivity : fractions.Fraction
+        The exact L1 sensitivity.
+    epsilon : float
+        The budget.
+    """
+    exact = sensitivity / Fraction(epsilon)
+    scale = float(exact)
+    return math.nextafter(scale, math.inf) if Fraction(scale) < exact else scale
+
+
+def width_of(low: float, high: float) -> Fraction:
+    """Return high - low exactly."""
+    return Fraction(high) - Fraction(low)

@@ -1,0 +1,182 @@
+"""The discrete Laplace mechanism: two-sided geometric noise on the steps of a grid, for counts and codes."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import EPSILON, SCALE, Interval
+from symdebias.mechanisms import sampling
+from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.bounds import checked_bounds, clipped_to, one_number_each, scale_of, width_of
+from symdebias.noise import AdditiveNoise, discrete_laplace_noise
+from symdebias.privacy import Guarantee
+
+_STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
+# Places on the grid are exact integers in float64 up to here.
+_FARTHEST = 2.0**52
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceMechanism(Mechanism):
+    """Noise k times the step with probability proportional to exp(-|k| step/b), on values of a grid.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one.
+    bounds : pair of float
+        Public bounds (low, high) of the number, on the grid; the sensitivity is high - low.
+    step : float
+        The step of the grid; values are multiples of it. 1 for counts.
+
+    Attributes
+    ----------
+    scale : float
+        b, the sensitivity over epsilon, rounded up.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is outside its range, or the bounds are not on the grid.
+
+    Notes
+    -----
+    What comes out is on the grid whatever goes in, and its probabilities are those of the real numbers' mechanism up
+    to the rounding of one exponential. The correction is a three-point difference, so that losses with kinks have one.
+
+    References
+    ----------
+    Ghosh, Roughgarden & Sundararajan 2009, Section 2 (geometric mechanism).
+
+    Examples
+    --------
+    >>> mechanism = DiscreteLaplaceMechanism(epsilon=2.0, bounds=(0, 10))
+    >>> mechanism.privatize([3, 7], random_state=0).tolist()
+    [6.0, 12.0]
+    """
+
+    epsilon: float | None
+    bounds: tuple[float, float] | None
+    step: float = 1.0
+    scale: float = field(init=False)
+    kind: ClassVar[str] = "discrete_laplace"
+
+    def __post_init__(self) -> None:
+        epsilon = EPSILON.check("epsilon", self.epsilon)
+        bounds = checked_bounds(self.bounds)
+        self._set(epsilon, bounds, self.step)
+        object.__setattr__(self, "scale", SCALE.check("scale", scale_of(width_of(*bounds), epsilon)))
+
+    def _set(self, epsilon: float | None, bounds: Any, step: float) -> None:
+        step = _STEP.check("step", step)
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "bounds", None if bounds is None else checked_bounds(bounds))
+        object.__setattr__(self, "step", step)
+        for place, end in enumerate(self.bounds or ()):
+            if not _on_grid(np.array([end]), step).all():
+                raise ValueError(f"bounds[{place}]={end!r} is no multiple of step={step!r}. Give bounds on the grid.")
+
+    @classmethod
+    def from_scale(
+        cls, scale: float, *, step: float = 1.0, bounds: tuple[float, float] | None = None
+    ) -> "DiscreteLaplaceMechanism":
+        """Return the noise of a known scale b, without a privacy claim.
+
+        Parameters
+        ----------
+        scale : float
+            b in units of the values, positive.
+        step : float
+            The step of the grid.
+        bounds : pair of float, optional
+            Without them nothing is clipped.
+
+        Examples
+        --------
+        >>> DiscreteLaplaceMechanism.from_scale(2.0).guarantee is None
+        True
+        """
+        mechanism = object.__new__(cls)
+        mechanism._set(None, bounds, step)
+        object.__setattr__(mechanism, "scale", SCALE.check("scale", scale))
+        return mechanism
+
+    @property
+    def noise(self) -> AdditiveNoise:
+        """The noise on the grid."""
+        return discrete_laplace_noise(self.scale, self.step)
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """(epsilon, 0) in the local model, or None for `from_scale`."""
+        return None if self.epsilon is None else Guarantee(self.epsilon, 0.0)
+
+    @property
+    def bound(self) -> float | None:
+        """The largest absolute value within the bounds."""
+        return None if self.bounds is None else max(map(abs, self.bounds))
+
+    @property
+    def width(self) -> int | None:
+        """One column with bounds."""
+        return None if self.bounds is None else 1
+
+    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        if self.bounds is not None:
+            one_number_each(values, "a discrete Laplace mechanism")
+        on_grid = _on_grid(values, self.step).reshape(len(values), -1).all(axis=1)
+        if not on_grid.all():
+            raise ValueError(
+                f"the value in row {int(np.argmin(on_grid))} is no multiple of step={self.step!r}: noise on a grid would "
+                "leave what lies between its points in the open. Round the values first, or declare their step."
+            )
+        return clipped_to(values, self.bounds, "a discrete Laplace mechanism")
+
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        places = np.round(values / self.step)
+        noise = sampling.discrete_laplace_noise(self.scale / self.step, values.shape, source)
+        return self.step * (places + noise)
+
+    def to_card(self) -> dict[str, Any]:
+        """Return what makes an equal mechanism; the scale besides, for readers without this library."""
+        bounds = None if self.bounds is None else list(self.bounds)
+        known = {"scale": self.scale, "bounds": bounds, "step": self.step}
+        return known if self.epsilon is None else {"epsilon": self.epsilon, **known}
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "DiscreteLaplaceMechanism":
+        """Make the mechanism that `to_card` described; the scale is computed again from a budget."""
+        if set(card) == {"scale", "bounds", "step"}:
+            return cls.from_scale(card["scale"], bounds=card["bounds"], step=card["step"])
+        if set(card) != {"epsilon", "scale", "bounds", "step"}:
+            raise ValueError(
+                "a discrete Laplace mechanism has the entries scale, bounds and step, and with a budget epsilon"
+            )
+        mechanism = cls(card["epsilon"], bounds=card["bounds"], step=card["step"])
+        if SCALE.check("scale", card["scale"]) != mechanism.scale:
+            raise ValueError(
+                f"its scale {card['scale']!r} is not the one of its budget, {mechanism.scale!r}: noise and guarantee "
+                "disagree"
+            )
+        return mechanism
+
+    def __repr__(self) -> str:
+        step = "" if self.step == 1.0 else f", step={self.step!r}"
+        if self.epsilon is None:
+            bounds = "" if self.bounds is None else f", bounds={self.bounds!r}"
+            return f"DiscreteLaplaceMechanism.from_scale({self.scale!r}{step}{bounds})"
+        return f"DiscreteLaplaceMechanism(epsilon={self.epsilon!r}, bounds={self.bounds!r}{step})"
+
+
+def _on_grid(values: FloatArray, step: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    exact = Fraction(step)
+    places = values / step
+    near = (np.abs(places) <= _FARTHEST) & (np.abs(places - np.round(places)) <= 1e-12 * np.maximum(1, np.abs(places)))
+    # A step that is a power of two divides without rounding; for others 0.3 counts as 3 steps of 0.1.
+    if exact.denominator & (exact.denominator - 1) == 0 and exact.numerator == 1:
+        near &= places == np.round(places)
+    result: np.ndarray[Any, np.dtype[np.bool_]] = near
+    return result
