@@ -53,6 +53,8 @@ def main() -> None:
     for name in losses.__all__:
         if name in ("Loss", "catalogue"):
             continue
+        if name in ("huber", "squared_hinge", "softmax"):
+            continue  # no correction under normal noise
         loss = getattr(losses, name)()
         target = sd.RandomizedResponse(epsilon=1.0) if loss.target_values else sd.GaussianMechanism.from_scale(1.0)
         release = sd.Release(features=sd.GaussianMechanism.from_scale(1.0), target=target)

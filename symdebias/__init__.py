@@ -5,6 +5,7 @@ noised records, compiled, with a certificate.
 """
 
 from symdebias import exceptions, losses
+from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, check_guarantee, check_unbiased
 from symdebias.corrected import CorrectedLoss, debias
 from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
@@ -32,6 +33,7 @@ __all__ = [
     "Fit",
     "GaussianMechanism",
     "Guarantee",
+    "GuaranteeCheck",
     "History",
     "LaplaceMechanism",
     "Loss",
@@ -41,8 +43,11 @@ __all__ = [
     "Release",
     "StaircaseMechanism",
     "StepSize",
+    "UnbiasednessCheck",
     "UniformMechanism",
     "bias",
+    "check_guarantee",
+    "check_unbiased",
     "constant",
     "debias",
     "exceptions",

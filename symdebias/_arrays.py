@@ -326,8 +326,17 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
     return vector
 
 
-def parameter_array(theta: Any, length: int, scores: int = 1) -> FloatArray:
+def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArray:
     """Return parameters as an array of shape (length,), or (scores, length) for several scores, float64.
+
+    Parameters
+    ----------
+    theta : array
+        The parameters.
+    length : int
+        The number of parameters of one score.
+    scores : int or None
+        The number of scores; None takes either shape.
 
     Raises
     ------
@@ -335,9 +344,9 @@ def parameter_array(theta: Any, length: int, scores: int = 1) -> FloatArray:
         Not numbers, another shape, NaN or infinity.
     """
     array = _numbers(theta, "theta")
-    if scores == 1 and array.ndim == 1:
+    if scores == 1 or (scores is None and array.ndim == 1):
         return parameter_vector(array, length)
-    if array.ndim != 2 or array.shape[1] != length or scores not in (1, array.shape[0]):
+    if array.ndim != 2 or array.shape[1] != length or scores not in (None, array.shape[0]):
         raise ValueError(
             f"theta has the shape {array.shape}; it must be ({scores}, {length}): one row per score and one parameter "
             "per column, the intercept last where the release has one."

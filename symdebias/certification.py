@@ -29,7 +29,7 @@ _POINTS = 24
 # Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
-_MOST_NODES = 60_000
+_MOST_NODES = 400_000
 
 
 @dataclass(frozen=True)

@@ -575,9 +575,10 @@ class Release:
                 "the columns have a center or scale, but no names yet. Use noised.release, or release.bind(names)."
             )
         if columns is None:
-            return _arrays.parameter_array(theta, len(np.atleast_1d(theta).T)).copy()
+            length = np.shape(theta)[-1] if np.ndim(theta) else 1
+            return _arrays.parameter_array(theta, length, None if np.shape(theta)[:-1] != (1,) else 1).copy()
         design = self.design(len(columns))
-        result = _arrays.parameter_array(theta, len(design.parameters)).copy()
+        result = _arrays.parameter_array(theta, len(design.parameters), None).copy()
         shifts = _numbers_of(self.center, columns, absent=0.0)
         if shifts.any() and not self.fit_intercept:
             raise ValueError(

@@ -222,7 +222,7 @@ def test_an_array_with_another_number_of_columns_is_refused():
 
 
 def test_the_least_table_comes_back_in_its_kind():
-    result = table_like(Table({"a": [0.0]}), ["x", "y"], np.array([[1.0, 2.0]]))
+    result = table_like(Table({"a": [0.0]}), ["x", "y"], np.array([[1.0, 2.0]]).T)
     assert isinstance(result, Table)
     assert result.columns == ["x", "y"]
     assert result["y"].tolist() == [2.0]
@@ -378,7 +378,7 @@ def test_pandas_row_labels_must_agree(pandas):
 
 def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):
     frame = pandas.DataFrame({"a": [1, 2]}, index=[5, 3])
-    result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]))
+    result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]).T)
     pandas.testing.assert_frame_equal(result, pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=[5, 3]))
     series = column_like(pandas.Series([1, 2], index=[5, 3], name="y"), np.array([1.0, -1.0]))
     pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=[5, 3], name="y"))

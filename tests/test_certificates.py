@@ -139,7 +139,7 @@ def test_a_wrong_correction_is_found_out():
     corrected = sd.debias(sd.losses.exponential(), believed)
     corrected.release = gaussian_release(1.01)
     assert corrected.certificate.loss_bias < 1e-12  # it follows the release, so that D stays consistent
-    program = corrected._derivation.program
+    program = corrected.derivation(1).program
     object.__setattr__(program, "expression", program.expression * sp.Float(1.001))
     corrected.__dict__.pop("certificate", None)
     assert corrected.certificate.loss_bias > 5e-4

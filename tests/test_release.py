@@ -98,7 +98,7 @@ def test_columns_stand_in_the_order_of_declaration_with_noiseless_last():
     expected = [UNIT.scale**2, WIDE.scale**2, WIDE.scale**2, 0.0]
     np.testing.assert_array_equal(release.feature_variances(4), expected)
     assert release.record_radius(4) == pytest.approx(math.sqrt(1 + 9 + 1))
-    assert [noise.variance for noise in release.feature_noises] == [UNIT.scale**2, WIDE.scale**2]
+    assert [noise.variance for _, noise in release.noises(4)] == [UNIT.scale**2, WIDE.scale**2]
 
 
 def test_binding_gives_names_once():
@@ -431,8 +431,8 @@ def test_coefficients_that_do_not_fit_are_refused(release, theta, message):
 
 
 BAD = [
-    ({"features": COIN}, TypeError, "RandomizedResponse noises a target; features take mechanisms that add noise"),
-    ({"features": {"sex": COIN}}, TypeError, "features take mechanisms that add noise"),
+    ({"features": COIN}, TypeError, "noises one column of categories. Name it"),
+    ({"features": {("sex", "age"): COIN}}, ValueError, "noises 1 column together; got 2"),
     ({"features": "gaussian"}, TypeError, "features must be a mechanism, a mapping .* or None; got str"),
     ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
     ({"features": {}}, TypeError, "without entries"),
@@ -510,7 +510,7 @@ BAD_CARDS = [
     (changed(features=[{"columns": ["a"]}]), "kind"),
     (changed(features=[1]), "not a release card"),
     (changed(target="coin"), "not a release card"),
-    (changed(target={"kind": "randomized_response", "epsilon": 1.0, "categories": [1]}), "two are needed"),
+    (changed(target={"kind": "randomized_response", "epsilon": 1.0, "categories": [1]}), "two or more are needed"),
     (changed(noiseless="year"), "must be lists"),
     (changed(noiseless=[1]), "not a column name"),
     (changed(fit_intercept=1), "fit_intercept must be True or False"),

@@ -192,7 +192,7 @@ def by_feature(
         _undo_normal_noise(build, variances)
         for place, noise in others:
             for feature in loss.features[place]:
-                _undo_other_noise(build, feature, noise)
+                _undo_other_noise(build, feature, noise, features=loss.features, target=loss.target)
     if method != "none" and not (variances or others):
         build.expression = stable.rewrite(build.expression)
     blocks = {
@@ -329,13 +329,21 @@ def _undo_normal_noise(build: _Build, variances: dict[Any, sp.Symbol]) -> None:
     build.variance_conditions += step.variance_conditions
 
 
-def _undo_other_noise(build: _Build, feature: sp.Symbol, noise: AdditiveNoise) -> None:
+def _undo_other_noise(
+    build: _Build, feature: sp.Symbol, noise: AdditiveNoise, *, features: Sequence[sp.Symbol], target: sp.Symbol
+) -> None:
     expression = sp.expand(build.expression)
     if not expression.has(feature):
         return
     if noise.tail_rate < np.inf:
         rate = growth_rate(expression, (feature,))
         require_moment(rate, str(build.expression))
+        if rate.free_symbols & {*features, target}:
+            raise NoExactCorrectionError(
+                f"{build.expression} grows in {feature} like exp({rate} |{feature}|), at a rate that other features set: no "
+                "bound on the parameters makes its mean under noise with exponential tails exist. Use Gaussian noise, or "
+                "a loss that grows more slowly."
+            )
         if rate != 0:
             # exp(rate |x|) has a mean below the tail rate, and a variance below half of it.
             limit = sp.Float(noise.tail_rate, 17)

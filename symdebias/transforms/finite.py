@@ -139,6 +139,10 @@ def _exponential_rate(exponent: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.E
         return growth_rate(exponent, variables) * sp.oo if growth_rate(exponent, variables) != 0 else sp.Integer(0)
     rates = [sp.Integer(0)]
     polynomial = sp.Poly(exponent, *variables)
+    if len(variables) == 1 and polynomial.degree() > 1:
+        # The leading power decides: exp(-x^2 + 5 x) is bounded.
+        falls = polynomial.degree() % 2 == 0 and polynomial.LC().is_nonpositive
+        return sp.Integer(0) if falls else sp.oo
     for powers, coefficient in polynomial.terms():
         degree = sum(powers)
         if degree == 1:

@@ -19,7 +19,7 @@ from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.exceptions import CacheWarning
 
 S, T, C = sp.symbols("s t c", positive=True)
-PROGRAM = ScoreProgram(U * Y + U**2 - S, U, Y, S, T, C, intercept=False)
+PROGRAM = ScoreProgram(U * Y + U**2 - S, (U,), Y, (0,), 1, None, "diagonal", (S,), (), (T, C))
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def source():
-    return Kernels(PROGRAM, 1).source("mean_loss")
+    return Kernels(PROGRAM).source("mean_loss")
 
 
 def forget():
@@ -212,9 +212,9 @@ def test_numbas_own_settings_do_not_move_the_cache(folder, source, tmp_path, mon
 
 def test_the_key_depends_on_all_that_decides_the_code(source):
     others = [
-        Kernels(PROGRAM, 2).source("mean_loss"),
-        Kernels(PROGRAM, 1).source("mean_loss", weighted=True),
-        Kernels(ScoreProgram(U * Y + U**2 - 2 * S, U, Y, S, T, C, intercept=False), 1).source("mean_loss"),
+        Kernels(dataclasses.replace(PROGRAM, linear=(0, 1), parameters=2)).source("mean_loss"),
+        Kernels(PROGRAM).source("mean_loss", weighted=True),
+        Kernels(dataclasses.replace(PROGRAM, expression=U * Y + U**2 - 2 * S)).source("mean_loss"),
     ]
     assert len({source.key, *(other.key for other in others)}) == 4
 

@@ -12,6 +12,7 @@ from symdebias.exceptions import (
     InfiniteVarianceError,
     MissingDependencyError,
     NoExactCorrectionError,
+    VarianceWarning,
 )
 from symdebias.solvers.sgd import _Deal, _segments
 from symdebias.solvers.step_sizes import step_sizes
@@ -220,7 +221,8 @@ def test_training_stops_where_the_correction_ends():
     X, y = records(5000, 2)
     with pytest.raises(NoExactCorrectionError, match="exists below 4 only"):
         sd.sgd(corrected, X, np.ones(5000), step_size=1.0, batch_size=10, random_state=0)
-    sd.sgd(corrected, X, y, step_size=1.0, batch_size=10, radius=1.9, random_state=0)
+    with pytest.warns(VarianceWarning, match="times that of the uncorrected loss"):
+        sd.sgd(corrected, X, y, step_size=1.0, batch_size=10, radius=1.9, random_state=0)
 
 
 def test_training_stops_where_the_variance_ends():

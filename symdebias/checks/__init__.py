@@ -1,0 +1,6 @@
+"""Harnesses to run on a mechanism of one's own: is the correction unbiased, does the guarantee hold?"""
+
+from symdebias.checks.guarantee import GuaranteeCheck, check_guarantee
+from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
+
+__all__ = ["GuaranteeCheck", "UnbiasednessCheck", "check_guarantee", "check_unbiased"]

@@ -1,0 +1,334 @@
+"""Check the guarantee of a mechanism: exactly from its density or matrix, and from below by what it sends."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from symdebias._domains import Integer, Interval
+from symdebias._randomness import generator
+from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms import Mechanism
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise
+from symdebias.privacy import Guarantee, analytic_gaussian_delta
+from symdebias.transforms import quadrature
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_CONFIDENCE = Interval(0.5, 1.0, "neither", "Give a probability close to 1, such as 0.999.")
+_ROUNDING = 1e-9
+_METHODS = ("auto", "exact", "samples")
+# Thresholds that are tried on one half of the sample.
+_THRESHOLDS = 200
+
+
+@dataclass(frozen=True)
+class GuaranteeCheck:
+    """What `check_guarantee` found.
+
+    Attributes
+    ----------
+    claimed : Guarantee
+        What the mechanism claims.
+    exact_epsilon : float or None
+        The largest log ratio of densities or probabilities of the two inputs, for a claim with delta = 0; infinite
+        where one of them rules the other out.
+    exact_delta : float or None
+        The exact delta at the claimed epsilon.
+    sampled_epsilon : float or None
+        A lower bound on epsilon (at the claimed delta) from samples, which holds with the stated confidence.
+    confidence : float
+        The probability that the sampled bound is right for any one mechanism.
+    samples : int
+        How many values were drawn of each input.
+    """
+
+    claimed: Guarantee
+    exact_epsilon: float | None
+    exact_delta: float | None
+    sampled_epsilon: float | None
+    confidence: float
+    samples: int
+
+    @property
+    def holds(self) -> bool:
+        """False where the exact privacy loss exceeds the claim, or the sampled lower bound on epsilon does."""
+        claimed = self.claimed
+        checks = [
+            (self.exact_epsilon, claimed.epsilon * (1 + _ROUNDING) + _ROUNDING),
+            (self.exact_delta, claimed.delta * (1 + 1e-6) + 1e-12),
+            (self.sampled_epsilon, claimed.epsilon),
+        ]
+        # Written so that NaN does not hold.
+        return all(found is None or found <= limit for found, limit in checks)
+
+    def __str__(self) -> str:
+        lines = [f"{'holds' if self.holds else 'REFUTED'}: {self.claimed}"]
+        if self.exact_epsilon is not None:
+            lines.append(f"  exact epsilon of the two inputs  {self.exact_epsilon:.6g}")
+        if self.exact_delta is not None:
+            lines.append(f"  exact delta at that epsilon      {self.exact_delta:.6g}")
+        if self.sampled_epsilon is not None:
+            lines.append(
+                f"  epsilon is at least              {self.sampled_epsilon:.6g} "
+                f"({self.samples:,} samples of each input, confidence {self.confidence:g})"
+            )
+        return "\n".join(lines)
+
+
+def check_guarantee(
+    mechanism: Mechanism,
+    *,
+    values: Sequence[Any] | None = None,
+    samples: int = 100_000,
+    confidence: float = 0.999,
+    method: str = "auto",
+    random_state: int | np.random.Generator | None = None,
+) -> GuaranteeCheck:
+    """Check the local guarantee of a mechanism on two inputs that differ as much as its bounds allow.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Any mechanism with a guarantee, of one's own too.
+    values : pair, optional
+        The two inputs: numbers, or vectors of shape (k,). By default the ends of its ``bounds``, the inputs of its
+        channel, or plus and minus its ``bound``.
+    samples : int
+        Values drawn of each input, at least 1,000; half of them choose an event and the other half test it.
+    confidence : float
+        Of the sampled bound, in (0.5, 1).
+    method : {"auto", "exact", "samples"}
+        ``"exact"`` needs a channel or a density; ``"auto"`` does it where it can, and samples besides, because what is
+        drawn may not be what is declared.
+    random_state : int, numpy.random.Generator or None
+        For the draws.
+
+    Returns
+    -------
+    GuaranteeCheck
+        With ``holds``.
+
+    Raises
+    ------
+    PrivacyError
+        The mechanism makes no claim.
+    ValueError, TypeError
+        An argument is outside its range, or the inputs are not known.
+
+    Notes
+    -----
+    A check of two inputs can refute a guarantee and not prove it: the two must be the worst ones, as they are for noise
+    that is added to bounded values. With the default 1e5 samples a scale that is too small by half is refuted at
+    epsilon 1.
+
+    References
+    ----------
+    Dwork & Roth 2014, Definition 2.4; Balle & Wang 2018, Theorem 5 (delta as an integral); Bichsel, Steffen, Bogunovic &
+    Vechev 2021 (events by thresholds); Clopper & Pearson 1934.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> check = check_guarantee(sd.LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), random_state=0)
+    >>> check.holds, round(check.exact_epsilon, 6), check.sampled_epsilon > 0.8
+    (True, 1.0, True)
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise TypeError(f"mechanism must be a symdebias Mechanism; got {type(mechanism).__name__}.")
+    if method not in _METHODS:
+        raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
+    count = Integer(1000).check("samples", samples)
+    share = _CONFIDENCE.check("confidence", confidence)
+    rng = generator(random_state)
+    claimed = mechanism.guarantee
+    if claimed is None:
+        raise PrivacyError(
+            f"{mechanism!r} makes no privacy claim, so that there is nothing to check. Declare it with a budget."
+        )
+    pair = _inputs(mechanism, values)
+    exact_epsilon = exact_delta = sampled = None
+    if method != "samples":
+        found = _exactly(mechanism, claimed, pair)
+        if found is None and method == "exact":
+            raise ValueError(
+                "the noise has neither a matrix nor a density of one number, so that nothing is known exactly. Give "
+                'AdditiveNoise its density, or pass method="samples".'
+            )
+        if found is not None:
+            exact_epsilon, exact_delta = found
+    if method != "exact":
+        sampled = _from_samples(mechanism, claimed, pair, count, share, rng)
+    return GuaranteeCheck(claimed, exact_epsilon, exact_delta, sampled, share, count if sampled is not None else 0)
+
+
+def _inputs(mechanism: Mechanism, values: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the two inputs as arrays of shape (1,) or (1, k), within the bounds."""
+    if values is None:
+        noise = mechanism.noise
+        bounds = getattr(mechanism, "bounds", None)
+        if isinstance(noise, ChannelNoise):
+            matrix = np.array(noise.matrix)
+            pairs = itertools.permutations(range(len(matrix)), 2)
+            worst = max(pairs, key=lambda pair: _largest_ratio(matrix[pair[0]], matrix[pair[1]]))
+            values = [noise.inputs[worst[0]], noise.inputs[worst[1]]]
+        elif bounds is not None:
+            values = list(bounds)
+        elif mechanism.bound is not None:
+            values = [-mechanism.bound, mechanism.bound]
+        else:
+            raise ValueError(
+                f"{mechanism!r} states no bounds, so that its farthest inputs are not known. Pass values=(first, second)."
+            )
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or len(values) != 2:
+        raise ValueError("values must be a pair of inputs. Pass values=(first, second).")
+    found = []
+    for value in values:
+        array: ArrayLike = np.asarray(value)
+        array = np.reshape(array, (1,)) if np.ndim(array) == 0 else np.reshape(array, (1, -1))
+        found.append(mechanism.clip(array).values)
+    return found[0], found[1]
+
+
+def _largest_ratio(first: FloatArray, second: FloatArray) -> float:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(first > 0, np.log(first) - np.log(second), -math.inf)
+    return float(ratios.max())
+
+
+# ---- exactly ---------------------------------------------------------------------------------------------
+
+
+def _exactly(
+    mechanism: Mechanism, claimed: Guarantee, pair: tuple[FloatArray, FloatArray]
+) -> tuple[float | None, float] | None:
+    """Return (epsilon for a pure claim, delta at the claimed epsilon), or None where it is not known."""
+    noise = mechanism.noise
+    if isinstance(noise, ChannelNoise):
+        rows = np.array(noise.matrix)
+        return _of_probabilities(rows, rows, claimed, every=True)
+    shift = np.abs(pair[1] - pair[0]).ravel()
+    if noise.is_gaussian:
+        # Rotated into one dimension; a covariance changes lengths.
+        if noise.covariance is None:
+            distance, scale = float(np.linalg.norm(shift)), math.sqrt(noise.variance)
+        else:
+            inverse = np.linalg.pinv(np.array(noise.covariance))
+            difference = (pair[1] - pair[0]).ravel()
+            distance, scale = math.sqrt(float(difference @ inverse @ difference)), 1.0
+        delta = float(analytic_gaussian_delta(claimed.epsilon, scale, distance))
+        return (math.inf if claimed.delta == 0 else None), delta
+    if noise.density is None:
+        return None
+    if len(shift) > 1 and np.count_nonzero(shift) > 1:
+        return None
+    return _of_density(noise, float(shift.max()), claimed)
+
+
+def _of_probabilities(
+    first: FloatArray, second: FloatArray, claimed: Guarantee, *, every: bool
+) -> tuple[float | None, float]:
+    pairs = itertools.product(first, second) if every else zip(first, second, strict=True)
+    epsilon, delta = 0.0, 0.0
+    for p, q in pairs:
+        epsilon = max(epsilon, _largest_ratio(p, q))
+        delta = max(delta, float(np.maximum(p - math.exp(claimed.epsilon) * (1 + 4e-16) * q, 0.0).sum()))
+    return (epsilon if claimed.delta == 0 else None), delta
+
+
+def _of_density(noise: AdditiveNoise, shift: float, claimed: Guarantee) -> tuple[float | None, float]:
+    assert noise.density is not None
+    density = sp.lambdify(VALUE, noise.density, "numpy")
+
+    def at(points: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(np.asarray(density(points), dtype=float), points.shape)
+
+    bound = math.exp(min(claimed.epsilon, 700.0)) * (1 + 1e-13)
+    if noise.step is not None:
+        points, _ = quadrature.one_dimensional(noise, 2)
+        points = np.concatenate([points, points[-1] + noise.step * np.arange(1, round(shift / noise.step) + 1)])
+        p, q = at(points), at(points - shift)
+        return _pure(p, q, claimed), max(_excess(p, q, bound), _excess(q, p, bound))
+    nodes, _ = quadrature.one_dimensional(noise, 48)
+    edges = np.unique(np.concatenate([nodes, nodes + shift, [0.0, shift]]))
+    # A midpoint rule between all nodes of both: jumps fall between cells of vanishing width.
+    fine = np.unique(np.concatenate([edges, *(edges[:-1] + k / 8 * np.diff(edges) for k in range(1, 8))]))
+    middle, width = (fine[1:] + fine[:-1]) / 2, np.diff(fine)
+    p, q = at(middle), at(middle - shift)
+    excess = max(
+        float(np.sum(width * np.maximum(p - bound * q, 0.0))), float(np.sum(width * np.maximum(q - bound * p, 0.0)))
+    )
+    return _pure(p, q, claimed), excess
+
+
+def _pure(p: FloatArray, q: FloatArray, claimed: Guarantee) -> float | None:
+    if claimed.delta > 0:
+        return None
+    # Where both have underflowed nothing is seen.
+    seen = np.maximum(p, q) > 1e-290
+    return max(_largest_ratio(p[seen], q[seen]), _largest_ratio(q[seen], p[seen]))
+
+
+def _excess(p: FloatArray, q: FloatArray, bound: float) -> float:
+    return float(np.maximum(p - bound * q, 0.0).sum())
+
+
+# ---- from samples ----------------------------------------------------------------------------------------
+
+
+def _from_samples(
+    mechanism: Mechanism,
+    claimed: Guarantee,
+    pair: tuple[FloatArray, FloatArray],
+    count: int,
+    confidence: float,
+    rng: np.random.Generator,
+) -> float:
+    """Return a lower bound on epsilon: the best event of one half of the draws, bounded by the other half."""
+    drawn = [mechanism.privatize(np.repeat(value, count, axis=0), random_state=rng) for value in pair]
+    axis = (pair[1] - pair[0]).ravel()
+    lines = [sent.reshape(count, -1) @ axis if sent.ndim > 1 else sent for sent in drawn]
+    half = count // 2
+    choose, test = [line[:half] for line in lines], [line[half:] for line in lines]
+    best = 0.0
+    # Two inputs, each against the other, and one event for each: the error is shared out over both.
+    level = (1 - confidence) / 4
+    for first, second in ((0, 1), (1, 0)):
+        event = _best_event(choose[first], choose[second], claimed.delta)
+        hits = [int(np.count_nonzero(event(test[place]))) for place in (first, second)]
+        trials = count - half
+        lower = stats.beta.ppf(level, hits[0], trials - hits[0] + 1) if hits[0] > 0 else 0.0
+        upper = stats.beta.ppf(1 - level, hits[1] + 1, trials - hits[1]) if hits[1] < trials else 1.0
+        if lower > claimed.delta:
+            best = max(best, math.log((lower - claimed.delta) / upper))
+    return best
+
+
+def _best_event(first: FloatArray, second: FloatArray, delta: float) -> Any:
+    """Return the event {value <= t}, {value >= t} or {value = t} with the largest apparent epsilon."""
+    pooled = np.concatenate([first, second])
+    values = np.unique(pooled)
+    finite = len(values) <= _THRESHOLDS
+    thresholds = values if finite else np.quantile(pooled, np.linspace(0.001, 0.999, _THRESHOLDS))
+    events: list[Any] = []
+    for threshold in thresholds:
+        events.append(lambda x, t=threshold: x <= t)
+        events.append(lambda x, t=threshold: x >= t)
+        if finite:
+            events.append(lambda x, t=threshold: x == t)
+    total = len(first)
+
+    def apparent(event: Any) -> float:
+        p, q = np.count_nonzero(event(first)), np.count_nonzero(event(second))
+        # Rare events look better than they are: judge them a few standard errors down.
+        low = p - 3 * math.sqrt(p + 1) - delta * total
+        return math.log(low / (q + 3 * math.sqrt(q + 1))) if low > 0 else -math.inf
+
+    return max(events, key=apparent)
