@@ -320,9 +320,24 @@ def _active(rng: np.random.Generator, release: Release, columns: int, *, every: 
             )
         active[candidates] = True
         return active
+    chosen = rng.permutation(candidates).astype(int)
     room = max(0, _MOST_DIMENSIONS - int(active.sum()))
-    active[rng.permutation(candidates)[:room].astype(int)] = True
+    while room > 1 and _size(release, chosen[:room], columns) > _MOST_NODES / 4:
+        room -= 1
+    active[chosen[:room]] = True
     return active
+
+
+def _size(release: Release, chosen: FloatArray, columns: int) -> int:
+    """Return how many points a rule of moderate accuracy has over some columns."""
+    size = 1
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            size *= len(noise.outputs)
+        else:
+            inside = int(np.count_nonzero((chosen >= place.start) & (chosen < place.stop)))
+            size *= len(quadrature.one_dimensional(noise, 16)[1]) ** inside if noise.covariance is None else 1
+    return size
 
 
 def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
@@ -353,4 +368,4 @@ def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int
         size = fixed * math.prod(len(quadrature.one_dimensional(noise, nodes)[1]) for noise in dimensions)
         if size <= _MOST_NODES:
             break
-    return nodes - max(1, nodes // 6), nodes
+    return nodes - max(1, nodes // 10), nodes

@@ -360,7 +360,7 @@ def closed_variance(declared: Loss, release: Release, derivation: Derivation) ->
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.
         fixed = sp.Dummy("s", positive=True)
-        flowed = heat(sp.expand(labelled.xreplace({s: fixed})), u, s)
+        flowed = heat(labelled.xreplace({s: fixed}), u, s)
         conditions.extend(condition.xreplace({fixed: s}) for condition in flowed.conditions)
         return flowed.expression.xreplace({fixed: s})
 

@@ -53,3 +53,76 @@ def records(n, columns, seed=0, *, continuous=False):
     X = rng.uniform(-1, 1, size=(n, columns)) / np.sqrt(columns)
     y = rng.uniform(-1, 1, size=n) if continuous else np.where(rng.random(n) < 0.5, -1.0, 1.0)
     return X, y
+
+
+def free_form_in_three(kind="polynomial and exponential"):
+    """A free-form loss in three features that is no function of a score."""
+    x1, x2, x3, t1, t2 = sp.symbols("x1 x2 x3 t1 t2", real=True)
+    expression = {
+        "polynomial and exponential": (t1 * x1**2 + t2 * x2 * x3 - Y) ** 2 + t1 * sp.exp(t2 * x1 / 2),
+        "sine": sp.sin(t1 * x1) * x2 + t2 * x3 * Y,
+    }[kind]
+    return sd.Loss.of_features(expression, features=[x1, x2, x3], parameters=[t1, t2], target=Y)
+
+
+# Losses that every way of noising is crossed with.
+CROSSED_LOSSES = {
+    "exponential": sd.losses.exponential(),
+    "squared": sd.losses.squared_margin(),
+    "logistic": sd.losses.logistic(),
+    "poisson": sd.losses.poisson(),
+    "quartic": sd.Loss((U - Y) ** 4 / 4, score=U, target=Y),
+    "sin + exp": margin_loss(sp.sin(2 * Z) + sp.exp(-Z / 2)),
+    "free form": free_form_in_three(),
+}
+
+_NOISE = {
+    "Gaussian": sd.GaussianMechanism.from_scale(0.5),
+    "Laplace": sd.LaplaceMechanism.from_scale(0.3),
+    "discrete Laplace": sd.DiscreteLaplaceMechanism.from_scale(0.3, step=0.5),
+    "anisotropic": sd.GaussianMechanism.from_scale([0.5, 0.2, 0.0]),
+    "correlated": sd.GaussianMechanism.from_covariance([[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]]),
+}
+
+
+def mixed_release(*, target):
+    """The mixed release of the documentation: groups, single columns, categories, a noiseless one, an intercept."""
+    return sd.Release(
+        features={
+            ("age", "hours"): sd.GaussianMechanism(epsilon=4.0, delta=1e-5, radius=1.0),
+            "income": sd.LaplaceMechanism(epsilon=4.0, bounds=(0.0, 1.0)),
+            "sex": sd.RandomizedResponse(epsilon=1.0),
+            "region": sd.RandomizedResponse(epsilon=1.0, categories=("n", "e", "s", "w")),
+        },
+        target=target,
+        noiseless=("year",),
+        fit_intercept=True,
+    )
+
+
+def crossed_release(noise, loss):
+    """A way of noising for a loss: three columns, or those of the mixed release."""
+    binary = loss.target_values == (-1.0, 1.0)
+    coin = sd.RandomizedResponse(epsilon=1.0)
+    columns = tuple(symbol.name for symbol in loss.features) or ("a", "b", "c")
+    first, *rest = columns
+    if noise == "randomized response on the target":
+        return sd.Release({columns[:2]: _NOISE["Gaussian"]}, coin, noiseless=columns[2:])
+    if noise == "k-ary feature":
+        values = (-1, 0, 1) if loss.features else ("n", "e", "s", "w")
+        return sd.Release(
+            {first: sd.RandomizedResponse(epsilon=1.0, categories=values), rest[0]: _NOISE["Gaussian"]},
+            coin if binary else None,
+            noiseless=rest[1:],
+        )
+    if noise == "mixed":
+        if not loss.features:
+            return mixed_release(target=coin if binary else None)
+        return sd.Release({first: _NOISE["Gaussian"], rest[0]: _NOISE["Laplace"], rest[1]: coin})
+    mechanism = _NOISE[noise.removesuffix(", per record")]
+    if mechanism.width is not None:
+        return sd.Release({columns: mechanism})
+    return sd.Release(dict.fromkeys(columns, mechanism), coin if binary else None)
+
+
+CROSSED_NOISES = [*_NOISE, "randomized response on the target", "k-ary feature", "mixed"]

@@ -96,7 +96,7 @@ def _on_grid(noise: AdditiveNoise, density: Any) -> tuple[FloatArray, FloatArray
     reach = math.sqrt(noise.variance) / noise.step
     # Half of the tail rate is left for what grows: two-sided sums up to where both are negligible.
     if noise.tail_rate < math.inf:
-        reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * 2
+        reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * 1.3
     steps = min(_MOST_STEPS, math.ceil(max(reach, 8.0)))
     points = noise.step * np.arange(-steps, steps + 1)
     weights = np.broadcast_to(np.asarray(density(points), dtype=float), points.shape)

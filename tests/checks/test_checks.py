@@ -1,0 +1,195 @@
+"""The harnesses accuse broken mechanisms and leave sound ones alone."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import symdebias as sd
+from symdebias.exceptions import NoExactCorrectionError, PrivacyError
+from symdebias.mechanisms import (
+    DiscreteLaplaceMechanism,
+    FiniteChannel,
+    GaussianMechanism,
+    LaplaceMechanism,
+    RandomizedResponse,
+    StaircaseMechanism,
+    UniformMechanism,
+)
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
+from symdebias.privacy import Guarantee
+
+SOUND = {
+    f"{name} at {epsilon:g}": mechanism
+    for epsilon in (0.1, 1.0, 4.0)
+    for name, mechanism in {
+        "Gaussian": GaussianMechanism(epsilon, 1e-5, 1.0),
+        "Laplace": LaplaceMechanism(epsilon, bounds=(-1.0, 3.0)),
+        "Laplace ball": LaplaceMechanism(epsilon, radius=2.0),
+        "discrete Laplace": DiscreteLaplaceMechanism(epsilon, bounds=(0, 7)),
+        "staircase": StaircaseMechanism(epsilon, bounds=(0.0, 1.0)),
+        "randomized response": RandomizedResponse(epsilon),
+        "four categories": RandomizedResponse(epsilon, ("n", "e", "s", "w")),
+    }.items()
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_mechanisms_are_left_alone(name, seed):
+    """False-alarm rate: 1e-9 for each of the 63 checks."""
+    check = sd.check_guarantee(SOUND[name], samples=20_000, confidence=1 - 1e-9, random_state=seed)
+    assert check.holds, str(check)
+    assert check.exact_delta is not None
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_exact_loss_is_the_claim(name):
+    """Calibration is tight: a tenth less noise would break it."""
+    mechanism = SOUND[name]
+    check = sd.check_guarantee(mechanism, method="exact")
+    if mechanism.guarantee.delta == 0:
+        assert check.exact_epsilon == pytest.approx(mechanism.epsilon, rel=1e-9)
+        assert check.exact_delta < 1e-12
+    else:
+        assert check.exact_delta == pytest.approx(mechanism.delta, rel=1e-6)
+
+
+class HalfScale(LaplaceMechanism):
+    """Draws half of the noise that it declares."""
+
+    def _add_noise(self, values, source):
+        return values + (super()._add_noise(values, source) - values) / 2
+
+
+class HalfBudget(LaplaceMechanism):
+    """Claims half of the budget that it spends."""
+
+    @property
+    def guarantee(self):
+        return Guarantee(self.epsilon / 2, 0.0)
+
+
+class Silent(GaussianMechanism):
+    """Leaves the noise out."""
+
+    def _add_noise(self, values, source):
+        return values.copy()
+
+
+class Biased(RandomizedResponse):
+    """Keeps too often."""
+
+    def _add_noise(self, values, source):
+        return np.where(source.generator.random(len(values)) < 0.9, values, -values)
+
+
+DEFECTS = {
+    "half of the noise is drawn": (HalfScale(1.0, bounds=(0.0, 1.0)), "samples"),
+    "half of the budget is claimed, exactly": (HalfBudget(1.0, bounds=(0.0, 1.0)), "exact"),
+    "half of the budget is claimed, sampled": (HalfBudget(1.0, bounds=(0.0, 1.0)), "samples"),
+    "the noise is left out": (Silent(1.0, 1e-5, 1.0), "samples"),
+    "a coin of the wrong probability": (Biased(1.0), "samples"),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_defects_are_refuted(name):
+    """Factors of two at epsilon 1, with 1e5 samples."""
+    mechanism, method = DEFECTS[name]
+    check = sd.check_guarantee(mechanism, method=method, random_state=0)
+    assert not check.holds, str(check)
+    assert "REFUTED" in str(check)
+
+
+def test_a_channel_that_rules_an_input_out_has_no_claim():
+    channel = FiniteChannel([[1.0, 0.0], [0.5, 0.5]], (0, 1))
+    assert channel.guarantee is None
+    with pytest.raises(PrivacyError, match="makes no privacy claim"):
+        sd.check_guarantee(channel)
+
+    class Claiming(FiniteChannel):
+        guarantee = Guarantee(1.0, 0.0)
+
+    check = sd.check_guarantee(Claiming([[1.0, 0.0], [0.5, 0.5]], (0, 1)), method="exact")
+    assert check.exact_epsilon == math.inf
+    assert not check.holds
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 10}, "samples"), ({"samples": 1e5}, "samples"), ({"confidence": 1.0}, "confidence"),
+        ({"confidence": math.nan}, "confidence"), ({"method": "guess"}, "method"), ({"values": 3}, "pair"),
+        ({"values": (1, 2, 3)}, "pair"), ({"values": (math.nan, 1.0)}, "NaN"), ({"random_state": -1}, "random_state"),
+        ({"mechanism": "laplace"}, "must be a symdebias Mechanism"),
+        ({"mechanism": LaplaceMechanism.from_scale(1.0)}, "makes no privacy claim"),
+    ],
+)  # fmt: skip
+def test_arguments_that_are_refused(change, message):
+    arguments = {"mechanism": LaplaceMechanism(1.0, bounds=(0, 1)), **change}
+    with pytest.raises((TypeError, ValueError, PrivacyError), match=message):
+        sd.check_guarantee(arguments.pop("mechanism"), **arguments)
+
+
+# ---- unbiasedness ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TwoLaplaces(LaplaceMechanism):
+    """A mechanism of one's own: the sum of two Laplace numbers, 1/phi = (1 + b^2 w^2)^2."""
+
+    @property
+    def noise(self):
+        b = sp.Float(self.scale, 17)
+        size = sp.Abs(VALUE) / b
+        return AdditiveNoise(
+            4 * self.scale**2, 1 / (1 + b**2 * FREQUENCY**2) ** 2, (1 + size) * sp.exp(-size) / (4 * b),
+            tail_rate=1 / self.scale,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)
+def test_a_mechanism_of_ones_own_gets_its_correction_unasked(loss):
+    mechanism = TwoLaplaces(8.0, bounds=(0.0, 1.0))
+    check = sd.check_unbiased(mechanism, loss)
+    assert check.unbiased, str(check)
+    assert check.mean == pytest.approx(0.0, abs=1e-12)
+    assert check.variance == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_density_that_is_not_that_of_the_characteristic_function_is_seen():
+    class Wrong(TwoLaplaces):
+        @property
+        def noise(self):
+            right = super().noise
+            density = right.density.subs(VALUE, VALUE * sp.Rational(101, 100))
+            return AdditiveNoise(right.variance, right.characteristic_function, density, tail_rate=right.tail_rate)
+
+    check = sd.check_unbiased(Wrong(8.0, bounds=(0.0, 1.0)), sd.losses.squared_margin())
+    assert not check.unbiased
+    assert "NOT unbiased" in str(check)
+
+
+def test_channels_are_checked_on_the_target_or_on_a_feature():
+    coin = RandomizedResponse(1.0)
+    assert sd.check_unbiased(coin, sd.losses.logistic()).release.target == coin
+    four = RandomizedResponse(1.0, ("n", "e", "s", "w"))
+    check = sd.check_unbiased(four, sd.losses.logistic())
+    assert check.release.groups[0][1] == four
+    assert check.unbiased
+    odd = FiniteChannel([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], (-1, 1), (-1, 0, 1))
+    assert sd.check_unbiased(odd, sd.losses.exponential()).unbiased
+
+
+def test_what_cannot_be_checked_says_so():
+    with pytest.raises(NoExactCorrectionError, match="telescoping sums"):
+        sd.check_unbiased(UniformMechanism(0.5), sd.losses.logistic())
+    assert sd.check_unbiased(UniformMechanism(0.5), sd.losses.least_squares()).unbiased
+    assert sd.check_unbiased(StaircaseMechanism(2.0, bounds=(0, 1)), sd.losses.squared_margin()).unbiased
+    with pytest.raises(TypeError, match="must be a symdebias Mechanism"):
+        sd.check_unbiased("laplace", sd.losses.logistic())
+    with pytest.raises(TypeError, match="must be a symdebias.Loss"):
+        sd.check_unbiased(RandomizedResponse(1.0), "logistic")

@@ -1,0 +1,220 @@
+"""The forward side: parts of the bias, and variances against their closed forms, enumeration and quadrature."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y, free_form_loss, gaussian_release, margin_loss
+
+import symdebias as sd
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+
+RNG = np.random.default_rng(0)
+RECORD, THETA = np.array([0.3, -0.4]), np.array([0.8, 0.5])
+
+
+def brute_force(release, f, record, target, *, nodes=40):
+    """Means of f over normal noise on two columns and randomized response on the label."""
+    sigma, keep = release.groups[0][1].scale, release.target.keep_probability if release.target else 1.0
+    t, w = np.polynomial.hermite_e.hermegauss(nodes)
+    w = w / w.sum()
+    X = record + sigma * np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
+    weights = np.outer(w, w).ravel()
+    total = 0.0
+    for label, chance in ((target, keep), (-target, 1 - keep)):
+        if chance:
+            total = total + chance * (weights @ f(X, np.full(len(X), label)))
+    return total
+
+
+@pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)
+@pytest.mark.parametrize("target", [-1.0, 1.0])
+def test_the_parts_of_the_bias_add_up(loss, target):
+    release = gaussian_release(0.7)
+    label, feature, interaction = sd.bias(loss, release)(THETA, RECORD[None, :], [target])
+    value = sp.lambdify((U, Y), loss.expression, "numpy")
+    still = value(RECORD @ THETA, target)
+    total = brute_force(release, lambda X, y: value(X @ THETA, y), RECORD, target)
+    assert label + feature + interaction == pytest.approx(total - still, abs=1e-10)
+    flip = 1 - release.target.keep_probability
+    assert label == pytest.approx(flip * (value(RECORD @ THETA, -target) - still), abs=1e-12)
+    only = sd.Release(sd.GaussianMechanism.from_scale(0.7))
+    noised = brute_force(only, lambda X, y: value(X @ THETA, y), RECORD, target)
+    assert feature == pytest.approx(noised - still, abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin()], ids=str)
+def test_the_parts_in_closed_form_are_those_in_numbers(loss):
+    release = gaussian_release(0.7)
+    parts = sd.bias(loss, release)
+    assert parts.has_closed_form
+    corrected = sd.debias(loss, release)
+    s, gain = corrected.score_variance(THETA), release.target.gain
+    symbols = corrected.derivation(2).symbols
+    values = {U: RECORD @ THETA, Y: -1.0, symbols.score_variance: s, symbols.gain: gain}
+    closed = [float(part.xreplace({k: sp.Float(v) for k, v in values.items()})) for part in
+              (parts.label, parts.feature, parts.interaction)]  # fmt: skip
+    numbers = [part.item() for part in parts(THETA, RECORD[None, :], [-1.0])]
+    np.testing.assert_allclose(closed, numbers, atol=1e-12)
+
+
+def test_the_bias_without_a_closed_form_has_numbers_only():
+    parts = sd.bias(sd.losses.logistic(), gaussian_release(0.7))
+    assert not parts.has_closed_form
+    assert parts.label is not None  # label noise meets the linear part only
+    assert parts.feature is None
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        sd.Release({"a": sd.LaplaceMechanism.from_scale(0.5), "b": sd.GaussianMechanism.from_scale(0.4)}),
+        sd.Release({"a": sd.RandomizedResponse(1.0), "b": sd.DiscreteLaplaceMechanism.from_scale(0.5, step=0.25)}),
+    ],
+    ids=["laplace and normal", "category and grid"],
+)
+def test_the_bias_of_other_noise_is_what_the_uncorrected_loss_has(release):
+    """The mean of the uncorrected loss over many released records, z below 5 (false-alarm rate 6e-7 each)."""
+    loss = sd.losses.exponential()
+    record = np.array([[1.0, 0.5]])
+    _, feature, _ = sd.bias(loss, release)(THETA, record, [1.0])
+    X = np.repeat(record, 200_000, axis=0)
+    noised = release.privatize(X, random_state=1).X
+    values = np.exp(-noised @ THETA)
+    z = (values.mean() - np.exp(-record @ THETA) - feature) / (values.std() / math.sqrt(len(values)))
+    assert abs(z.item()) < 5
+    assert abs(feature.item()) > 20 * values.std() / math.sqrt(len(values))
+
+
+def test_an_uncorrected_or_truncated_loss_knows_its_bias():
+    release = sd.Release(sd.GaussianMechanism.from_scale(1.0))
+    X, y = RECORD[None, :], [1.0]
+    plain = sd.debias(sd.losses.logistic(), release, method="none").bias(THETA, X, y)
+    series = sd.debias(sd.losses.logistic(), release, method="series", order=2)
+    assert plain.item() > 50 * abs(series.bias(THETA, X, y).item()) > 0
+    value = brute_force(release, lambda Z, y: series.loss(THETA, Z, y), RECORD, 1.0, nodes=64)
+    expected = value - np.log1p(np.exp(-RECORD @ THETA))
+    assert series.bias(THETA, X, y).item() == pytest.approx(expected, rel=1e-6)
+    exact = sd.debias(sd.losses.exponential(), release)
+    assert exact.bias(THETA, X, y).tolist() == [0.0]
+
+
+# ---- variance --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        sd.losses.exponential(), sd.losses.squared_margin(), margin_loss(sp.sin(2 * U * Y) + U**2 * Y),
+        margin_loss(sp.exp(-((U * Y) ** 2) / 8)), margin_loss(sp.exp(-U * Y) * U + U**4),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("label_noise", [False, True])
+def test_variances_agree_with_enumeration_and_quadrature(loss, label_noise):
+    """[IWP] D.4, features and label: loss, and trace of the gradient's covariance, to 1e-8."""
+    release = gaussian_release(0.6) if label_noise else sd.Release(sd.GaussianMechanism.from_scale(0.6))
+    corrected = sd.debias(loss, release)
+    for target in (-1.0, 1.0):
+        X, y = RECORD[None, :], [target]
+        second = brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y) ** 2, RECORD, target, nodes=80)
+        first = brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y), RECORD, target, nodes=80)
+        assert corrected.variance(THETA, X, y).item() == pytest.approx(second - first**2, rel=1e-8)
+        second = brute_force(
+            release, lambda Z, y: np.sum(corrected.gradient(THETA, Z, y) ** 2, axis=1), RECORD, target, nodes=80
+        )
+        first = brute_force(release, lambda Z, y: corrected.gradient(THETA, Z, y), RECORD, target, nodes=80)
+        expected = second - np.sum(first**2)
+        assert corrected.variance(THETA, X, y, of="gradient").item() == pytest.approx(expected, rel=1e-8)
+        assert corrected.closed_variance is not None
+
+
+def test_the_papers_examples_with_their_slips_corrected():
+    """Quadratic and exponential gradients of [IWP] D.4: the lines of the paper are second moments."""
+    sigma2, theta, x = 0.49, THETA, RECORD
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.7))
+    r = x @ theta - 0.6
+    quadratic = sd.debias(sd.losses.least_squares(), release).variance(theta, x[None, :], [0.6], of="gradient").item()
+    expected = sigma2 * np.sum((r * np.eye(2) + np.outer(x, theta)) ** 2) + 3 * sigma2**2 * (theta @ theta)
+    assert quadratic == pytest.approx(expected, rel=1e-12)
+    y = -1.0
+    exponential = sd.debias(sd.losses.exponential(), release).variance(theta, x[None, :], [y], of="gradient").item()
+    z, s = y * (x @ theta), sigma2 * (theta @ theta)
+    moment = np.exp(-2 * z + s) * (np.sum((y * x - sigma2 * theta) ** 2) + 2 * sigma2)
+    assert exponential == pytest.approx(moment - np.exp(-2 * z) * (x @ x), rel=1e-12)
+
+
+def test_the_printed_bound_is_violated_and_ours_is_not():
+    """[IWP] Lemma D.2 and Theorem 5.3: sigma^2 sup ||grad grad loss||^2 over X is 29.6, the variance 93.0."""
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(1.0)))
+    variance = corrected.variance([-1.0], [[1.0]], [1.0], of="gradient").item()
+    assert variance == pytest.approx(5 * math.exp(3) - math.exp(2), rel=1e-12)
+    assert variance == pytest.approx(93.0, abs=0.05)
+    # |d/dx d/dtheta exp(-y theta x)| = e^{-z} |1 - z| at z = y theta x = -1
+    printed = (math.exp(1.0) * 2.0) ** 2
+    assert printed == pytest.approx(29.6, abs=0.05)
+    assert variance > printed
+    bound = corrected.variance_bound(theta_radius=1.0, columns=1)
+    grid = np.linspace(-1, 1, 21)
+    worst = max(
+        corrected.variance([t], np.array([[x]]), [y], of="gradient").item() for t in grid for x in (-1, -0.5, 0.5, 1)
+        for y in (-1.0, 1.0)
+    )  # fmt: skip
+    assert worst <= bound
+
+
+def test_the_bound_covers_label_noise():
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.5))
+    bound = corrected.variance_bound(theta_radius=1.0, columns=2)
+    X = RNG.normal(size=(50, 2))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    for theta in RNG.normal(size=(20, 2)):
+        theta = theta / max(1.0, np.linalg.norm(theta))
+        assert corrected.variance(theta, X, np.ones(50), of="gradient").max() <= bound
+
+
+def test_variances_by_quadrature_for_other_noise():
+    """(1 - b^2 d^2) of a square by hand: Var = E g^2 - f^2 with fourth moments of Laplace noise."""
+    b, theta, x, y = 0.4, 0.7, 0.3, 0.2
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({"a": sd.LaplaceMechanism.from_scale(b)}))
+    r, beta = theta * x - y, b * theta
+    # ((r + e)^2 - 2 beta^2)/2, e Laplace of scale beta: E e^2 = 2 beta^2, E e^4 = 24 beta^4
+    expected = ((24 - 4) * beta**4 + 4 * r**2 * 2 * beta**2) / 4
+    assert corrected.variance([theta], [[x]], [y]).item() == pytest.approx(expected, rel=1e-10)
+    assert corrected.closed_variance is None
+
+
+def test_free_form_variances():
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    corrected = sd.debias(free_form_loss(), release)
+    found = corrected.variance(THETA, RECORD[None, :], [0.5])
+    expected = brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y) ** 2, RECORD, 0.5)
+    expected -= brute_force(release, lambda Z, y: corrected.loss(THETA, Z, y), RECORD, 0.5) ** 2
+    assert found.item() == pytest.approx(expected, rel=1e-10)
+
+
+def test_infinite_variances_are_refused():
+    corrected = sd.debias(margin_loss(sp.exp(U**2 / 20) + U * Y), gaussian_release(math.sqrt(11.0)))
+    with pytest.raises(InfiniteVarianceError, match="from 10 on"):
+        corrected.variance([1.0, 0.0], [[0.0, 0.0]], [1.0])
+    laplace = sd.debias(sd.losses.exponential(), sd.Release({"a": sd.LaplaceMechanism.from_scale(1.0)}))
+    assert laplace.variance([0.4], [[0.0]], [1.0]).item() > 0
+    with pytest.raises(InfiniteVarianceError, match=r"from 0\.5 on"):
+        laplace.variance([0.6], [[0.0]], [1.0])
+    with pytest.raises(NoExactCorrectionError, match="exists below 1 only"):
+        laplace.loss([1.2], [[0.0]], [1.0])
+    assert "variance finite only where every parameter" in str(laplace.certify(theta_radius=0.7))
+
+
+@pytest.mark.parametrize("call", [
+    lambda c: c.variance(THETA, RECORD[None, :], [1.0], of="hessian"),
+    lambda c: c.variance(THETA[:1], RECORD[None, :], [1.0]),
+    lambda c: c.variance(THETA, RECORD[None, :], [0.5]),
+    lambda c: c.bias(THETA, RECORD, [1.0]),
+    lambda c: sd.bias("loss", c.release),
+    lambda c: sd.bias(c.declared, None),
+], ids=["of", "theta", "label", "shape", "loss", "release"])  # fmt: skip
+def test_bad_arguments_are_refused(call):
+    with pytest.raises((TypeError, ValueError)):
+        call(sd.debias(sd.losses.exponential(), gaussian_release(0.5)))
