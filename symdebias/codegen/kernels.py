@@ -110,11 +110,7 @@ def kernel(theta, X, y, noise, out):
         piece = self._accumulate(weighted=False)
         assembled = self.program.assemble()
         text = f"""{piece.text}
-
-@njit(error_model="numpy")
-def assemble(theta, noise, sums, total, gradient):
-{_indent(assembled.text, 4)}
-
+{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, noise, out):
     sums, weights = np.empty({self.program.number_of_sums}), np.empty(0)
@@ -154,12 +150,13 @@ def accumulate(theta, X, y, weights, noise, start, stop, sums):
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         text = f"""{piece.text}
+{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, gradient):
     sums = np.zeros({self.program.number_of_sums})
     for start in range(0, X.shape[0], {BLOCK}):
         accumulate(theta, X, y, weights, noise, start, min(start + {BLOCK}, X.shape[0]), sums)
-{_indent(assembled.text, 4)}
+    assemble(theta, noise, sums, total, gradient)
 """
         signature = numba.void(*_data, _given_vector, numba.float64, _given_vector, _vector)
         return text, piece.functions | assembled.functions, signature
@@ -193,6 +190,8 @@ def kernel(theta, X, y, weights, total, noise, out):
         deal_weight = "\n                row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         text = f"""{piece.text}
+{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+{_function("guard(theta, noise)", self.program.guard() + chr(10) + "return variance, reach")}
 
 @njit(error_model="numpy")
 def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, row_weights):
@@ -222,7 +221,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
         stop = min(start + batch_size, records)
-{_indent(self.program.guard(), 8)}
+        variance, reach = guard(theta, noise)
         if not (variance < limits[0] and reach < limits[1]):
             report[0] = 2
             return step
@@ -247,7 +246,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 {_indent(add_weights.format(weights="weights"), 16)}
             position += length
 {_indent(skip, 8)}
-{_indent(assembled.text, 8)}
+        assemble(theta, noise, sums, total, gradient)
         before = 0.0
         norm = 0.0
         for j in range({q}):
@@ -309,6 +308,15 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             return [float(value) for value in out.ravel()]
 
         return probe
+
+
+def _function(head: str, body: str) -> str:
+    """Return a function of the module, whose names are its own."""
+    return f"""
+@njit(error_model="numpy")
+def {head}:
+{_indent(body, 4)}
+"""
 
 
 def _indent(text: str, by: int) -> str:

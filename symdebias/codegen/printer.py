@@ -38,6 +38,8 @@ _FUNCTIONS: dict[type, str] = {
     sp.erfc: "math.erfc",
     sp.loggamma: "math.lgamma",
 }
+# Multiples of one angle that are computed from its sine and cosine by recurrence, which loses a digit at most.
+_MOST_MULTIPLES = 32
 _STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
 # Written as exponentials before they are printed.
 _REWRITTEN = (sp.sinh, sp.cosh)
@@ -99,7 +101,7 @@ def print_statements(
         expression = in_logistic_density(with_maximum(expression))
         _check(expression, set(names))
         prepared.append(_prepare(expression.xreplace(renamed), changing))
-    prepared = _share_exponentials(prepared, changing)
+    prepared = _share_waves(_share_exponentials(prepared, changing), changing)
     hoisted = _Hoist(changing)
     prepared = [hoisted.visit(expression) for expression in prepared]
     setup_assignments, setup_values = sp.cse(list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True))
@@ -176,6 +178,43 @@ def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) ->
             bases.append(node)
             replacements[node] = sp.Function("_shared")(node.args[0])
     # A stand-in function keeps SymPy from merging e^u * e^u back into e^(2u).
+    return [expression.xreplace(replacements) for expression in expressions]
+
+
+def _share_waves(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[sp.Expr]:
+    """Write sines and cosines of integer multiples of one angle by recurrence: cos(n a) = 2 cos a cos((n-1) a) - ..."""
+    waves = sorted(
+        {
+            node
+            for expression in expressions
+            for node in expression.atoms(sp.cos, sp.sin)
+            if node.free_symbols & changing
+        },
+        key=lambda node: (abs(node.args[0].as_coeff_Mul()[0]), sp.default_sort_key(node)),
+    )
+    bases: list[sp.Expr] = []
+    multiples: dict[sp.Expr, tuple[sp.Expr, int]] = {}
+    for node in waves:
+        angle = node.args[0]
+        for base in bases:
+            ratio = sp.cancel(angle / base)
+            if ratio.is_Integer and 0 < ratio <= _MOST_MULTIPLES:
+                multiples[angle] = (base, int(ratio))
+                break
+        else:
+            bases.append(angle)
+            multiples[angle] = (angle, 1)
+    cosines: dict[tuple[sp.Expr, int], sp.Expr] = {}
+    sines: dict[tuple[sp.Expr, int], sp.Expr] = {}
+    for base in bases:
+        highest = max(n for other, n in multiples.values() if other == base)
+        cosine, sine = sp.cos(base), sp.sin(base)
+        cosines[base, 0], cosines[base, 1] = sp.Integer(1), cosine
+        sines[base, 0], sines[base, 1] = sp.Integer(0), sine
+        for n in range(2, highest + 1):
+            cosines[base, n] = 2 * cosine * cosines[base, n - 1] - cosines[base, n - 2]
+            sines[base, n] = 2 * cosine * sines[base, n - 1] - sines[base, n - 2]
+    replacements = {node: (cosines if isinstance(node, sp.cos) else sines)[multiples[node.args[0]]] for node in waves}
     return [expression.xreplace(replacements) for expression in expressions]
 
 

@@ -26,6 +26,8 @@ BLOCK = 256
 # Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
+# Up to so many categories a factor is selected by comparisons, which vectorise; a look-up in memory does not.
+_MOST_SELECTED = 8
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,10 @@ class ScoreProgram:
             lines += [f"q{g}_{i} = v{g}[{i}]" for i, symbol in enumerate(group.symbols) if symbol is not None]
         for b, table in enumerate(self.tables):
             lines += [f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))", f"table_t{b}(theta, noise, k{b})"]
+            if _is_selected(table):
+                lines += [
+                    f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i in range(len(table.terms)) for c in range(table.outputs)
+                ]
         if self.configurations:
             start = self.layout.starts["offsets"]
             lines += [
@@ -290,6 +296,10 @@ class ScoreProgram:
             lines.append("label = int(y[i])")
             lines += [f"l{i} = noise[{start} + label*{len(self.labels)} + {i}]" for i in range(len(self.labels))]
         for b, table in enumerate(self.tables):
+            if _is_selected(table):
+                lines.append(f"c{b} = X[i, {p + b}]")
+                lines += [f"k{b}_{i} = {_selection(f'c{b}', f'k{b}_{i}', table)}" for i in range(len(table.symbols))]
+                continue
             lines.append(f"c{b} = int(X[i, {p + b}])")
             lines += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
         if self.configurations:
@@ -368,12 +378,7 @@ class ScoreProgram:
         inside += [f"d{n} += ({text}){share}{weight}" for n, text in enumerate(by_statistic)]
         for n, text in enumerate(by_record):
             inside.append(f"bend{n} {'+' if self.configurations else ''}= ({text}){share}{weight}")
-        place = 0
-        for b, table in enumerate(self.tables):
-            size = len(table.terms)
-            for i in range(size):
-                inside.append(f"sums[{self._sums[f'table{b}']} + c{b}*{size} + {i}] += ({by_table[place]}){weight}")
-                place += 1
+        inside += self._by_category(by_table, weight)
         zero = [f"slope{k} = 0.0" for k in range(m)] + [f"bend{n} = 0.0" for n in range(records)]
         each = [*(zero if self.configurations else []), *self._each(statements, inside)]
         first = p + self._codes
@@ -391,11 +396,59 @@ class ScoreProgram:
             for n in range(records)
             for g in range(len(self.noisy))
         ]
+        before += [f"held = np.empty(({len(by_table)}, {BLOCK}))"] if by_table else []
+        before += [
+            f"a{b}_{i}_{c} = 0.0"
+            for b, table in enumerate(self.tables)
+            if _is_selected(table)
+            for i in range(len(table.terms))
+            for c in range(table.outputs)
+        ]
+        after += self._deal_out()
         if self.intercept is not None:
             after += [f"sums[{k * q + self.intercept}] += total{k}" for k in range(m)]
         lines = (self._unrolled if m * p <= _MOST_UNROLLED else self._looped)(before, each, after)
         helpers, called = self._helpers
         return Piece("\n".join(lines), statements.functions | called, helpers)
+
+    def _by_category(self, by_table: Sequence[str], weight: str) -> list[str]:
+        """Return lines that keep the derivatives by looked-up factors apart by category.
+
+        Few categories are summed one by one under a condition, which vectorises. For many the derivatives are held
+        first and dealt out afterwards: adding to memory here would keep the loop from vectorising.
+        """
+        lines: list[str] = []
+        place = 0
+        for b, table in enumerate(self.tables):
+            for i in range(len(table.terms)):
+                text = f"({by_table[place]}){weight}"
+                if _is_selected(table):
+                    lines.append(f"w{place} = {text}")
+                    lines += [f"a{b}_{i}_{c} += w{place} if c{b} == {float(c)} else 0.0" for c in range(table.outputs)]
+                else:
+                    lines.append(f"held[{place}, i - start] = {text}")
+                place += 1
+        return lines
+
+    def _deal_out(self) -> list[str]:
+        """Return lines that add what was kept for each category to its sums."""
+        lines: list[str] = []
+        place = 0
+        for b, table in enumerate(self.tables):
+            size = len(table.terms)
+            if _is_selected(table):
+                lines += [
+                    f"sums[{self._sums[f'table{b}'] + c * size + i}] += a{b}_{i}_{c}"
+                    for i in range(size)
+                    for c in range(table.outputs)
+                ]
+                place += size
+                continue
+            lines += ["for i in range(start, stop):", f"    c = int(X[i, {len(self.linear) + b}])"]
+            for i in range(size):
+                lines.append(f"    sums[{self._sums[f'table{b}']} + c*{size} + {i}] += held[{place}, i - start]")
+                place += 1
+        return lines
 
     def _unrolled(self, before: list[str], each: list[str], after: list[str]) -> list[str]:
         p, q, m = len(self.linear), self.parameters, len(self.scores)
@@ -631,3 +684,15 @@ class ScoreProgram:
             "                    out[l, j] += product",
         ]
         return lines
+
+
+def _is_selected(table: ChannelTable) -> bool:
+    return table.outputs <= _MOST_SELECTED
+
+
+def _selection(code: str, name: str, table: ChannelTable) -> str:
+    """Return the entry of a table that belongs to a code, as a chain of conditions."""
+    text = f"{name}_{table.outputs - 1}"
+    for c in range(table.outputs - 2, -1, -1):
+        text = f"({name}_{c} if {code} == {float(c)} else {text})"
+    return text

@@ -124,16 +124,7 @@ def bends_{name}(theta, noise, bend):
 {_indent(fills[2])}
 
 
-@njit(error_model="numpy")
-def values_{name}(theta, noise, values):
-    factor = np.empty(({count}, {size}))
-    factors_{name}(theta, noise, factor)
-    before = np.empty({size})
-    values[:] = 0.0
-    values[0] = 1.0
-    for c in range({count}):
-        before[:] = values
-        multiply_{name}(before, factor[c], values)
+{self._plain(name, parameters) if size == 1 else self._truncated(name, parameters)}
 
 
 @njit(error_model="numpy")
@@ -145,27 +136,6 @@ def others_{name}(factor, skip, other, out):
         if c != skip and c != other:
             before[:] = out
             multiply_{name}(before, factor[c], out)
-
-
-@njit(error_model="numpy")
-def jacobian_{name}(theta, noise, jacobian):
-    factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
-    factors_{name}(theta, noise, factor)
-    slopes_{name}(theta, noise, slope)
-    # Products of the factors up to a column and from a column on: no division, which a factor near 0 would spoil.
-    left, right = np.zeros(({count + 1}, {size})), np.zeros(({count + 1}, {size}))
-    left[0, 0] = 1.0
-    right[{count}, 0] = 1.0
-    for c in range({count}):
-        multiply_{name}(left[c], factor[c], left[c + 1])
-        multiply_{name}(right[{count} - c], factor[{count} - 1 - c], right[{count} - 1 - c])
-    rest, product = np.empty({size}), np.empty({size})
-    for c in range({count}):
-        multiply_{name}(left[c], right[c + 1], rest)
-        for k in range({scores}):
-            multiply_{name}(rest, slope[c, k], product)
-            for l in range({size}):
-                jacobian[l, k*{parameters} + COLUMNS_{name}[c]] += product[l]
 
 
 @njit(error_model="numpy")
@@ -203,6 +173,72 @@ def second_{name}(theta, noise, weights, out):
                         out[k*{parameters} + COLUMNS_{name}[c], m*{parameters} + COLUMNS_{name}[d]] += value
 """
         return lines, frozenset(called)
+
+    def _plain(self, name: str, parameters: int) -> str:
+        """Return ``values`` and ``jacobian`` of a product of numbers."""
+        count, scores = self._count, len(self.families[0].thetas)
+        return f"""@njit(error_model="numpy")
+def values_{name}(theta, noise, values):
+    factor = np.empty(({count}, 1))
+    factors_{name}(theta, noise, factor)
+    values[0] = 1.0
+    for c in range({count}):
+        values[0] *= factor[c, 0]
+
+
+@njit(error_model="numpy")
+def jacobian_{name}(theta, noise, jacobian):
+    factor, slope = np.empty(({count}, 1)), np.empty(({count}, {scores}, 1))
+    factors_{name}(theta, noise, factor)
+    slopes_{name}(theta, noise, slope)
+    # Products of the factors before a column and after it: no division, which a factor near 0 would spoil.
+    after = np.empty({count})
+    product = 1.0
+    for c in range({count} - 1, -1, -1):
+        after[c] = product
+        product *= factor[c, 0]
+    product = 1.0
+    for c in range({count}):
+        for k in range({scores}):
+            jacobian[0, k*{parameters} + COLUMNS_{name}[c]] += product*after[c]*slope[c, k, 0]
+        product *= factor[c, 0]
+"""
+
+    def _truncated(self, name: str, parameters: int) -> str:
+        """Return ``values`` and ``jacobian`` of a product of truncated polynomials."""
+        count, scores, size = self._count, len(self.families[0].thetas), len(self.monomials)
+        return f"""@njit(error_model="numpy")
+def values_{name}(theta, noise, values):
+    factor = np.empty(({count}, {size}))
+    factors_{name}(theta, noise, factor)
+    before = np.empty({size})
+    values[:] = 0.0
+    values[0] = 1.0
+    for c in range({count}):
+        before[:] = values
+        multiply_{name}(before, factor[c], values)
+
+
+@njit(error_model="numpy")
+def jacobian_{name}(theta, noise, jacobian):
+    factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
+    factors_{name}(theta, noise, factor)
+    slopes_{name}(theta, noise, slope)
+    # Products of the factors up to a column and from a column on: no division, which a factor near 0 would spoil.
+    left, right = np.zeros(({count + 1}, {size})), np.zeros(({count + 1}, {size}))
+    left[0, 0] = 1.0
+    right[{count}, 0] = 1.0
+    for c in range({count}):
+        multiply_{name}(left[c], factor[c], left[c + 1])
+        multiply_{name}(right[{count} - c], factor[{count} - 1 - c], right[{count} - 1 - c])
+    rest, product = np.empty({size}), np.empty({size})
+    for c in range({count}):
+        multiply_{name}(left[c], right[c + 1], rest)
+        for k in range({scores}):
+            multiply_{name}(rest, slope[c, k], product)
+            for l in range({size}):
+                jacobian[l, k*{parameters} + COLUMNS_{name}[c]] += product[l]
+"""
 
     def _fill(self, order: int, start: int, parameters: int) -> tuple[str, set[str]]:
         """Return the body that fills factors (order 0), their slopes (1) or second derivatives (2)."""

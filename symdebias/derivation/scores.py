@@ -466,7 +466,14 @@ def _column_factors(problem: ScoreProblem, build: _Build, terms: ExponentialSum)
     """Add a product over columns for each exponential; return its coefficients as symbols."""
     names: list[list[sp.Symbol | None]] = []
     z = sp.Dummy("z", real=True)
+    # Noise that is symmetric about 0 has even factors: exp(-a u) takes those of exp(a u), odd derivatives negated.
+    twins = {index: _twin(terms, index) for index in range(len(terms.modes))}
     for index, mode in enumerate(terms.modes):
+        if twins[index] != index:
+            names.append([])
+            continue
+        others = [other for index_of, other in enumerate(terms.modes) if twins[index_of] == index]
+        mode = replace(mode, order=max(other.order for other in others))
         flat = mode.value == 0
         symbols: list[sp.Symbol | None] = []
         for k in range(mode.order + 1):
@@ -494,10 +501,22 @@ def _column_factors(problem: ScoreProblem, build: _Build, terms: ExponentialSum)
         build.constants[f"factors{len(build.groups) - 1}"] = np.concatenate(list(map(np.asarray, constants)))
 
     def factor(index: int, k: int) -> sp.Expr:
-        symbol = names[index][k]
-        return sp.Integer(1 if k == 0 else 0) if symbol is None else symbol
+        symbol = names[twins[index]][k]
+        if symbol is None:
+            return sp.Integer(1 if k == 0 else 0)
+        return -symbol if twins[index] != index and k % 2 else symbol
 
     return factor
+
+
+def _twin(terms: ExponentialSum, index: int) -> int:
+    """Return the first mode with the same rate up to its sign."""
+    mode = terms.modes[index]
+    return next(
+        other
+        for other, candidate in enumerate(terms.modes)
+        if candidate.imaginary == mode.imaginary and abs(candidate.value) == abs(mode.value)
+    )
 
 
 def _form(noise: AdditiveNoise | None, order: int) -> tuple[str, tuple[float, ...]]:
