@@ -270,6 +270,7 @@ class CorrectedLoss:
             and bool(self.declared.scores)
             and len(program.scores) == 1
             and not (program.groups or program.tables or program.configurations or program.labels)
+            and (not isinstance(target := self.release.target_noise, AdditiveNoise) or target.is_gaussian)
         )
 
     @property

@@ -170,7 +170,11 @@ def _check_range(loss: Loss, obstacles: FloatArray) -> None:
     assert loss.target_values is not None
     variables = sorted(loss.expression.free_symbols - {loss.target}, key=lambda symbol: symbol.name)
     for step in range(3):
-        point = {symbol: sp.Float(0.3 + 0.7 * step - 0.45 * place) for place, symbol in enumerate(variables)}
+        # Off any line or plane on which parts of a loss might cancel.
+        point = {
+            symbol: sp.Float(0.3 + 0.7 * step - 0.45 * place + 0.31 * place**2 * (1 + step))
+            for place, symbol in enumerate(variables)
+        }
         values = np.array(
             [float(loss.expression.subs(loss.target, value).xreplace(point).evalf()) for value in loss.target_values]
         )

@@ -300,7 +300,11 @@ def test_kinds_of_arrays(mechanism):
 
 BAD = [
     *[(LaplaceMechanism, {"epsilon": value, "bounds": (0, 1)}, "epsilon") for value in EPSILON.outside()],
-    *[(LaplaceMechanism, {"epsilon": 1.0, "radius": value}, "radius") for value in RADIUS.outside() if value is not None],
+    *[
+        (LaplaceMechanism, {"epsilon": 1.0, "radius": value}, "radius")
+        for value in RADIUS.outside()
+        if value is not None
+    ],
     (LaplaceMechanism, {"epsilon": 1.0}, "neither of bounds and radius"),
     (LaplaceMechanism, {"epsilon": 1.0, "bounds": (0, 1), "radius": 1.0}, "both of bounds and radius"),
     *[
