@@ -248,7 +248,7 @@ def kernel_biases(
         theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
         active = _active(rng, release, columns, every=not declared.scores)
         _silence(theta, active, declared, release, columns)
-        target = targets[point % len(targets)]
+        target = float(targets[point % len(targets)])
         value = np.array([truth.target(target)])
         arguments = truth.arguments(theta, record[None, :], value)
         wanted = float(np.asarray(function(*arguments)).reshape(-1)[0])
@@ -262,18 +262,17 @@ def kernel_biases(
             mean = float(mean_loss(theta, X, y, records.weights, total, noise))
             mean_gradient(theta, X, y, records.weights, total, noise, out)
             found.append(np.append(mean, out))
-        largest = (float(np.abs(part).max()) for part in (found[1], gradient))
-        scale = max(1.0, *largest, abs(wanted))
+        scale = max(1.0, float(np.abs(found[1]).max()), float(np.abs(gradient).max()), abs(wanted))
         moved = float(np.max(np.abs(found[1] - found[0]) / scale))
-        for name, value in (
+        for name, size_of in (
             ("loss_scale", scale),
             ("gradient_scale", scale),
-            ("loss_bias", abs(found[1][0] - wanted)),
+            ("loss_bias", abs(float(found[1][0]) - wanted)),
             ("gradient_bias", float(np.linalg.norm(found[1][1:] - gradient))),
             ("quadrature_error", moved),
         ):
             # NaN compares as false: what is no number counts as infinite.
-            worst[name] = max(worst[name], value) if value == value else math.inf
+            worst[name] = max(worst[name], size_of) if size_of == size_of else math.inf
     return worst
 
 
@@ -314,9 +313,9 @@ def _active(rng: np.random.Generator, release: Release, columns: int, *, every: 
     if every:
         if len(candidates) + int(active.sum()) > _MOST_FEATURES:
             raise NoExactCorrectionError(
-                f"the certificate integrates over {len(candidates)} noised columns at once, which its product rule does "
-                f"not reach. It covers up to {_MOST_FEATURES}; write the loss in scores if it depends on the features "
-                "through linear predictors."
+                f"the certificate integrates over {len(candidates)} noised columns at once, which its product rule "
+                f"does not reach. It covers up to {_MOST_FEATURES}; write the loss in scores if it depends on the "
+                "features through linear predictors."
             )
         active[candidates] = True
         return active

@@ -395,8 +395,8 @@ class CorrectedLoss:
         for condition, error in self.broken_conditions(theta):
             if error is NoExactCorrectionError:
                 raise error(
-                    f"{at} the correction of {self.declared.expression} does not exist: it needs {condition}. Keep theta "
-                    "in a smaller ball, or release with less noise."
+                    f"{at} the correction of {self.declared.expression} does not exist: it needs {condition}. Keep "
+                    "theta in a smaller ball, or release with less noise."
                 )
             if finite_variance:
                 raise error(
@@ -448,7 +448,7 @@ class CorrectedLoss:
         """Return the number of columns of X: the release's, or where it does not know it that of an array or table."""
         if not self.declared.scores or self.release.columns is not None:
             return _columns_to_show(self.declared, self.release)
-        return self.release.design_matrix(X, check_finite=False).shape[1]
+        return int(self.release.design_matrix(X, check_finite=False).shape[1])
 
     def shaped(self, vector: FloatArray) -> FloatArray:
         """Return parameters in the user's shape: (q,), or (K, q) for K scores."""
@@ -493,9 +493,8 @@ class CorrectedLoss:
     def _columns_of(self, theta: ArrayLike) -> int:
         if not self.declared.scores or self.release.columns is not None:
             return _columns_to_show(self.declared, self.release)
-        return (
-            np.shape(theta)[-1] // (1 if np.ndim(theta) > 1 else len(self.declared.scores)) - self.release.fit_intercept
-        )
+        scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
+        return int(np.shape(theta)[-1] // scores - self.release.fit_intercept)
 
     def _linear_rows(self, theta: ArrayLike) -> tuple[ScoreProgram | None, FloatArray]:
         program = self.derivation(self._columns_of(theta)).program
@@ -555,7 +554,7 @@ class CorrectedLoss:
             scales = per_record_scales(noise_scale, self._own_noise(matrix.shape[1]), rows=len(matrix))
         return self.kernel_data(matrix, target, scales=scales)
 
-    def _own_noise(self, columns: int) -> FloatArray:
+    def _own_noise(self, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which columns of X may have noise scales of the records' own."""
         if self.method == "none":
             raise ValueError('method="none" corrects no noise. Leave noise_scale out.')
@@ -865,12 +864,12 @@ class CorrectedLoss:
             self.require_noise_within_limits(flat, matrix.shape[1], finite_variance=False)
             return np.zeros(len(matrix))
         if self.method == "none":
-            return np.sum(forward.bias(self.declared, self.release)(theta, x, y), axis=0)
+            return np.asarray(np.sum(forward.bias(self.declared, self.release)(theta, x, y), axis=0))
         truth = certification.DeclaredLoss(self.declared, self.release)
         function, _ = truth.functions()
         biases = np.empty(len(matrix))
         for row, (record, code) in enumerate(zip(matrix, target, strict=True)):
-            mean = self._noise_moment(flat, record, code, lambda values, weights: weights @ values[:, 0], of="loss")
+            mean = self._noise_moment(flat, record, code, _mean_of_loss, of="loss")
             wanted = function(*truth.arguments(flat, record[None, :], np.array([truth.target(code)])))
             biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
         return biases
@@ -967,7 +966,7 @@ class CorrectedLoss:
         }
         found = forward.evaluated(closed.loss if of == "loss" else closed.gradient, names)
         # Where it vanishes, rounding may leave a negative zero.
-        return np.maximum(np.broadcast_to(found, (len(matrix),)), 0.0)
+        return np.asarray(np.maximum(np.broadcast_to(found, (len(matrix),)), 0.0))
 
     def _noise_moment(
         self,
@@ -1046,7 +1045,8 @@ class CorrectedLoss:
             )
         if not variance * theta_radius**2 < self.finite_variance_limit:
             raise InfiniteVarianceError(
-                f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller ball."
+                f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller "
+                "ball."
             )
         return forward.gradient_variance_bound(
             self.declared,
@@ -1230,6 +1230,10 @@ class CorrectedLoss:
             variance_conditions_hold=scored or self._conditions_over(theta_radius, finite_variance=True),
             **found,
         )
+
+
+def _mean_of_loss(values: FloatArray, weights: FloatArray) -> float:
+    return float(weights @ values[:, 0])
 
 
 def _total_variance(values: FloatArray, weights: FloatArray) -> float:

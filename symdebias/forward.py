@@ -253,8 +253,7 @@ def _argument_rule(
             if part.noise is not None and not part.noise.is_gaussian and rows[:, part.parameter].any():
                 points, weights = quadrature.one_dimensional(part.noise, nodes)
                 rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
-        for column in design.categorical:
-            rules.append(_category_rule(column, rows, base, int(record[column.column])))
+        rules += [_category_rule(column, rows, base, int(record[column.column])) for column in design.categorical]
         if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
             break
     else:

@@ -793,6 +793,7 @@ def _design(release: Release, count: int) -> Design:
             parameters.append(name)
             continue
         known = _values_of(mechanisms[group], "inputs")
+        entries: tuple[tuple[tuple[int, float], ...], ...]
         if _is_number_pair(known):
             entries = tuple(((len(parameters), value),) for value in found.inputs)
             parameters.append(name)
@@ -853,7 +854,8 @@ def _codes_in_array(column: FloatArray, values: Sequence[Any], name: str) -> Flo
     """Return codes of a column of an array: of the numbers of a pair, or the codes that it holds, checked."""
     if _is_number_pair(values):
         _arrays.check_labels(column, values, f"column {name} of X", declare="categories={} on the mechanism")
-        return (column == values[1]).astype(float)
+        codes: FloatArray = (column == values[1]).astype(float)
+        return codes
     inside = (column == np.floor(column)) & (column >= 0) & (column < len(values))
     if not inside.all():
         raise ValueError(

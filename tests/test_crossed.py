@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from instances import CROSSED_LOSSES, CROSSED_NOISES, crossed_release
+import sympy as sp
+from instances import CROSSED_LOSSES, CROSSED_NOISES, U, Y, crossed_release
 
 import symdebias as sd
 from symdebias.certification import DeclaredLoss, released_records
@@ -24,7 +25,7 @@ def test_exact_or_refused_with_the_reason(noise, loss):
             sd.debias(declared, release)
         return
     if loss == "logistic" and noise in NOT_ENTIRE:
-        with pytest.raises(NoExactCorrectionError, match="not entire .branch points"):
+        with pytest.raises(NoExactCorrectionError, match=r"not entire \(branch points"):
             sd.debias(declared, release)
         return
     corrected = sd.debias(declared, release)
@@ -89,14 +90,13 @@ def test_meaningless_pairs_are_refused():
         sd.debias(sd.losses.exponential(), sd.Release(target=sd.RandomizedResponse(1.0, (0, 1))))
     with pytest.raises(NoExactCorrectionError, match="telescoping sums do not end"):
         sd.debias(sd.losses.logistic(), sd.Release(sd.UniformMechanism(0.5)))
+    deaf = sd.Release({"a": sd.FiniteChannel([[0.5, 0.5], [0.5, 0.5]], (0, 1))})
     with pytest.raises(NoExactCorrectionError, match="has the rank 1 for 2 categories"):
-        channel = sd.FiniteChannel([[0.5, 0.5], [0.5, 0.5]], (0, 1))
-        sd.debias(sd.losses.least_squares(), sd.Release({"a": channel}))
+        sd.debias(sd.losses.least_squares(), deaf)
+    steep = sd.Loss(sp.exp(U**2) + Y, score=U, target=Y)
+    laplace = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
     with pytest.raises(NoExactCorrectionError, match="grows faster than an exponential"):
-        u, y = CROSSED_LOSSES["exponential"].scores[0], CROSSED_LOSSES["exponential"].target
-        import sympy as sp
-
-        sd.debias(sd.Loss(sp.exp(u**2) + y, score=u, target=y), sd.Release(sd.LaplaceMechanism.from_scale(0.1)))
+        sd.debias(steep, laplace)
 
 
 def test_more_categories_than_can_be_enumerated():

@@ -1,4 +1,4 @@
-"""Releases with columns of categories, mixed mechanisms and several scores: codes, tables, designs, per-record noise."""
+"""Releases with categories, mixed mechanisms and several scores: codes, tables, designs, noise per record."""
 
 import numpy as np
 import pytest

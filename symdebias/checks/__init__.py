@@ -1,4 +1,4 @@
-"""Harnesses to run on a mechanism of one's own: is the correction unbiased, does the guarantee hold?"""
+"""Harnesses to run on a mechanism of one's own, for the correction and for the guarantee."""
 
 from symdebias.checks.guarantee import GuaranteeCheck, check_guarantee
 from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased

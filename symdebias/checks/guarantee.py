@@ -130,8 +130,8 @@ def check_guarantee(
 
     References
     ----------
-    Dwork & Roth 2014, Definition 2.4; Balle & Wang 2018, Theorem 5 (delta as an integral); Bichsel, Steffen, Bogunovic &
-    Vechev 2021 (events by thresholds); Clopper & Pearson 1934.
+    Dwork & Roth 2014, Definition 2.4; Balle & Wang 2018, Theorem 5 (delta as an integral); Bichsel, Steffen,
+    Bogunovic & Vechev 2021 (events by thresholds); Clopper & Pearson 1934.
 
     Examples
     --------
@@ -184,7 +184,8 @@ def _inputs(mechanism: Mechanism, values: Any) -> tuple[FloatArray, FloatArray]:
             values = [-mechanism.bound, mechanism.bound]
         else:
             raise ValueError(
-                f"{mechanism!r} states no bounds, so that its farthest inputs are not known. Pass values=(first, second)."
+                f"{mechanism!r} states no bounds, so that its farthest inputs are not known. Pass "
+                "values=(first, second)."
             )
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or len(values) != 2:
         raise ValueError("values must be a pair of inputs. Pass values=(first, second).")

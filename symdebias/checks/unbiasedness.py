@@ -72,8 +72,8 @@ def check_unbiased(mechanism: Mechanism, loss: Loss, *, theta_radius: float = 1.
     Returns
     -------
     UnbiasednessCheck
-        With ``unbiased``, and the certificate: the correction is derived from the characteristic function or the matrix,
-        and checked by deterministic quadrature over the density, or by enumeration.
+        With ``unbiased``, and the certificate: the correction is derived from the characteristic function or the
+        matrix, and checked by deterministic quadrature over the density, or by enumeration.
 
     Raises
     ------
@@ -113,5 +113,4 @@ def _release(mechanism: Mechanism, noise: AdditiveNoise | ChannelNoise, loss: Lo
     if mechanism.width is None:
         return Release({tuple(names or ("x0", "x1")): mechanism})
     names = names or [f"x{index}" for index in range(mechanism.width + 1)]
-    noised, rest = tuple(names[: mechanism.width]), tuple(names[mechanism.width :])
-    return Release({noised: mechanism}, noiseless=rest)
+    return Release({tuple(names[: mechanism.width]): mechanism}, noiseless=tuple(names[mechanism.width :]))

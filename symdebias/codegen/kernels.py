@@ -180,8 +180,8 @@ def kernel(theta, X, y, weights, total, noise, out):
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
-        ``runaway``; 2 what `guard` computes is at or above one of the two ``limits``. ``report[1]`` counts the projections onto
-        the ball.
+        ``runaway``; 2 what `guard` computes is at or above one of the two ``limits``. ``report[1]`` counts the
+        projections onto the ball.
         """
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()

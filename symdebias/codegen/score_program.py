@@ -242,7 +242,8 @@ class ScoreProgram:
 
     @functools.cached_property
     def _helpers(self) -> tuple[str, frozenset[str]]:
-        parts, called = [], set()
+        parts: list[str] = []
+        called: set[str] = set()
         for g, group in enumerate(self.groups):
             text, names = group.functions(f"g{g}", self.layout.starts[f"factors{g}"], self.parameters)
             parts.append(text)
@@ -522,8 +523,9 @@ class ScoreProgram:
                 other = self._place("l")
                 lines += [
                     f"    for l in range({p}):",
-                    f"        gradient[{a * q} + {place}] += {summed}*noise[{start} + j*{p} + l]*theta[{b * q} + {other}]",
-                    f"        gradient[{b * q} + {place}] += {summed}*noise[{start} + j*{p} + l]*theta[{a * q} + {other}]",
+                    f"        entry = {summed}*noise[{start} + j*{p} + l]",
+                    f"        gradient[{a * q} + {place}] += entry*theta[{b * q} + {other}]",
+                    f"        gradient[{b * q} + {place}] += entry*theta[{a * q} + {other}]",
                 ]
         position = self._sums["statistics"] + (0 if self.covariance == "record" else len(self._pairs))
         for g, group in enumerate(self.groups):

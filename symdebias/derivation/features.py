@@ -340,9 +340,9 @@ def _undo_other_noise(
         require_moment(rate, str(build.expression))
         if rate.free_symbols & {*features, target}:
             raise NoExactCorrectionError(
-                f"{build.expression} grows in {feature} like exp({rate} |{feature}|), at a rate that other features set: no "
-                "bound on the parameters makes its mean under noise with exponential tails exist. Use Gaussian noise, or "
-                "a loss that grows more slowly."
+                f"{build.expression} grows in {feature} like exp({rate} |{feature}|), at a rate that other features "
+                "set: no bound on the parameters makes its mean under noise with exponential tails exist. Use Gaussian "
+                "noise, or a loss that grows more slowly."
             )
         if rate != 0:
             # exp(rate |x|) has a mean below the tail rate, and a variance below half of it.

@@ -269,6 +269,7 @@ def _product_group(problem: ScoreProblem, build: _Build, order: int) -> Any:
     coefficients = [_even_coefficients(part.noise, order) for part in others if part.noise is not None]
     highest = min(order, sum(2 * (len(found) - 1) for found in coefficients))
     # One score: powers of d^2. Several: monomials in their derivatives, of even degree.
+    monomials: list[tuple[int, ...]]
     if m == 1:
         monomials = [(k,) for k in range(highest // 2 + 1)]
     else:
@@ -276,9 +277,9 @@ def _product_group(problem: ScoreProblem, build: _Build, order: int) -> Any:
     if len(monomials) > _MOST_COEFFICIENTS or highest > 2 * _HIGHEST_ORDER:
         raise NoExactCorrectionError(
             f"the inverse of the noise of {len(others)} columns is an operator of order {highest} in {m} scores with "
-            f"{len(monomials)} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. Its "
-            'variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and cosines, or '
-            "noise fewer columns."
+            f"{len(monomials)} terms; at most {_MOST_COEFFICIENTS} terms and order {2 * _HIGHEST_ORDER} are derived. "
+            'Its variance would be enormous. Use method="series", a loss of polynomials, exponentials, sines and '
+            "cosines, or noise fewer columns."
         )
     expression = build.expression
     names = [None] + [
@@ -399,8 +400,8 @@ def _configurations(problem: ScoreProblem, build: _Build, shifts: Sequence[Linea
     if count > _MOST_CONFIGURATIONS or count * observed > _MOST_WEIGHTS:
         raise NoExactCorrectionError(
             f"the columns of categories or on a grid have {count} combinations to sum over for each record; at most "
-            f"{_MOST_CONFIGURATIONS} are derived. A loss of polynomials, exponentials, sines and cosines of one score is "
-            "corrected column by column, however many there are: declare such a loss, or noise fewer columns this way."
+            f"{_MOST_CONFIGURATIONS} are derived. A loss of polynomials, exponentials, sines and cosines of one score "
+            "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
     offsets = np.zeros((count, parameters))

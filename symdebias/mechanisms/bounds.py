@@ -58,8 +58,8 @@ def clipped_to(values: FloatArray, bounds: tuple[float, float] | None, of: str) 
         return values.copy(), np.zeros(len(values), dtype=bool)
     one_number_each(values, of)
     low, high = bounds
-    outside = (values < low) | (values > high)
-    return np.clip(values, low, high), outside.reshape(len(values), -1).any(axis=1)
+    outside: BoolArray = np.asarray((values < low) | (values > high)).reshape(len(values), -1)
+    return np.clip(values, low, high), np.asarray(outside.any(axis=1))
 
 
 def scale_of(sensitivity: Fraction, epsilon: float) -> float:

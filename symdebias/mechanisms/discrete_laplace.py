@@ -10,7 +10,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE, Interval
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import checked_bounds, clipped_to, one_number_each, scale_of, width_of
+from symdebias.mechanisms.bounds import checked_bounds, one_number_each, scale_of
 from symdebias.noise import AdditiveNoise, discrete_laplace_noise
 from symdebias.privacy import Guarantee
 
@@ -35,17 +35,18 @@ class DiscreteLaplaceMechanism(Mechanism):
     Attributes
     ----------
     scale : float
-        b, the sensitivity over epsilon, rounded up.
+        b, the sensitivity over epsilon, rounded up; the sensitivity is that of the places on the grid.
 
     Raises
     ------
     ValueError, TypeError
-        An argument is outside its range, or the bounds are not on the grid.
+        An argument is outside its range, the bounds are not on the grid, or the scale is above 2^32 steps.
 
     Notes
     -----
-    What comes out is on the grid whatever goes in, and its probabilities are those of the real numbers' mechanism up
-    to the rounding of one exponential. The correction is a three-point difference, so that losses with kinks have one.
+    Noise is added to the integer value/step, so that what comes out is on the grid and its set of possible values does
+    not depend on what went in. A scale of more than 2^32 steps is refused: the draw has no resolution for it. The
+    correction is a three-point difference, so that losses with kinks have one.
 
     References
     ----------
@@ -68,7 +69,32 @@ class DiscreteLaplaceMechanism(Mechanism):
         epsilon = EPSILON.check("epsilon", self.epsilon)
         bounds = checked_bounds(self.bounds)
         self._set(epsilon, bounds, self.step)
-        object.__setattr__(self, "scale", SCALE.check("scale", scale_of(width_of(*bounds), epsilon)))
+        low, high = self._ends
+        if not low < high:
+            raise ValueError(
+                f"bounds={bounds!r} are one point of the grid of step={self.step!r}. They must differ by a step or "
+                "more: give wider bounds or a smaller step."
+            )
+        # From whole steps: the bounds as float64 may lie a rounding closer together than their places.
+        self._set_scale(scale_of((high - low) * Fraction(self.step), epsilon))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        assert self.bounds is not None
+        low, high = _places(np.array(self.bounds), self.step).tolist()
+        return int(low), int(high)
+
+    @property
+    def _scale_in_steps(self) -> float:
+        return scale_of(Fraction(self.scale), self.step)
+
+    def _set_scale(self, scale: float) -> None:
+        object.__setattr__(self, "scale", SCALE.check("scale", scale))
+        if not self._scale_in_steps <= sampling.LARGEST_DISCRETE_SCALE:
+            raise ValueError(
+                f"the scale {self.scale:g} of the noise is {self._scale_in_steps:g} steps. It must be at most 2^32 "
+                "steps, beyond which the draw has no resolution. Give a larger step."
+            )
 
     def _set(self, epsilon: float | None, bounds: Any, step: float) -> None:
         step = _STEP.check("step", step)
@@ -76,6 +102,12 @@ class DiscreteLaplaceMechanism(Mechanism):
         object.__setattr__(self, "bounds", None if bounds is None else checked_bounds(bounds))
         object.__setattr__(self, "step", step)
         for place, end in enumerate(self.bounds or ()):
+            places = _places(np.array([end]), step)
+            if not (np.abs(places) <= _FARTHEST).all():
+                raise ValueError(
+                    f"bounds[{place}]={end!r} is more than 2^52 steps of {step!r} from 0. Places must be exact "
+                    "integers. Give a larger step."
+                )
             if not _on_grid(np.array([end]), step).all():
                 raise ValueError(f"bounds[{place}]={end!r} is no multiple of step={step!r}. Give bounds on the grid.")
 
@@ -101,7 +133,7 @@ class DiscreteLaplaceMechanism(Mechanism):
         """
         mechanism = object.__new__(cls)
         mechanism._set(None, bounds, step)
-        object.__setattr__(mechanism, "scale", SCALE.check("scale", scale))
+        mechanism._set_scale(scale)
         return mechanism
 
     @property
@@ -127,18 +159,31 @@ class DiscreteLaplaceMechanism(Mechanism):
     def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         if self.bounds is not None:
             one_number_each(values, "a discrete Laplace mechanism")
-        on_grid = _on_grid(values, self.step).reshape(len(values), -1).all(axis=1)
+        places = _places(values, self.step)
+        far = ~(np.abs(places) <= _FARTHEST)
+        if self.bounds is None and far.any():
+            row = int(np.argmax(far.reshape(len(values), -1).any(axis=1)))
+            raise ValueError(
+                f"the value in row {row} is more than 2^52 steps of {self.step!r} from 0. Places must be exact "
+                "integers. Declare bounds, or a larger step."
+            )
+        # Whether a number so far off is on the grid cannot be told; it is clipped to a bound, which is.
+        on_grid = (far | _on_grid(values, self.step)).reshape(len(values), -1).all(axis=1)
         if not on_grid.all():
             raise ValueError(
-                f"the value in row {int(np.argmin(on_grid))} is no multiple of step={self.step!r}: noise on a grid would "
-                "leave what lies between its points in the open. Round the values first, or declare their step."
+                f"the value in row {int(np.argmin(on_grid))} is no multiple of step={self.step!r}: noise on a grid "
+                "would leave what lies between its points in the open. Round the values first, or declare their step."
             )
-        return clipped_to(values, self.bounds, "a discrete Laplace mechanism")
+        if self.bounds is None:
+            return values.copy(), np.zeros(len(values), dtype=bool)
+        low, high = self._ends
+        outside = (places < low) | (places > high)
+        return np.clip(values, *self.bounds), np.asarray(outside.reshape(len(values), -1).any(axis=1))
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        places = np.round(values / self.step)
-        noise = sampling.discrete_laplace_noise(self.scale / self.step, values.shape, source)
-        return self.step * (places + noise)
+        places = _places(values, self.step).astype(np.int64)
+        # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
+        return self.step * (places + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism; the scale besides, for readers without this library."""
@@ -171,12 +216,19 @@ class DiscreteLaplaceMechanism(Mechanism):
         return f"DiscreteLaplaceMechanism(epsilon={self.epsilon!r}, bounds={self.bounds!r}{step})"
 
 
+def _places(values: FloatArray, step: float) -> FloatArray:
+    """Return the nearest places on the grid, whole numbers; infinite where the quotient overflows."""
+    with np.errstate(over="ignore"):
+        places: FloatArray = np.rint(values / step)
+    return places
+
+
 def _on_grid(values: FloatArray, step: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    exact = Fraction(step)
-    places = values / step
-    near = (np.abs(places) <= _FARTHEST) & (np.abs(places - np.round(places)) <= 1e-12 * np.maximum(1, np.abs(places)))
-    # A step that is a power of two divides without rounding; for others 0.3 counts as 3 steps of 0.1.
-    if exact.denominator & (exact.denominator - 1) == 0 and exact.numerator == 1:
-        near &= places == np.round(places)
+    """Return which values are multiples of a step up to 1 part in 1e12: 0.3 counts as 3 steps of 0.1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotients = values / step
+        # Far from 0 that part is more than a step, and everything would pass.
+        tolerance = np.minimum(1e-12 * np.maximum(1, np.abs(quotients)), 0.25)
+        near = (np.abs(quotients) <= _FARTHEST) & (np.abs(quotients - np.rint(quotients)) <= tolerance)
     result: np.ndarray[Any, np.dtype[np.bool_]] = near
     return result

@@ -198,7 +198,8 @@ class GaussianMechanism(Mechanism):
             )
         eigenvalues, vectors = np.linalg.eigh(np.array(self.covariance))
         root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-        return values + sampling.normal_noise(1.0, values.shape, source) @ root.T
+        noised: FloatArray = values + sampling.normal_noise(1.0, values.shape, source) @ root.T
+        return noised
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism; the scale besides, for readers without this library."""

@@ -64,8 +64,8 @@ class LaplaceMechanism(Mechanism):
         if (self.bounds is None) == (self.radius is None):
             given = "both" if self.bounds is not None else "neither"
             raise ValueError(
-                f"{given} of bounds and radius was given. Give bounds=(low, high) for one number, or radius= for the L1 "
-                "norm of a vector."
+                f"{given} of bounds and radius was given. Give bounds=(low, high) for one number, or radius= for the "
+                "L1 norm of a vector."
             )
         self._set(epsilon, self.bounds, self.radius)
         object.__setattr__(self, "scale", SCALE.check("scale", scale_of(self._sensitivity, epsilon)))
@@ -173,12 +173,17 @@ def _in_l1_ball(values: FloatArray, radius: float) -> tuple[FloatArray, np.ndarr
     radius are drawn in by a few units in the last place, and do not count as outside.
     """
     slack = (values.shape[1] + 8) * 2.0**-52
-    # Halved twice per factor of four columns, exactly, so that no sum overflows.
-    shrink = 2.0 ** -np.ceil(np.log2(values.shape[1]) + 1)
-    norms = np.abs(values * shrink).sum(axis=1)
-    limit = radius * shrink
-    outside = norms > limit * (1 + slack)
-    near = norms > limit * (1 - slack)
+    with np.errstate(over="ignore"):
+        near = ~(np.abs(values).sum(axis=1) <= radius * (1 - slack))
     clipped = values.copy()
-    clipped[near] *= (limit * (1 - 3 * slack) / norms[near])[:, None]
+    outside = np.zeros(len(values), dtype=bool)
+    if near.any():
+        rows = values[near]
+        # Divided by a power of two each, so that no sum overflows and no factor is too small to be precise.
+        exponents = np.frexp(np.abs(rows).max(axis=1))[1]
+        rows = np.ldexp(rows, -exponents[:, None])
+        norms = np.abs(rows).sum(axis=1)
+        with np.errstate(over="ignore"):
+            outside[near] = np.ldexp(norms, exponents) > radius * (1 + slack)
+        clipped[near] = rows * (radius * (1 - 3 * slack) / norms)[:, None]
     return clipped, outside

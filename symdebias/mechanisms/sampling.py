@@ -76,17 +76,39 @@ def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> Float
     return scale * source.generator.laplace(size=shape)
 
 
-def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
+# A geometric number comes from a float64 of about 50 bits: at this scale a probability is right to some 2^-18 of
+# itself, beyond 2^50 some integers never come, and from 2^63 on all draws are cut off at one integer: no noise.
+LARGEST_DISCRETE_SCALE = 2.0**32
+
+
+def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale).
 
-    The difference of two geometric numbers has this law. Beyond 2^62 a geometric number is cut off, which at
-    scales up to 2^52 happens with probability below e^-1000.
+    The difference of two geometric numbers has this law.
+
+    Parameters
+    ----------
+    scale : float
+        In steps, positive and at most `LARGEST_DISCRETE_SCALE`. Below 1/37 the probability of leaving 0 is less than
+        the generator's resolution.
+    shape : tuple of int
+        The shape of what is returned.
+    source : Source
+        Where the random numbers come from.
+
+    Raises
+    ------
+    ValueError
+        The scale is too large, so that the noise would be cut off or coarse.
     """
+    if not 0 < scale <= LARGEST_DISCRETE_SCALE:
+        raise ValueError(
+            f"noise of the scale {scale:g} in steps cannot be drawn. It must be positive and at most "
+            f"{LARGEST_DISCRETE_SCALE:g} steps. Give a larger step."
+        )
     chance = -np.expm1(-1.0 / scale)
-    if not chance > 0:
-        raise ValueError(f"the scale {scale:g} is too large for noise on this grid. Give a larger step.")
-    first, second = (source.generator.geometric(chance, size=shape).astype(float) for _ in range(2))
-    difference: FloatArray = first - second
+    first, second = (source.generator.geometric(chance, size=shape) for _ in range(2))
+    difference: np.ndarray[Any, np.dtype[np.int64]] = first - second
     return difference
 
 

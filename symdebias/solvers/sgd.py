@@ -404,9 +404,9 @@ def _noise_inflation(run: _Run, X: Any, y: Any, size: float, theta: FloatArray) 
     inflation = size / before
     if inflation >= _MUCH_INFLATION:
         warnings.warn(
-            f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: the "
-            f"fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise fewer "
-            "columns, or use a loss of lower degree or slower growth.",
+            f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: "
+            f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
+            "fewer columns, or use a loss of lower degree or slower growth.",
             VarianceWarning,
             stacklevel=3,
         )

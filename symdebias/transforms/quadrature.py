@@ -98,8 +98,8 @@ def _on_grid(noise: AdditiveNoise, density: Any) -> tuple[FloatArray, FloatArray
     if noise.tail_rate < math.inf:
         reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * 1.3
     steps = min(_MOST_STEPS, math.ceil(max(reach, 8.0)))
-    points = noise.step * np.arange(-steps, steps + 1)
-    weights = np.broadcast_to(np.asarray(density(points), dtype=float), points.shape)
+    points: FloatArray = noise.step * np.arange(-steps, steps + 1, dtype=float)
+    weights: FloatArray = np.array(np.broadcast_to(np.asarray(density(points), dtype=float), points.shape))
     return points, weights / weights.sum()
 
 
@@ -110,9 +110,7 @@ def _by_pieces(noise: AdditiveNoise, density: Any, nodes: int) -> tuple[FloatArr
         reach = -math.log(_NEGLIGIBLE) / noise.tail_rate
     edges = {0.0, reach}
     for size in _jumps(noise):
-        edges |= {
-            value for value in itertools.takewhile(lambda v: v < reach, (size[0] + k * size[1] for k in range(2000)))
-        }
+        edges |= set(itertools.takewhile(lambda v: v < reach, (size[0] + k * size[1] for k in range(2000))))
     ordered = sorted(edges)
     t, w = np.polynomial.legendre.leggauss(max(nodes // 2, 6))
     points, weights = [], []

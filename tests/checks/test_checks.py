@@ -191,5 +191,5 @@ def test_what_cannot_be_checked_says_so():
     assert sd.check_unbiased(StaircaseMechanism(2.0, bounds=(0, 1)), sd.losses.squared_margin()).unbiased
     with pytest.raises(TypeError, match="must be a symdebias Mechanism"):
         sd.check_unbiased("laplace", sd.losses.logistic())
-    with pytest.raises(TypeError, match="must be a symdebias.Loss"):
+    with pytest.raises(TypeError, match=r"must be a symdebias\.Loss"):
         sd.check_unbiased(RandomizedResponse(1.0), "logistic")

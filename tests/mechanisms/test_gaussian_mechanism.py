@@ -198,7 +198,7 @@ def test_arguments_that_are_refused(change, message):
     "scale", [value for value in SCALE.outside() if np.ndim(value) == 0] + [0.0, -1.0, [0.0], [1.0, -1.0]], ids=str
 )
 def test_scales_that_are_refused(scale):
-    with pytest.raises((TypeError, ValueError), match="scale|covariance is not positive"):
+    with pytest.raises((TypeError, ValueError), match=r"scale|covariance is not positive"):
         GaussianMechanism.from_scale(scale)
 
 
