@@ -17,7 +17,7 @@ FREQUENCY = sp.Symbol("frequency", real=True)
 VALUE = sp.Symbol("value", real=True)
 
 _VARIANCE = Interval(1e-210, 1e250, "both", "Give the variance of one coordinate; without noise declare none.")
-_WIDTH = Interval(1e-105, 1e125, "both", "Give a positive number; change units where needed.")
+_WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units where needed.")
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
 
@@ -99,9 +99,10 @@ class AdditiveNoise:
     def _curvatures(self) -> list[complex]:
         """Return (1 - phi)/(variance w^2/2) at small w of either sign, where it is 1."""
         exact = _exactly(self.characteristic_function)
-        step = sp.sqrt(sp.Rational(1, 10**16) / sp.Rational(self.variance))
-        curvatures = (2 * (1 - exact.xreplace({FREQUENCY: w})) / 10 ** -sp.Integer(16) for w in (step, -step))
-        return [complex(curvature.evalf(40)) for curvature in curvatures]
+        # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
+        step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
+        curvatures = (2 * (1 - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
+        return [complex(curvature.evalf(40, maxn=2000)) for curvature in curvatures]
 
     @cached_property
     def is_gaussian(self) -> bool:
@@ -213,9 +214,10 @@ def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
     """
     ratio = math.exp(-step / scale)
     missing = -math.expm1(-step / scale)
-    q, h = sp.Float(ratio, 17), sp.Float(step, 17)
-    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step
-    spread = sp.Float(ratio / missing**2, 17)
+    q, h = sp.Float(ratio, 17), sp.Rational(step)
+    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step; a fraction, because
+    # 1 + 2 spread in 17 digits would lose the 1 beside noise of many steps
+    spread = sp.Rational(ratio / missing**2)
     phi = 1 / (1 + 2 * spread * (1 - sp.cos(h * FREQUENCY)))
     probability = sp.Float(missing, 17) / (1 + q) * sp.exp(-sp.Abs(VALUE) / sp.Float(scale, 17))
     return AdditiveNoise(2 * ratio / missing**2 * step**2, phi, probability, step, tail_rate=1 / scale)
@@ -224,7 +226,8 @@ def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
 @lru_cache(maxsize=1024)
 def uniform_noise(half_width: float) -> AdditiveNoise:
     """Return uniform noise on [-half_width, half_width]; phi = sin(a w)/(a w)."""
-    a = sp.Float(half_width, 17)
+    # A fraction, as in staircase_noise.
+    a = sp.Rational(half_width)
     density = sp.Piecewise((1 / (2 * a), sp.Abs(VALUE) <= a), (0, True))
     return AdditiveNoise(half_width**2 / 3, sp.sin(a * FREQUENCY) / (a * FREQUENCY), density)
 

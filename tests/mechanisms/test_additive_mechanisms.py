@@ -80,6 +80,16 @@ def test_staircase_densities_keep_the_budget_and_reach_it(epsilon, gamma):
     assert np.max(np.log(density(x)) - np.log(density(x - 2.0))) == pytest.approx(epsilon)
 
 
+@given(st.floats(1e-6, 1e6))
+def test_known_uniform_noise_of_any_width(half_width):
+    assert UniformMechanism(half_width).noise.variance == pytest.approx(half_width**2 / 3)
+
+
+@given(st.floats(0.01, 30.0), st.floats(1e-3, 1e3), st.floats(0.01, 0.99))
+def test_staircases_of_any_shape(epsilon, width, gamma):
+    assert StaircaseMechanism(epsilon, bounds=(0.0, width), gamma=gamma).noise.variance > 0
+
+
 def test_the_default_staircase_is_the_best_and_better_than_laplace():
     """Geng & Viswanath 2014: the least expected size, Delta e^(eps/2)/(e^eps - 1)."""
     rng = np.random.default_rng(0)

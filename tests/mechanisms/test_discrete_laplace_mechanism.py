@@ -65,6 +65,21 @@ def test_probabilities_of_neighbours_keep_the_budget_and_reach_it(epsilon, bound
     assert Fraction(epsilon) * (1 - Fraction(1, 2**50)) <= spent <= Fraction(epsilon)
 
 
+@pytest.mark.parametrize(("bounds", "step"), GRIDS)
+def test_the_scale_in_steps_is_rounded_to_the_safe_side_as_well(bounds, step, monkeypatch):
+    """200 budgets: the quotient of the scale and the step, which is drawn with, is a second rounding."""
+    drawn = []
+    monkeypatch.setattr(
+        sampling, "discrete_laplace_noise", lambda scale, shape, _: drawn.append(scale) or np.zeros(shape)
+    )
+    low, high = places_of(bounds, step)
+    budgets = np.random.default_rng(0).uniform(0.05, 5.0, 200).tolist()
+    for epsilon in budgets:
+        DiscreteLaplaceMechanism(epsilon, bounds=bounds, step=step).privatize([bounds[0]], random_state=0)
+    spent = [(high - low) / Fraction(scale) for scale in drawn]
+    assert all(one <= Fraction(epsilon) for one, epsilon in zip(spent, budgets, strict=True))
+
+
 def test_the_probabilities_of_the_noise_are_those_of_the_law():
     probability = sp.lambdify(VALUE, COUNTS.noise.density, "numpy")
     steps = np.arange(-400, 401)
@@ -407,6 +422,15 @@ def test_no_draw_falls_off_the_end_or_on_an_output_without_probability():
     tenths = np.array([[0.1] * 10 + [0.0], [0.5, 0.5] + [0.0] * 9])
     assert tenths[0].cumsum()[-1] < 1
     assert sampling.categories(tenths, np.array([0, 1, 0]), source).tolist() == [9, 1, 9]
+
+
+def test_a_draw_of_zero_falls_on_the_first_output_with_a_probability():
+    class Least:
+        def random(self, count):
+            return np.zeros(count)
+
+    places = sampling.categories(MATRIX, np.arange(3), sampling.Source(Least(), seeded=True))
+    assert places.tolist() == [0, 1, 0]
 
 
 def test_no_records_and_one_row():
