@@ -16,7 +16,13 @@ NOT_ENTIRE = {
 
 
 @pytest.mark.parametrize("loss", CROSSED_LOSSES)
-@pytest.mark.parametrize("noise", CROSSED_NOISES)
+@pytest.mark.parametrize(
+    "noise",
+    [
+        name if name in ("mixed", "Laplace") else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in CROSSED_NOISES
+    ],
+)
 def test_exact_or_refused_with_the_reason(noise, loss):
     declared = CROSSED_LOSSES[loss]
     release = crossed_release(noise, declared)

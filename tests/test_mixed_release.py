@@ -285,6 +285,7 @@ TWO_SCORES = {
         ("product", "correlated"), ("product", "laplace"), ("exponentials", "laplace"), ("product", "noised target"),
     ],
 )  # fmt: skip
+@pytest.mark.exhaustive
 def test_losses_of_two_scores_are_certified(name, noise):
     """Gradient g x~' - H Theta D, for every noise; a loss of mean and log variance beside."""
     normal = sd.GaussianMechanism.from_scale(0.4)
@@ -330,6 +331,7 @@ def test_losses_of_two_scores_are_certified(name, noise):
     None, {"a": sd.LaplaceMechanism.from_scale(0.3)}, {"a": sd.RandomizedResponse(1.0, REGIONS)},
     {"a": sd.DiscreteLaplaceMechanism.from_scale(0.3, step=0.5)},
 ], ids=["plain", "laplace", "categories", "grid"])  # fmt: skip
+@pytest.mark.exhaustive
 def test_softmax_is_certified(features, label):
     release = sd.Release(features, label, noiseless=("b",))
     certificate = sd.debias(sd.losses.softmax(3), release).certificate
@@ -380,6 +382,7 @@ def test_a_loss_that_is_affine_in_the_target_says_so():
     sd.UniformMechanism(0.5), sd.StaircaseMechanism(3.0, bounds=(-1, 1)),
 ], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("features", [sd.GaussianMechanism.from_scale(0.5), sd.LaplaceMechanism.from_scale(0.2)])
+@pytest.mark.exhaustive
 def test_noise_of_any_kind_on_a_continuous_target(features, target):
     loss = sd.Loss((U - Y) ** 4 / 4 + (U - Y) ** 2, score=U, target=Y)
     certificate = sd.debias(loss, sd.Release(features, target)).certificate

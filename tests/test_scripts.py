@@ -18,11 +18,33 @@ def test_the_example_of_the_mean_model():
     assert "IWP-SGD on noised records" in text
 
 
+def test_the_example_of_pure_and_approximate_privacy():
+    report = runpy.run_path(str(ROOT / "examples" / "pure_or_approximate.py"))["report"]
+    text = report(20_000, 2)
+    assert "log loss, Laplace" in text
+    assert "(2, 0)-differential privacy" in text
+
+
+def test_known_parameters_are_found():
+    """Poisson regression: within 4 standard errors (false-alarm rate 2e-4 at a fixed seed), uncorrected far off."""
+    script = runpy.run_path(str(ROOT / "examples" / "known_parameters.py"))
+    text, off, naive = script["report"](script["poisson"](100_000))
+    assert abs(off).max() < 4
+    assert abs(naive).max() > 20
+    assert "uncorrected" in text
+
+
 @pytest.mark.parametrize(
     ("script", "options", "expected"),
     [
         ("sgd_kernel.py", ["--records", "5000", "--repeats", "1"], "SGDClassifier, one pass / shuffled"),
         ("start_up.py", [], "second process: import + train 1,000 rows"),
+        pytest.param(
+            "mechanisms.py",
+            ["--records", "2000", "--repeats", "1"],
+            "mixed, 6 columns, exponential",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_benchmarks_run(script, options, expected):
