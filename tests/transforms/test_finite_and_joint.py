@@ -12,6 +12,7 @@ from symdebias.codegen import stable
 from symdebias.codegen.functions import expit, logistic_density, logsumexp, softplus
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import (
+    FREQUENCY,
     VALUE,
     ChannelNoise,
     discrete_laplace_noise,
@@ -86,7 +87,7 @@ def test_densities_and_characteristic_functions_agree(noise):
     points, weights = quadrature.one_dimensional(noise, 96)
     assert weights @ points**2 == pytest.approx(noise.variance, rel=1e-10)
     for frequency in (0.3, 1.1, 2.7):
-        phi = float(noise.characteristic_function.subs(list(noise.characteristic_function.free_symbols)[0], frequency))
+        phi = float(noise.characteristic_function.subs(FREQUENCY, frequency))
         assert weights @ np.cos(frequency * points) == pytest.approx(phi, abs=1e-9)
     assert noise.density.free_symbols <= {VALUE}
 
