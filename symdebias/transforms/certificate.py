@@ -184,6 +184,8 @@ def numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., 
     """Return a NumPy function of an expression, with its symbols renamed."""
     renamed = [sp.Dummy(f"v{index}", real=True) for index in range(len(symbols))]
     body = plain(expression).xreplace(dict(zip(symbols, renamed, strict=True)))
+    # As stacks of arrays, which SymPy prints for them, Max and Min take no numbers beside arrays.
+    body = body.replace(lambda node: isinstance(node, (sp.Max, sp.Min)), lambda node: node.rewrite(sp.Piecewise))
     # The printer for SciPy alone would send real arrays through math.erf.
     function = sp.lambdify(renamed, body, modules=[{"erf": erf}, "scipy", "numpy"], cse=True)
 
