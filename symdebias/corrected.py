@@ -104,9 +104,16 @@ def _no_method(loss: Loss, release: Release, refusal: NoExactCorrectionError) ->
     try:
         derive(loss, release, method="series", order=1, columns=_columns_to_show(loss, release))
         series = "never chosen by itself: give order= to accept its bias"
-        remedy = 'Pass method="series", order=2 and read the bias off corrected.certificate, or declare an entire loss.'
+        remedy = (
+            'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
+            "release the columns with a LaplaceMechanism, under which smooth losses are exact."
+        )
     except NoExactCorrectionError as error:
-        series, remedy = str(error), "Declare a loss that is smooth, best an entire one."
+        series = str(error)
+        remedy = (
+            "Declare a loss that is smooth, best an entire one, or release the columns with a "
+            "DiscreteLaplaceMechanism, under which losses with kinks are exact."
+        )
     return (
         f"No method corrects {loss.expression} exactly under this release:\n"
         f"  exact   {refusal}\n  series  {series}\n{remedy}"
@@ -879,12 +886,8 @@ class CorrectedLoss:
 
         Parameters
         ----------
-        theta : array of shape (q,) or (K, q)
-            The parameters.
-        x : array of shape (n, p) or table
-            True records, already centred and scaled.
-        y : array of shape (n,)
-            True targets.
+        theta, x, y
+            As for `bias`.
         of : {"loss", "gradient"}
             The variance of the loss, or the trace of the covariance of the gradient.
 
