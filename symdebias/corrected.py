@@ -561,6 +561,20 @@ class CorrectedLoss:
             scales = per_record_scales(noise_scale, self._own_noise(matrix.shape[1]), rows=len(matrix))
         return self.kernel_data(matrix, target, scales=scales)
 
+    def checked_rows(self, X: Any, y: Any, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """Return some records as kernels take them; see `checked_data`.
+
+        Parameters
+        ----------
+        X, y
+            As for `checked_data`, finite.
+        rows : slice
+            Which rows.
+        """
+        matrix = self.release.design_matrix(X, check_finite=False)
+        target = self._checked_target(y, len(matrix))
+        return self.kernel_data(matrix[rows], target[rows])
+
     def _own_noise(self, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which columns of X may have noise scales of the records' own."""
         if self.method == "none":

@@ -394,10 +394,10 @@ def _noise_inflation(run: _Run, X: Any, y: Any, size: float, theta: FloatArray) 
     if plain is None:
         return None
     stride = _stride(len(run.matrix))
-    matrix, target = plain.checked_data(X, y, check_finite=False)
+    matrix, target = plain.checked_rows(X, y, slice(None, None, stride))
     uncorrected = _Run(plain, run.columns, matrix, target, plain.noise_vector(run.columns), False)
     with np.errstate(all="ignore"):
-        rows = uncorrected.gradients(theta, slice(None, None, stride))
+        rows = uncorrected.gradients(theta, slice(None))
         before = float(np.mean(np.sum(rows**2, axis=1)))
     if not (before > 0 and math.isfinite(size / before)):
         return None
