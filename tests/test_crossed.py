@@ -18,10 +18,7 @@ NOT_ENTIRE = {
 @pytest.mark.parametrize("loss", CROSSED_LOSSES)
 @pytest.mark.parametrize(
     "noise",
-    [
-        name if name in ("mixed", "Laplace") else pytest.param(name, marks=pytest.mark.exhaustive)
-        for name in CROSSED_NOISES
-    ],
+    [name if name == "mixed" else pytest.param(name, marks=pytest.mark.exhaustive) for name in CROSSED_NOISES],
 )
 def test_exact_or_refused_with_the_reason(noise, loss):
     declared = CROSSED_LOSSES[loss]
@@ -49,6 +46,7 @@ def test_exact_or_refused_with_the_reason(noise, loss):
     [("Gaussian", name) for name in CROSSED_LOSSES if name != "logistic"]
     + [("mixed", "exponential"), ("mixed", "free form")],
 )
+@pytest.mark.exhaustive
 def test_noise_scales_of_the_records_own(noise, loss):
     """E over the noise of three records, each with its own scales, against the declared loss of the true ones."""
     declared = CROSSED_LOSSES[loss]

@@ -30,13 +30,13 @@ def mixture(betas):
 
 
 @pytest.mark.parametrize("p", range(1, 7))
-@pytest.mark.parametrize("target", [-1.0, 1.0])
-def test_the_correction_is_exact(p, target):
+def test_the_correction_is_exact(p):
     """The loss, and for p up to 3 each entry of the gradient, in the mean over all columns, max beta <= 1, to 1e-9.
 
     The noise of the score is a mixture of p Laplace laws, so that a mean over p columns is one over one or two.
     """
     rng = np.random.default_rng(p)
+    target = -1.0 if p % 2 else 1.0
     betas = np.linspace(0.35, 1.0, p)
     theta = rng.choice([-1.0, 1.0], p) * rng.uniform(0.4, 0.9, p)
     scales = betas / np.abs(theta)
