@@ -29,8 +29,8 @@ _FUNCTIONS: dict[type, str] = {
     sp.Max: "max",
     sp.Min: "min",
     sp.log: "math.log",
-    sp.sin: "math.sin",
-    sp.cos: "math.cos",
+    sp.sin: "sin",
+    sp.cos: "cos",
     sp.tan: "math.tan",
     sp.atan: "math.atan",
     sp.tanh: "math.tanh",
@@ -101,8 +101,10 @@ def print_statements(
         expression = in_logistic_density(with_maximum(expression))
         _check(expression, set(names))
         prepared.append(_prepare(expression.xreplace(renamed), changing))
-    prepared = _share_waves(_share_exponentials(prepared, changing), changing)
-    hoisted = _Hoist(changing)
+    prepared, waves = _share_waves(_share_exponentials(prepared, changing), changing)
+    # A wave of an angle varies with the record as the angle does.
+    hoisted = _Hoist(changing | {symbol for symbol, _ in waves})
+    waves = [(symbol, hoisted.visit(value)) for symbol, value in waves]
     prepared = [hoisted.visit(expression) for expression in prepared]
     setup_assignments, setup_values = sp.cse(list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True))
     record_assignments, results = sp.cse(prepared, symbols=sp.numbered_symbols("e", real=True))
@@ -115,7 +117,7 @@ def print_statements(
         name = f"h{len(setup)}"
         printer.names[symbol.name] = name
         setup.append(f"{name} = {printer.doprint(value)}")
-    for index, (symbol, value) in enumerate(record_assignments):
+    for index, (symbol, value) in enumerate([*waves, *record_assignments]):
         printer.names[symbol.name] = f"r{index}"
         record.append(f"r{index} = {printer.doprint(value)}")
     texts = tuple(printer.doprint(result) for result in results)
@@ -181,8 +183,14 @@ def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) ->
     return [expression.xreplace(replacements) for expression in expressions]
 
 
-def _share_waves(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[sp.Expr]:
-    """Write sines and cosines of integer multiples of one angle by recurrence: cos(n a) = 2 cos a cos((n-1) a) - ..."""
+def _share_waves(
+    expressions: list[sp.Expr], changing: set[sp.Symbol]
+) -> tuple[list[sp.Expr], list[tuple[sp.Symbol, sp.Expr]]]:
+    """Write sines and cosines of integer multiples of one angle by recurrence: cos(n a) = 2 cos a cos((n-1) a) - ...
+
+    Returns the expressions in symbols for the waves, and these symbols with what they stand for, in order. A wave costs
+    two operations, as many as a step of Clenshaw's rule, and is there for every sum that it occurs in.
+    """
     waves = sorted(
         {
             node
@@ -194,8 +202,7 @@ def _share_waves(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[s
     )
     bases: list[sp.Expr] = []
     multiples: dict[sp.Expr, tuple[sp.Expr, int]] = {}
-    for node in waves:
-        angle = node.args[0]
+    for angle in dict.fromkeys(node.args[0] for node in waves):
         for base in bases:
             ratio = sp.cancel(angle / base)
             if ratio.is_Integer and 0 < ratio <= _MOST_MULTIPLES:
@@ -204,18 +211,32 @@ def _share_waves(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[s
         else:
             bases.append(angle)
             multiples[angle] = (angle, 1)
-    cosines: dict[tuple[sp.Expr, int], sp.Expr] = {}
-    sines: dict[tuple[sp.Expr, int], sp.Expr] = {}
+    known: dict[tuple[type, sp.Expr, int], sp.Expr] = {}
+    assignments: list[tuple[sp.Symbol, sp.Expr]] = []
+
+    doubles: dict[sp.Expr, sp.Symbol] = {}
+
+    def name(value: sp.Expr) -> sp.Symbol:
+        symbol = sp.Symbol(f"wave{len(assignments)}", real=True)
+        assignments.append((symbol, value))
+        return symbol
+
     for base in bases:
-        highest = max(n for other, n in multiples.values() if other == base)
-        cosine, sine = sp.cos(base), sp.sin(base)
-        cosines[base, 0], cosines[base, 1] = sp.Integer(1), cosine
-        sines[base, 0], sines[base, 1] = sp.Integer(0), sine
-        for n in range(2, highest + 1):
-            cosines[base, n] = 2 * cosine * cosines[base, n - 1] - cosines[base, n - 2]
-            sines[base, n] = 2 * cosine * sines[base, n - 1] - sines[base, n - 2]
-    replacements = {node: (cosines if isinstance(node, sp.cos) else sines)[multiples[node.args[0]]] for node in waves}
-    return [expression.xreplace(replacements) for expression in expressions]
+        for wave, first in ((sp.cos, 1), (sp.sin, 0)):
+            orders = [
+                n for node in waves if isinstance(node, wave) for other, n in [multiples[node.args[0]]] if other == base
+            ]
+            if not orders:
+                continue
+            known[wave, base, 0], known[wave, base, 1] = sp.Integer(first), name(wave(base))
+            if max(orders) > 1 and base not in doubles:
+                if (sp.cos, base, 1) not in known:
+                    known[sp.cos, base, 1] = name(sp.cos(base))
+                doubles[base] = name(2 * known[sp.cos, base, 1])
+            for n in range(2, max(orders) + 1):
+                known[wave, base, n] = name(doubles[base] * known[wave, base, n - 1] - known[wave, base, n - 2])
+    replacements = {node: known[(type(node), *multiples[node.args[0]])] for node in waves}
+    return [expression.xreplace(replacements) for expression in expressions], assignments
 
 
 class _Hoist:

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import Layout, Piece, RecordCode
-from symdebias.codegen.statistics import ChannelTable, FactorGroup
+from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup
 
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 BLOCK = 256
@@ -60,7 +60,7 @@ class ScoreProgram:
         What is looked up by the code of the target.
     label_codes : int
         The number of codes of the target.
-    groups : tuple of FactorGroup
+    groups : tuple of FactorGroup or WaveGroup
         Products over columns.
     tables : tuple of ChannelTable
         Columns of categories with looked-up factors.
@@ -68,6 +68,8 @@ class ScoreProgram:
         The number of combinations that are summed over; 0 for none.
     observations : int
         The number of combinations that can be observed.
+    coefficients : tuple of sympy.Symbol
+        Numbers in the expression that are arguments of the kernels: those of a surrogate.
     """
 
     expression: sp.Expr
@@ -82,10 +84,11 @@ class ScoreProgram:
     target_constants: tuple[sp.Symbol, sp.Symbol]
     labels: tuple[sp.Symbol, ...] = ()
     label_codes: int = 0
-    groups: tuple[FactorGroup, ...] = ()
+    groups: tuple[FactorGroup | WaveGroup, ...] = ()
     tables: tuple[ChannelTable, ...] = ()
     configurations: int = 0
     observations: int = 0
+    coefficients: tuple[sp.Symbol, ...] = ()
 
     # ---- sizes -------------------------------------------------------------------------------------------
 
@@ -105,6 +108,7 @@ class ScoreProgram:
         blocks += [(f"channel{b}", table.number_of_constants) for b, table in enumerate(self.tables)]
         blocks += [("weights", self.observations * self.configurations)]
         blocks += [("offsets", self.configurations * self.parameters)]
+        blocks += [("coefficients", len(self.coefficients))]
         return Layout(tuple(blocks))
 
     @property
@@ -179,6 +183,8 @@ class ScoreProgram:
         start = self.layout.starts["target"]
         variance, gain = self.target_constants
         fixed = {variance: f"noise[{start}]", gain: f"noise[{start + 1}]"}
+        start = self.layout.starts["coefficients"]
+        fixed |= {symbol: f"noise[{start + i}]" for i, symbol in enumerate(self.coefficients)}
         for g, group in enumerate(self.groups):
             fixed |= {symbol: f"q{g}_{i}" for i, symbol in enumerate(group.symbols) if symbol is not None}
         varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {self.target: "y[i]"}

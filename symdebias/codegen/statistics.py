@@ -8,7 +8,7 @@ parameters, and their second derivatives; `score_program` calls them.
 import functools
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -92,7 +92,7 @@ class FactorGroup:
         called: set[str] = set()
         fills = {}
         for order in (0, 1, 2):
-            text, names = self._fill(order, start, parameters)
+            text, names = _fill(self.families, order, start, parameters, {})
             fills[order] = text
             called |= names
         columns = [column for family in self.families for column in family.columns]
@@ -240,40 +240,41 @@ def jacobian_{name}(theta, noise, jacobian):
                 jacobian[l, k*{parameters} + COLUMNS_{name}[c]] += product[l]
 """
 
-    def _fill(self, order: int, start: int, parameters: int) -> tuple[str, set[str]]:
-        """Return the body that fills factors (order 0), their slopes (1) or second derivatives (2)."""
-        called: set[str] = set()
-        lines: list[str] = []
-        place = 0
-        for family in self.families:
-            wanted = _derivatives(family, order)
-            statements = print_statements(
-                [expression for _, expression in wanted],
-                fixed={
-                    **{symbol: f"b{k}" for k, symbol in enumerate(family.thetas)},
-                    **{symbol: f"w{k}" for k, symbol in enumerate(family.constants)},
-                },
-                varying={},
-            )
-            called |= statements.functions
-            width, count = len(family.constants), len(family.columns)
-            lines += [f"for c in range({place}, {place + count}):"]
-            inside = [
-                *(
-                    f"b{k} = theta[{k * parameters} + {_element(family.columns, place)}]"
-                    for k in range(len(family.thetas))
-                ),
-                *(f"w{k} = noise[{start} + (c - {place})*{width} + {k}]" for k in range(width)),
-                *(statements.setup + statements.record),
-                *(
-                    f"{('factor', 'slope', 'bend')[order]}[c, {index}] = {text}"
-                    for (index, _), text in zip(wanted, statements.results, strict=True)
-                ),
-            ]
-            lines += ["    " + line for line in inside]
-            place += count
-            start += width * count
-        return "\n".join(lines), called
+
+def _fill(
+    families: Sequence[FactorFamily], order: int, start: int, parameters: int, fixed: Mapping[sp.Symbol, str]
+) -> tuple[str, set[str]]:
+    """Return the body that fills factors (order 0), their slopes (1) or second derivatives (2)."""
+    called: set[str] = set()
+    lines: list[str] = []
+    place = 0
+    for family in families:
+        wanted = _derivatives(family, order)
+        statements = print_statements(
+            [expression for _, expression in wanted],
+            fixed={
+                **{symbol: f"b{k}" for k, symbol in enumerate(family.thetas)},
+                **{symbol: f"w{k}" for k, symbol in enumerate(family.constants)},
+                **fixed,
+            },
+            varying={},
+        )
+        called |= statements.functions
+        width, count = len(family.constants), len(family.columns)
+        lines += [f"for c in range({place}, {place + count}):"]
+        inside = [
+            *(f"b{k} = theta[{k * parameters} + {_element(family.columns, place)}]" for k in range(len(family.thetas))),
+            *(f"w{k} = noise[{start} + (c - {place})*{width} + {k}]" for k in range(width)),
+            *(statements.setup + statements.record),
+            *(
+                f"{('factor', 'slope', 'bend')[order]}[c, {index}] = {text}"
+                for (index, _), text in zip(wanted, statements.results, strict=True)
+            ),
+        ]
+        lines += ["    " + line for line in inside]
+        place += count
+        start += width * count
+    return "\n".join(lines), called
 
 
 def _element(columns: Sequence[int], place: int) -> str:
@@ -297,6 +298,101 @@ def _derivatives(family: FactorFamily, order: int) -> list[tuple[str, sp.Expr]]:
 
 
 @dataclass(frozen=True)
+class WaveGroup:
+    """Products over columns of the factors of waves, one product for each multiple of a frequency.
+
+    Attributes
+    ----------
+    symbols : tuple of sympy.Symbol
+        The products at 1, 2, ... times the frequency.
+    frequency : sympy.Symbol
+        What stands for the multiple in the families' coefficients.
+    families : tuple of FactorFamily
+        The columns, with one coefficient each: the factor.
+    """
+
+    symbols: tuple[sp.Symbol, ...]
+    frequency: sp.Symbol
+    families: tuple[FactorFamily, ...]
+
+    @property
+    def number_of_constants(self) -> int:
+        """How many numbers it takes: the frequency first, then the noise of all columns."""
+        return 1 + sum(len(family.columns) * len(family.constants) for family in self.families)
+
+    def functions(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
+        """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as `FactorGroup` does."""
+        columns = [column for family in self.families for column in family.columns]
+        count, waves = len(columns), len(self.symbols)
+        called: set[str] = set()
+        fills = []
+        for order in (0, 1, 2):
+            text, names = _fill(self.families, order, start + 1, parameters, {self.frequency: "frequency"})
+            fills.append(text)
+            called |= names
+        text = f"""
+COLUMNS_{name} = np.array({columns})
+
+
+@njit(error_model="numpy")
+def factors_{name}(theta, noise, frequency, factor):
+{_indent(fills[0])}
+
+
+@njit(error_model="numpy")
+def slopes_{name}(theta, noise, frequency, slope):
+{_indent(fills[1].replace("slope[c, 0, 0]", "slope[c, 0]"))}
+
+
+@njit(error_model="numpy")
+def bends_{name}(theta, noise, frequency, bend):
+{_indent(fills[2].replace("bend[c, 0, 0]", "bend[c, 0]"))}
+
+
+@njit(error_model="numpy")
+def values_{name}(theta, noise, values):
+    factor = np.empty(({count}, 1))
+    for k in range({waves}):
+        factors_{name}(theta, noise, (k + 1)*noise[{start}], factor)
+        values[k] = 1.0
+        for c in range({count}):
+            values[k] *= factor[c, 0]
+
+
+@njit(error_model="numpy")
+def jacobian_{name}(theta, noise, jacobian):
+    factor, slope, after = np.empty(({count}, 1)), np.empty(({count}, 1)), np.empty({count})
+    for k in range({waves}):
+        factors_{name}(theta, noise, (k + 1)*noise[{start}], factor)
+        slopes_{name}(theta, noise, (k + 1)*noise[{start}], slope)
+        product = 1.0
+        for c in range({count} - 1, -1, -1):
+            after[c] = product
+            product *= factor[c, 0]
+        product = 1.0
+        for c in range({count}):
+            jacobian[k, COLUMNS_{name}[c]] += product*after[c]*slope[c, 0]
+            product *= factor[c, 0]
+
+
+@njit(error_model="numpy")
+def second_{name}(theta, noise, weights, out):
+    factor, slope, bend = np.empty(({count}, 1)), np.empty(({count}, 1)), np.empty(({count}, 1))
+    for k in range({waves}):
+        factors_{name}(theta, noise, (k + 1)*noise[{start}], factor)
+        slopes_{name}(theta, noise, (k + 1)*noise[{start}], slope)
+        bends_{name}(theta, noise, (k + 1)*noise[{start}], bend)
+        for c in range({count}):
+            for d in range({count}):
+                rest = weights[k]*(bend[c, 0] if c == d else slope[c, 0]*slope[d, 0])
+                for e in range({count}):
+                    rest *= 1.0 if e == c or e == d else factor[e, 0]
+                out[COLUMNS_{name}[c], COLUMNS_{name}[d]] += rest
+"""
+        return text, frozenset(called)
+
+
+@dataclass(frozen=True)
 class ChannelTable:
     """Factors of one column of categories, looked up by what was observed.
 
@@ -312,6 +408,8 @@ class ChannelTable:
         For each input category the place of its parameter, or -1.
     outputs : int
         The number of output categories.
+    frequency : sympy.Symbol, optional
+        A number in the terms that stands behind the other constants.
     """
 
     symbols: tuple[sp.Symbol, ...]
@@ -319,17 +417,19 @@ class ChannelTable:
     terms: tuple[sp.Expr, ...]
     positions: tuple[int, ...]
     outputs: int
+    frequency: sp.Symbol | None = None
 
     @property
     def number_of_constants(self) -> int:
-        """A value per input, and an unbiased weight per output and input."""
-        return len(self.positions) * (1 + self.outputs)
+        """A value per input, an unbiased weight per output and input, and the frequency if there is one."""
+        return len(self.positions) * (1 + self.outputs) + (self.frequency is not None)
 
     def functions(self, name: str, start: int) -> tuple[str, frozenset[str]]:
         """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text."""
         inputs, size = len(self.positions), len(self.terms)
-        values = self._printed(0)
-        slopes = self._printed(1)
+        last = f"noise[{start + inputs * (1 + self.outputs)}]"
+        values = self._printed(0, last)
+        slopes = self._printed(1, last)
         position = f"({', '.join(map(str, self.positions))},)[a]"
         head = f"""    for a in range({inputs}):
         place = {position}
@@ -362,9 +462,10 @@ def table_gradient_{name}(theta, noise, sums, first, gradient):
 """
         return text, values.functions | slopes.functions
 
-    def _printed(self, order: int) -> Statements:
+    def _printed(self, order: int, last: str) -> Statements:
         expressions = [sp.diff(term, self.value, order) if order else term for term in self.terms]
-        return print_statements(expressions, fixed={self.value: "value"}, varying={})
+        fixed = {self.value: "value"} if self.frequency is None else {self.value: "value", self.frequency: last}
+        return print_statements(expressions, fixed=fixed, varying={})
 
 
 def _indent(text: str, by: int = 4) -> str:

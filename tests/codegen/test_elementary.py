@@ -53,3 +53,24 @@ def test_complex_error_function_against_scipy(x, y):
     value = complex(elementary.erf_real(x, y), elementary.erf_imag(x, y))
     oracle = special.erf(x + 1j * y)
     assert abs(value - oracle) <= 2e-14 * max(1.0, abs(oracle))
+
+
+ANGLES = np.concatenate(
+    [np.linspace(-50, 50, 4001), np.pi / 4 * np.arange(-60, 61), [0.0, 1e-300, 1e5 + 0.3, -7e6 - 0.2]]
+)
+
+
+@pytest.mark.parametrize(("name", "oracle"), [("sin", np.sin), ("cos", np.cos)])
+def test_sine_and_cosine(name, oracle):
+    compiled = numba.njit(getattr(elementary, name))
+    for x in ANGLES:
+        assert compiled(x) == pytest.approx(float(oracle(x)), rel=4e-16, abs=2.5e-16)
+        assert abs(getattr(elementary, name)(x) - compiled(x)) <= 2.5e-16
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@np.errstate(all="ignore")
+def test_waves_far_out_stay_bounded_and_infinity_is_no_number(name):
+    compiled = numba.njit(getattr(elementary, name))
+    assert all(abs(compiled(x)) <= 1.1 for x in (1e9, 1e12, -1e15, 1e18, 1e300))
+    assert all(math.isnan(compiled(x)) for x in (math.inf, -math.inf, math.nan))

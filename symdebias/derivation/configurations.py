@@ -1,0 +1,76 @@
+"""Columns of categories and noise on a grid: sums over all combinations, each with the weight that undoes the noise."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symdebias.derivation.problem import Build, ScoreProblem
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.release import Categorical, Linear
+from symdebias.transforms import unbiased_weights
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Combinations of categories that a kernel sums over for each record.
+_MOST_CONFIGURATIONS = 512
+_MOST_WEIGHTS = 2**18
+
+
+def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequence[Linear]) -> None:
+    """Sum over the combinations of categories and of shifts on a grid.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are too many, or categories that cannot be told apart.
+    """
+    categorical = problem.design.categorical
+    inverses = [weights_of(column) for column in categorical]
+    sizes = [inverse.shape[1] for inverse in inverses]
+    differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
+    count = math.prod(sizes) * math.prod(len(found) for found in differences)
+    observed = math.prod(inverse.shape[0] for inverse in inverses)
+    if count > _MOST_CONFIGURATIONS or count * observed > _MOST_WEIGHTS:
+        raise NoExactCorrectionError(
+            f"the columns of categories or on a grid have {count} combinations to sum over for each record; at most "
+            f"{_MOST_CONFIGURATIONS} are derived. A loss of polynomials, exponentials, sines and cosines of one score "
+            "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
+        )
+    parameters = len(problem.design.parameters)
+    offsets = np.zeros((count, parameters))
+    weights = np.ones((observed, count))
+    choices = [range(size) for size in sizes] + [range(len(found)) for found in differences]
+    seen = list(itertools.product(*(range(inverse.shape[0]) for inverse in inverses)))
+    for a, choice in enumerate(itertools.product(*choices)):
+        for column, category in zip(categorical, choice, strict=False):
+            for place, value in column.entries[category]:
+                offsets[a, place] += value
+        for part, found, k in zip(shifts, differences, choice[len(sizes) :], strict=True):
+            offsets[a, part.parameter] += found[k][0]
+            weights[:, a] *= found[k][1]
+        for c, codes in enumerate(seen):
+            for inverse, code, category in zip(inverses, codes, choice, strict=False):
+                weights[c, a] *= inverse[code, category]
+    build.configurations, build.observations = count, observed
+    build.constants["weights"], build.constants["offsets"] = weights, offsets
+
+
+def weights_of(column: Categorical) -> FloatArray:
+    """Return the weights that undo the channel of a column, shape (outputs, inputs).
+
+    Raises
+    ------
+    NoExactCorrectionError
+        Its categories cannot be told apart.
+    """
+    weights, obstacles = unbiased_weights(column.noise)
+    if len(obstacles):
+        raise NoExactCorrectionError(
+            f"the channel of column {column.column} has the rank {len(column.noise.inputs) - len(obstacles)} for "
+            f"{len(column.noise.inputs)} categories: they cannot be told apart, and no function of the released one is "
+            "unbiased. Use a channel of full rank, or merge categories."
+        )
+    return weights

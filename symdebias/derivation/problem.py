@@ -1,0 +1,139 @@
+"""A loss of scores with the noise of its columns, what a derivation collects, and the program that it ends in."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen.kernels import ScoreProgram
+from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup
+from symdebias.derivation.labels import Labelled
+from symdebias.derivation.symbols import Derivation, NoiseSymbols
+from symdebias.noise import AdditiveNoise
+from symdebias.release import Design, Linear
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass
+class Build:
+    """What a derivation collects."""
+
+    expression: sp.Expr
+    exact: bool = True
+    conditions: list[sp.Rel] = field(default_factory=list)
+    variance_conditions: list[sp.Rel] = field(default_factory=list)
+    groups: list[FactorGroup | WaveGroup] = field(default_factory=list)
+    tables: list[ChannelTable] = field(default_factory=list)
+    constants: dict[str, FloatArray] = field(default_factory=dict)
+    configurations: int = 0
+    observations: int = 0
+    coefficients: tuple[sp.Symbol, ...] = ()
+    rate: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ScoreProblem:
+    """A loss of scores with its label noise undone, and the noise of the columns.
+
+    Attributes
+    ----------
+    scores : tuple of sympy.Symbol
+        The scores.
+    target : sympy.Symbol
+        The target.
+    labelled : Labelled
+        The loss.
+    design : Design
+        The columns; `intercept` of the parameters where it has a place of its own.
+    intercept : int or None
+        The place of the intercept.
+    symbols : NoiseSymbols
+        Symbols of the noise.
+    per_record : bool
+        Whether each record has noise variances of its own.
+    enumerate_categories : bool
+        Whether to sum over categories even where factors could be looked up.
+    """
+
+    scores: tuple[sp.Symbol, ...]
+    target: sp.Symbol
+    labelled: Labelled
+    design: Design
+    intercept: int | None
+    symbols: NoiseSymbols
+    per_record: bool = False
+    enumerate_categories: bool = False
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether some column has normal noise."""
+        return any(part.noise is not None and part.noise.is_gaussian for part in self.design.linear)
+
+    @property
+    def others(self) -> tuple[Linear, ...]:
+        """The columns with additive noise that is not normal."""
+        return tuple(part for part in self.design.linear if part.noise is not None and not part.noise.is_gaussian)
+
+
+def even_coefficients(noise: AdditiveNoise, order: int) -> tuple[float, ...]:
+    """Return c_k with 1/phi(w) = sum c_k w^(2k), up to w^order: whole, or as far as a polynomial needs it."""
+    if noise.inverse_polynomial is not None:
+        return noise.inverse_polynomial[: order // 2 + 1]
+    return tuple((-1) ** k * value for k, value in enumerate(noise.inverse_taylor(order)[::2]))
+
+
+def finish(problem: ScoreProblem, build: Build) -> Derivation:
+    """Return the derivation: the program of what was built, and the numbers that its kernels take."""
+    design, labelled, symbols = problem.design, problem.labelled, problem.symbols
+    columns = [part.column for part in design.linear]
+    covariance = design.covariance[np.ix_(columns, columns)] if columns and problem.gaussian else np.zeros((0, 0))
+    noisy = tuple(
+        index for index, part in enumerate(design.linear) if part.noise is not None and part.noise.is_gaussian
+    )
+    kind = "none"
+    if problem.gaussian:
+        diagonal = not np.any(covariance - np.diag(np.diag(covariance)))
+        kind = "record" if problem.per_record else "diagonal" if diagonal else "full"
+        build.constants["covariance"] = np.diag(covariance) if kind in ("diagonal", "record") else covariance
+    build.constants["reach"] = np.array(
+        [
+            0.0 if part.noise is None or part.noise.tail_rate == math.inf else 1 / part.noise.tail_rate
+            for part in design.linear
+        ]
+    )
+    build.constants["target"] = np.array([labelled.variance, labelled.gain])
+    if labelled.table is not None:
+        build.constants["labels"] = labelled.table
+    program = ScoreProgram(
+        build.expression,
+        problem.scores,
+        problem.target,
+        tuple(part.parameter for part in design.linear),
+        len(design.parameters),
+        problem.intercept,
+        kind,  # type: ignore[arg-type]
+        symbols.variances if problem.gaussian else (),
+        noisy if kind == "record" else (),
+        (symbols.target_variance, symbols.gain),
+        labelled.symbols,
+        0 if labelled.table is None else len(labelled.table),
+        tuple(build.groups),
+        tuple(build.tables),
+        build.configurations,
+        build.observations,
+        build.coefficients,
+    )
+    return Derivation(
+        program,
+        symbols,
+        build.exact,
+        tuple(build.conditions),
+        tuple(build.variance_conditions),
+        build.constants,
+        build.rate,
+        (*labelled.notes, *build.notes),
+    )

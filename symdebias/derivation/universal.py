@@ -1,0 +1,170 @@
+"""The universal rule: exponentials and waves of the only score are multiplied by one factor per column.
+
+Whatever the noise of a column, exp(lambda u) is a product over columns, and each factor is undone by itself: see
+`symdebias.transforms.exponential`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen import stable
+from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup
+from symdebias.derivation.configurations import weights_of
+from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
+from symdebias.derivation.symbols import free_symbol
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.noise import AdditiveNoise
+from symdebias.release import Categorical, Linear
+from symdebias.transforms import ExponentialSum, exponential_sum
+
+
+def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSum | None:
+    """Return a loss of one score as a sum of exponentials, or None where it is none."""
+    if len(problem.scores) > 1 or (problem.design.categorical and problem.enumerate_categories):
+        return None
+    try:
+        terms = exponential_sum(stable.plain(expression), problem.scores[0])
+    except NoExactCorrectionError:
+        return None
+    flat = all(mode.value == 0 for mode in terms.modes)
+    usable = (
+        part.noise is not None
+        and (flat or part.noise.inverse_polynomial is not None or part.noise.inverse_differences is not None)
+        for part in problem.others
+    )
+    return terms if all(usable) else None
+
+
+def undo_by_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> None:
+    """Multiply each exponential by the factors of the columns."""
+    factors = []
+    if problem.others:
+        factors.append(_column_factors(problem, build, terms))
+    for place, column in enumerate(problem.design.categorical):
+        factors.append(_category_factors(build, terms, column, place))
+    build.expression = terms.times(factors)
+
+
+def _column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Any:
+    """Add a product over columns for each exponential; return its coefficients as symbols."""
+    names: list[list[sp.Symbol | None]] = []
+    z = sp.Dummy("z", real=True)
+    # Noise that is symmetric about 0 has even factors: exp(-a u) takes those of exp(a u), odd derivatives negated.
+    twins = {index: _twin(terms, index) for index in range(len(terms.modes))}
+    for index, mode in enumerate(terms.modes):
+        if twins[index] != index:
+            names.append([])
+            continue
+        others = [other for index_of, other in enumerate(terms.modes) if twins[index_of] == index]
+        mode = replace(mode, order=max(other.order for other in others))
+        flat = mode.value == 0
+        symbols: list[sp.Symbol | None] = []
+        for k in range(mode.order + 1):
+            zero_or_one = flat and (k == 0 or k % 2 == 1)
+            symbols.append(None if zero_or_one else free_symbol(f"q{index}_{k}", build.expression, real=True))
+        names.append(symbols)
+        if all(symbol is None for symbol in symbols):
+            continue
+        families, constants = [], []
+        by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
+        for part in problem.others:
+            form, numbers = _form(part.noise, mode.order)
+            by_form.setdefault((form, len(numbers)), []).append((part, numbers))
+        for (form, length), members in by_form.items():
+            theta = sp.Symbol("b0", real=True)
+            symbols_of = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
+            whole = _factor(form, symbols_of, z * theta, imaginary=mode.imaginary)
+            entries = tuple(
+                (sp.diff(whole, z, k) / math.factorial(k)).subs(z, mode.value) for k in range(mode.order + 1)
+            )
+            families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols_of, entries))
+            constants += [numbers for _, numbers in members]
+        monomials = tuple((k,) for k in range(mode.order + 1))
+        build.groups.append(FactorGroup(tuple(symbols), monomials, tuple(families)))
+        build.constants[f"factors{len(build.groups) - 1}"] = np.concatenate(list(map(np.asarray, constants)))
+
+    def factor(index: int, k: int) -> sp.Expr:
+        symbol = names[twins[index]][k]
+        if symbol is None:
+            return sp.Integer(1 if k == 0 else 0)
+        return -symbol if twins[index] != index and k % 2 else symbol
+
+    return factor
+
+
+def _twin(terms: ExponentialSum, index: int) -> int:
+    """Return the first mode with the same rate up to its sign."""
+    mode = terms.modes[index]
+    return next(
+        other
+        for other, candidate in enumerate(terms.modes)
+        if candidate.imaginary == mode.imaginary and abs(candidate.value) == abs(mode.value)
+    )
+
+
+def _form(noise: AdditiveNoise | None, order: int) -> tuple[str, tuple[float, ...]]:
+    """Return how a column's factor is written, and its numbers."""
+    assert noise is not None
+    if noise.inverse_polynomial is not None:
+        return "polynomial", noise.inverse_polynomial[1:]
+    if noise.inverse_differences is not None:
+        return "differences", tuple(number for pair in noise.inverse_differences for number in pair)
+    return "polynomial", even_coefficients(noise, order)[1:]
+
+
+def _factor(form: str, numbers: Sequence[sp.Symbol], argument: sp.Expr, *, imaginary: bool) -> sp.Expr:
+    """Return 1/E exp(z e) for z the argument, or i times it: real for noise symmetric about 0."""
+    if form == "polynomial":
+        sign = 1 if imaginary else -1
+        return 1 + sp.Add(*(sign**k * c * argument ** (2 * k) for k, c in enumerate(numbers, start=1)))
+    wave = sp.cos if imaginary else sp.cosh
+    # The offsets come in pairs of either sign with the same weight.
+    return sp.Add(
+        *(weight * wave(offset * argument) for offset, weight in zip(numbers[::2], numbers[1::2], strict=True))
+    )
+
+
+def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, place: int) -> Any:
+    """Add a table of factors for one column of categories; return its entries as complex expressions."""
+    weights = weights_of(column)
+    v = sp.Symbol("v", real=True)
+    symbols: dict[tuple[int, int], tuple[sp.Symbol, ...]] = {}
+    listed: list[sp.Symbol] = []
+    functions: list[sp.Expr] = []
+    for index, mode in enumerate(terms.modes):
+        for k in range(mode.order + 1):
+            power = v**k / math.factorial(k)
+            if mode.imaginary:
+                angle = mode.value * v
+                wave = [(sp.cos(angle), sp.sin(angle)), (-sp.sin(angle), sp.cos(angle))][k % 2]
+                sign = -1 if k % 4 in (2, 3) else 1
+                parts = tuple(sign * power * part for part in wave)
+            else:
+                parts = (power * sp.exp(mode.value * v),)
+            names = []
+            for part, letter in zip(parts, ("", "i"), strict=False):
+                if part == 1:
+                    # The weights of an unbiased estimate of 1 sum to 1.
+                    names.append(sp.Integer(1))
+                    continue
+                symbol = free_symbol(f"k{place}_{index}_{k}{letter}", build.expression, real=True)
+                names.append(symbol)
+                listed.append(symbol)
+                functions.append(part)
+            symbols[index, k] = tuple(names)
+    positions = tuple(entries[0][0] if entries else -1 for entries in column.entries)
+    values = [entries[0][1] if entries else 0.0 for entries in column.entries]
+    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights))
+    build.tables.append(table)
+    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel()])
+
+    def factor(index: int, k: int) -> sp.Expr:
+        found = symbols[index, k]
+        return found[0] + sp.I * found[1] if len(found) == 2 else found[0]
+
+    return factor
