@@ -6,7 +6,8 @@ noised records, compiled, with a certificate.
 
 from symdebias import exceptions, losses
 from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, check_guarantee, check_unbiased
-from symdebias.corrected import CorrectedLoss, debias
+from symdebias.corrected import CorrectedLoss
+from symdebias.driver import debias
 from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
 from symdebias.mechanisms import (

@@ -1,8 +1,9 @@
-"""Debias a loss under a release: the driver from declared loss to compiled, certified corrected loss."""
+"""A corrected loss: symbolic, compiled and certified."""
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from numpy.typing import ArrayLike
 
 from symdebias import certification, forward
 from symdebias._arrays import label_array, parameter_array, per_record_scales, weights_array
-from symdebias._domains import COUNT
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
-from symdebias.derivation import Derivation, derive, is_affine, noise_limit
+from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.tradeoff import Tradeoff, tradeoff
 from symdebias.transforms.certificate import (
     Certificate,
     ScoreProblem,
@@ -27,151 +28,18 @@ from symdebias.transforms.certificate import (
     numeric,
     score_biases,
 )
+from symdebias.transforms.surrogate import Design
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-METHODS = ("auto", "exact", "series", "none")
 
-
-def debias(loss: Loss, release: Release, *, method: str = "auto", order: int | None = None) -> "CorrectedLoss":
-    """Derive the loss whose mean on released records is the declared loss on the true ones.
-
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        How the records were noised.
-    method : {"auto", "exact", "series", "none"}
-        ``"exact"`` inverts the noise in closed form; ``"series"`` cuts the inverse off at `order` and is
-        biased unless the series ends before; ``"none"`` leaves the loss as it is, for true records or for
-        comparison. ``"auto"`` is ``"exact"``: a method with a bias is never chosen silently.
-    order : int, optional
-        The order K >= 1 of ``"series"``, where it is required.
-
-    Returns
-    -------
-    CorrectedLoss
-        The corrected loss, its gradient and its certificate.
-
-    Raises
-    ------
-    NoExactCorrectionError
-        The loss has no exact correction under this noise; the message lists each method with its reason.
-    ValueError
-        The loss and the release do not fit: other target values, an intercept for a free-form loss.
-
-    Notes
-    -----
-    In the score, with s = theta'D theta the noise variance of u, the corrected loss is
-    G = W_s^-1 F and its gradient x~ W^-1[F_u] - D theta W^-1[F_uu].
-
-    References
-    ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990.
-
-    Examples
-    --------
-    >>> import symdebias as sd
-    >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
-    >>> sd.debias(sd.losses.squared_margin(), release).expression
-    -s/2 + u**2/2 - u*y + 1/2
-    """
-    if not isinstance(loss, Loss):
-        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
-        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-    if method not in METHODS:
-        raise ValueError(f"method={method!r} is not known. Choose one of {', '.join(METHODS)}.")
-    if method == "series" and order is None:
-        raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
-    if method != "series" and order is not None:
-        raise ValueError(f'order={order!r} belongs to method="series"; method={method!r} takes none.')
-    if order is not None:
-        order = COUNT.check("order", order)
-    _check_fit(loss, release)
-    if method == "auto":
-        try:
-            return CorrectedLoss(loss, release, "exact", None)
-        except NoExactCorrectionError as error:
-            raise NoExactCorrectionError(_no_method(loss, release, error)) from None
-    return CorrectedLoss(loss, release, method, order)
-
-
-def _no_method(loss: Loss, release: Release, refusal: NoExactCorrectionError) -> str:
-    """List the methods with the reason of each; a series is suggested only where there is one."""
-    try:
-        derive(loss, release, method="series", order=1, columns=_columns_to_show(loss, release))
-        series = "never chosen by itself: give order= to accept its bias"
-        remedy = (
-            'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
-            "release the columns with a LaplaceMechanism, under which smooth losses are exact."
-        )
-    except NoExactCorrectionError as error:
-        series = str(error)
-        remedy = (
-            "Declare a loss that is smooth, best an entire one, or release the columns with a "
-            "DiscreteLaplaceMechanism, under which losses with kinks are exact."
-        )
-    return (
-        f"No method corrects {loss.expression} exactly under this release:\n"
-        f"  exact   {refusal}\n  series  {series}\n{remedy}"
-    )
-
-
-def _check_fit(loss: Loss, release: Release) -> None:
-    noise = release.target_noise
-    if isinstance(noise, ChannelNoise):
-        if loss.target_values is None:
-            raise ValueError(
-                f"the release noises a target with the values {_listed(noise.inputs)}, but the loss has a "
-                "continuous target. Declare target_values on the loss, or release the target with a "
-                "GaussianMechanism."
-            )
-        if tuple(sorted(noise.inputs)) != loss.target_values:
-            raise ValueError(
-                f"the loss has the target values {_listed(loss.target_values)} and the release "
-                f"{_listed(noise.inputs)}. Declare the same values on both."
-            )
-    several = loss.target_values is not None and len(loss.target_values) > 2
-    if isinstance(noise, AdditiveNoise) and several and not is_affine(loss.expression, loss.target):
-        raise ValueError(
-            "additive noise on a target with more than two declared values is not corrected. Leave "
-            "target_values out, which treats the target as continuous."
-        )
-    if not loss.scores:
-        if release.fit_intercept:
-            raise ValueError(
-                "a free-form loss names its own parameters, so fit_intercept=True has no place. Name an "
-                "intercept among the parameters and set fit_intercept=False."
-            )
-        names = tuple(symbol.name for symbol in loss.features)
-        if release.columns is not None and len(release.columns) != len(names):
-            raise ValueError(
-                f"the loss has the features {', '.join(names)} and the release the columns "
-                f"{', '.join(release.columns)}. Name the same columns in both, in the same order."
-            )
-        # Arrays come without names of their own, and get these.
-        by_position = tuple(f"x{index}" for index in range(len(names)))
-        if release.columns not in (None, names, by_position):
-            raise ValueError(
-                f"the features of the loss ({', '.join(names)}) and the columns of the release "
-                f"({', '.join(release.columns or ())}) differ. Use the same names in the same order."
-            )
-
-
-def _columns_to_show(loss: Loss, release: Release) -> int:
-    """Return the number of columns, or two noised ones where the release does not know it yet."""
+def columns_to_show(loss: Loss, release: Release) -> int:
+    """Return the number of columns of X, or two noised ones where the release does not know it yet."""
     if not loss.scores:
         return len(loss.features)
     if release.columns is not None:
         return len(release.columns)
     return len(release.noiseless) + 2
-
-
-def _listed(values: tuple[float, ...]) -> str:
-    return "{" + ", ".join(f"{value:g}" for value in values) + "}"
 
 
 class CorrectedLoss:
@@ -184,20 +52,39 @@ class CorrectedLoss:
     release : Release
         The noise that it is corrected for.
     method : str
-        How it was corrected: ``"exact"``, ``"series"`` or ``"none"``.
+        How it was corrected: ``"exact"``, ``"surrogate"``, ``"quadrature"``, ``"series"`` or ``"none"``.
     order : int or None
         The order of ``"series"``.
+    nodes : int or None
+        The number of nodes of ``"quadrature"``.
+    design : symdebias.transforms.surrogate.Design or None
+        The surrogates, with the range, noise level and sample size that they were designed for.
+    reason : str
+        Why this method.
     is_exact : bool
         Whether the derivation proves the correction exact.
     notes : tuple of str
         What to know of the correction: that a target needed none, that a linear score was recognised.
     """
 
-    def __init__(self, declared: Loss, release: Release, method: str, order: int | None) -> None:
+    def __init__(
+        self,
+        declared: Loss,
+        release: Release,
+        method: str,
+        *,
+        order: int | None = None,
+        nodes: int | None = None,
+        design: Design | None = None,
+        reason: str = "",
+    ) -> None:
         self.declared = declared
         self.release = release
         self.method = method
         self.order = order
+        self.nodes = nodes
+        self.design = design
+        self.reason = reason
         self._derivations: dict[tuple[int, bool, bool], Derivation] = {}
         self._kernels: dict[tuple[int, bool, bool], Kernels] = {}
         shown = self._shown
@@ -207,8 +94,127 @@ class CorrectedLoss:
         self._target_variance = noise.variance if isinstance(noise, AdditiveNoise) and method != "none" else 0.0
 
     def __repr__(self) -> str:
+        if self.method == "surrogate":
+            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {self._settings}>"
         order = "" if self.order is None else f", order={self.order}"
         return f"<CorrectedLoss {self.expression}, method={self.method!r}{order}>"
+
+    @property
+    def _settings(self) -> str:
+        if self.design is None:
+            return "unresolved"
+        return f"radius={self.design.radius:.4g}, score_variance={self.score_level:.4g}, n={self.design.records:.4g}"
+
+    # ---- surrogates --------------------------------------------------------------------------------------
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether it can be evaluated: a surrogate needs a range, a noise level and a sample size."""
+        return self.method != "surrogate" or self.design is not None
+
+    @functools.cached_property
+    def surrogate_parts(self) -> SurrogateParts:
+        """The parts of the loss that surrogates stand for.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The loss has none: it is no function of one score or residual.
+        """
+        return surrogate_parts(self.declared, self.release)
+
+    @property
+    def score_level(self) -> float:
+        """The noise variance of the score that the surrogates were designed for; that of the target comes on top."""
+        assert self.design is not None
+        noise = self.surrogate_parts.target_noise
+        return self.design.score_variance - (0.0 if noise is None else noise.variance)
+
+    def resolve(self, *, radius: float, score_variance: float, n: float) -> "CorrectedLoss":
+        """Return the surrogate designed for a range, a noise level and a sample size.
+
+        Parameters
+        ----------
+        radius : float
+            Bound on the score (the residual, for a residual loss), positive.
+        score_variance : float
+            The noise variance of the score, non-negative.
+        n : float
+            The number of records, at least 1.
+
+        Raises
+        ------
+        ValueError
+            The method is not ``"surrogate"``.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
+        >>> unresolved = sd.debias(sd.losses.logistic(), release)
+        >>> unresolved.is_resolved, unresolved.resolve(radius=3.0, score_variance=1.0, n=1e5).is_resolved
+        (False, True)
+        """
+        if self.method != "surrogate":
+            raise ValueError(f"method={self.method!r} needs no radius, score variance and n; use it as it is.")
+        found = self.surrogate_parts.design(radius=radius, score_variance=score_variance, records=n)
+        return CorrectedLoss(self.declared, self.release, "surrogate", design=found, reason=self.reason)
+
+    def require_resolved(self) -> None:
+        """Raise ValueError where a surrogate has no design yet."""
+        if not self.is_resolved:
+            raise ValueError(
+                "this surrogate is not resolved: it needs a range of scores, their noise variance and a sample size. "
+                "Train with a solver, which finds them by a pilot estimate and returns fit.corrected, or call "
+                "corrected.resolve(radius=, score_variance=, n=)."
+            )
+
+    def tradeoff(
+        self,
+        *,
+        radius: float | None = None,
+        score_variance: float | None = None,
+        n: float | None = None,
+        orders: Sequence[int] = (0, 1, 2, 3),
+    ) -> Tradeoff:
+        """Return bias against variance: of surrogates for a range of sample sizes, of a quadratic, and of series.
+
+        Parameters
+        ----------
+        radius, score_variance, n : float, optional
+            As for `resolve`; needed where the loss is not a resolved surrogate.
+        orders : sequence of int
+            The orders of the series to compare with; 0 corrects nothing. A loss with a kink has no series.
+
+        Returns
+        -------
+        Tradeoff
+            A row for each choice, with the best by bias or by mean squared error. The noise of the score is taken as
+            normal.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The loss is no function of one score or residual.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
+        >>> curve = sd.debias(sd.losses.logistic(), release).tradeoff(radius=5.0, score_variance=4.0, n=100_000)
+        >>> curve.best("series", by="bias").order, curve.best(by="error").method
+        (3, 'surrogate')
+        """
+        if self.design is not None:
+            radius = self.design.radius if radius is None else radius
+            score_variance = self.score_level if score_variance is None else score_variance
+            n = self.design.records if n is None else n
+        if radius is None or score_variance is None or n is None:
+            raise ValueError("a trade-off is one for radius, score_variance and n. Give all three.")
+        return tradeoff(
+            self.surrogate_parts, self.declared, self.release,
+            radius=radius, score_variance=score_variance, records=n, orders=orders,
+        )  # fmt: skip
 
     # ---- the symbolic side -------------------------------------------------------------------------------
 
@@ -231,6 +237,9 @@ class CorrectedLoss:
                 self.release,
                 method=self.method,
                 order=self.order,
+                nodes=self.nodes,
+                waves=12 if self.design is None else self.design.waves,
+                design=self.design,
                 columns=columns,
                 per_record=per_record,
                 enumerate_categories=enumerate_categories,
@@ -240,7 +249,7 @@ class CorrectedLoss:
     @property
     def _shown(self) -> Derivation:
         """The derivation to show: for two noised columns where the release does not know their number."""
-        return self.derivation(_columns_to_show(self.declared, self.release))
+        return self.derivation(columns_to_show(self.declared, self.release))
 
     @functools.cached_property
     def expression(self) -> sp.Expr:
@@ -251,7 +260,15 @@ class CorrectedLoss:
         (b_j theta_j)^2 of columns with Laplace noise, ``q`` a product of factors of columns, ``k`` a factor looked up
         by a category and ``n`` a weight looked up by a label. For a free-form loss ``D_x`` is the noise variance of x.
         """
-        return stable.plain(self._shown.program.expression)
+        return self._with_numbers(stable.plain(self._shown.program.expression))
+
+    def _with_numbers(self, expression: sp.Expr) -> sp.Expr:
+        """Put the coefficients of resolved surrogates in the places of their symbols."""
+        if self.design is None:
+            return expression
+        names = self._shown.program.coefficients  # type: ignore[union-attr]
+        values = self._shown.constants["coefficients"]
+        return expression.xreplace({name: sp.Float(value, 17) for name, value in zip(names, values, strict=True)})
 
     @functools.cached_property
     def gradient_expressions(self) -> tuple[sp.Expr, ...]:
@@ -263,10 +280,10 @@ class CorrectedLoss:
         program = self._shown.program
         if not isinstance(program, ScoreProgram):
             return tuple(stable.plain(part) for part in program.gradient)
+        parts = (*program.slopes, *program.noise_slopes)
         if self._is_simple:
-            curvature = -2 * sp.diff(program.expression, self._shown.symbols.score_variance)
-            return stable.plain(program.slopes[0]), stable.plain(curvature)
-        return tuple(stable.plain(part) for part in (*program.slopes, *program.noise_slopes))
+            parts = (program.slopes[0], -2 * sp.diff(program.expression, self._shown.symbols.score_variance))
+        return tuple(self._with_numbers(stable.plain(part)) for part in parts)
 
     @property
     def _is_simple(self) -> bool:
@@ -316,7 +333,7 @@ class CorrectedLoss:
     @property
     def source(self) -> str:
         """The generated source of the training kernel, for two columns where the number is not known."""
-        return self.kernels(_columns_to_show(self.declared, self.release)).source("sgd_pass").text
+        return self.kernels(columns_to_show(self.declared, self.release)).source("sgd_pass").text
 
     # ---- limits ------------------------------------------------------------------------------------------
 
@@ -454,7 +471,7 @@ class CorrectedLoss:
     def number_of_columns(self, X: Any) -> int:
         """Return the number of columns of X: the release's, or where it does not know it that of an array or table."""
         if not self.declared.scores or self.release.columns is not None:
-            return _columns_to_show(self.declared, self.release)
+            return columns_to_show(self.declared, self.release)
         return int(self.release.design_matrix(X, check_finite=False).shape[1])
 
     def shaped(self, vector: FloatArray) -> FloatArray:
@@ -499,7 +516,7 @@ class CorrectedLoss:
 
     def _columns_of(self, theta: ArrayLike) -> int:
         if not self.declared.scores or self.release.columns is not None:
-            return _columns_to_show(self.declared, self.release)
+            return columns_to_show(self.declared, self.release)
         scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
         return int(np.shape(theta)[-1] // scores - self.release.fit_intercept)
 
@@ -575,6 +592,50 @@ class CorrectedLoss:
         target = self._checked_target(y, len(matrix))
         return self.kernel_data(matrix[rows], target[rows])
 
+    def codes_of_targets(self, target: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the codes of released targets that take finitely many values, in the order of looked-up numbers."""
+        noise = self.release.target_noise
+        corrects = isinstance(noise, ChannelNoise) and self.method != "none"
+        values = noise.outputs if corrects and isinstance(noise, ChannelNoise) else self.declared.target_values
+        assert values is not None
+        known = np.array(values)
+        order = np.argsort(known)
+        codes: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(known, target, sorter=order)]
+        return codes
+
+    def checked_target(self, y: Any, rows: int) -> FloatArray:
+        """Return released targets as checked numbers.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The targets.
+        rows : int
+            n, the number of records.
+        """
+        return self._checked_target(y, rows)
+
+    def noise_covariance(self, columns: int, noise_scale: Any = None, rows: int = 0) -> FloatArray:
+        """Return the covariance of the additive noise of X's columns, its mean where records have scales of their own.
+
+        Parameters
+        ----------
+        columns : int
+            The number of columns of X.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise.
+        rows : int
+            n, where `noise_scale` is given.
+        """
+        covariance = self.release.design(columns).covariance.copy()
+        variances = self.release.feature_variances(columns)
+        if noise_scale is not None:
+            own = self._own_noise(columns)
+            covariance[:] = 0.0
+            variances = np.where(own, np.mean(per_record_scales(noise_scale, own, rows=rows) ** 2, axis=0), variances)
+        np.fill_diagonal(covariance, variances)
+        return covariance
+
     def _own_noise(self, columns: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return which columns of X may have noise scales of the records' own."""
         if self.method == "none":
@@ -625,16 +686,7 @@ class CorrectedLoss:
         derivation = self.derivation(columns, per_record=scales is not None)
         program = derivation.program
         if program.codes:
-            noise = self.release.target_noise
-            values = (
-                noise.outputs
-                if isinstance(noise, ChannelNoise) and self.method != "none"
-                else self.declared.target_values
-            )
-            assert values is not None
-            known = np.array(values)
-            order = np.argsort(known)
-            target = order[np.searchsorted(known, target, sorter=order)].astype(float)
+            target = self.codes_of_targets(target).astype(float)
         if not isinstance(program, ScoreProgram):
             return self._feature_data(matrix, scales), target
         design = self.release.design(columns)
@@ -674,6 +726,7 @@ class CorrectedLoss:
     def _checked(
         self, theta: Any, X: Any, y: Any, noise_scale: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        self.require_resolved()
         columns = self.number_of_columns(X)
         vector = self.flat_parameters(theta, columns)
         matrix, target = self.checked_data(X, y, noise_scale=noise_scale)
@@ -846,13 +899,13 @@ class CorrectedLoss:
     @functools.cached_property
     def uncorrected(self) -> "CorrectedLoss | None":
         """The loss as it stands on the released records, or None where these are no records of its kind."""
-        for _, noise in self.release.noises(_columns_to_show(self.declared, self.release)):
+        for _, noise in self.release.noises(columns_to_show(self.declared, self.release)):
             if isinstance(noise, ChannelNoise) and noise.inputs != noise.outputs:
                 return None
         target = self.release.target_noise
         if isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
             return None
-        return CorrectedLoss(self.declared, self.release, "none", None)
+        return CorrectedLoss(self.declared, self.release, "none")
 
     # ---- the honest side ---------------------------------------------------------------------------------
 
@@ -886,7 +939,11 @@ class CorrectedLoss:
             return np.zeros(len(matrix))
         if self.method == "none":
             return np.asarray(np.sum(forward.bias(self.declared, self.release)(theta, x, y), axis=0))
+        self.require_resolved()
         truth = certification.DeclaredLoss(self.declared, self.release)
+        if self.design is not None:
+            values = np.array([truth.target(code) for code in target])
+            return self.surrogate_parts.errors(self.design, self._scores(truth, flat, matrix), values)[0]
         function, _ = truth.functions()
         biases = np.empty(len(matrix))
         for row, (record, code) in enumerate(zip(matrix, target, strict=True)):
@@ -894,6 +951,15 @@ class CorrectedLoss:
             wanted = function(*truth.arguments(flat, record[None, :], np.array([truth.target(code)])))
             biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
         return biases
+
+    def _scores(self, truth: certification.DeclaredLoss, theta: FloatArray, X: FloatArray) -> FloatArray:
+        """Return the scores of true records, for a hidden score too."""
+        if self.declared.scores:
+            return np.asarray(truth.rows(X) @ theta)
+        found = hidden_score(self.declared)
+        assert found is not None
+        score: FloatArray = truth.features(X) @ theta[list(found.places)]
+        return score if found.intercept is None else score + theta[found.intercept]
 
     def variance(self, theta: ArrayLike, x: Any, y: Any, *, of: str = "loss") -> FloatArray:
         """Return the variance over the noise of the corrected loss, or of its gradient, for true records.
@@ -931,6 +997,7 @@ class CorrectedLoss:
         """
         if of not in ("loss", "gradient"):
             raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
+        self.require_resolved()
         matrix = self.release.true_matrix(x)
         columns = matrix.shape[1]
         target = self.release.true_target(y, rows=len(matrix))
@@ -948,7 +1015,7 @@ class CorrectedLoss:
     @functools.cached_property
     def closed_variance(self) -> forward.ClosedVariance | None:
         """The variance of loss and gradient in closed form, or None where there is none."""
-        if not self._is_simple:
+        if not self._is_simple or self.method in ("surrogate", "quadrature"):
             return None
         try:
             return forward.closed_variance(self.declared, self.release, self._shown)
@@ -1050,9 +1117,9 @@ class CorrectedLoss:
         """
         closed = self.closed_variance
         if not self.declared.scores or self.release.columns is not None:
-            columns = _columns_to_show(self.declared, self.release)
+            columns = columns_to_show(self.declared, self.release)
         elif columns is None:
-            columns = _columns_to_show(self.declared, self.release)
+            columns = columns_to_show(self.declared, self.release)
         covariance = self.release.design(columns).covariance
         variance = float(covariance[0, 0])
         if closed is None or np.any(covariance - variance * np.eye(columns)) or self.release.fit_intercept:
@@ -1117,8 +1184,9 @@ class CorrectedLoss:
             raise TypeError(f"theta_radius must be a number; got {type(theta_radius).__name__}.")
         if not (0 < theta_radius < math.inf):
             raise ValueError(f"theta_radius={theta_radius!r} must be positive and finite.")
+        self.require_resolved()
         if not self.declared.scores or self.release.columns is not None:
-            columns = _columns_to_show(self.declared, self.release)
+            columns = columns_to_show(self.declared, self.release)
         elif columns is None:
             columns = 1 + len(self.release.noiseless)
         record_radius = self.release.record_radius(columns)
@@ -1148,12 +1216,21 @@ class CorrectedLoss:
         largest = float(np.linalg.eigvalsh(covariance).max(initial=0.0)) if covariance.any() else 0.0
         variance = largest * theta_radius**2
         targets = self._target_noise()
+        bound = theta_radius * record_radius
+        if self.design is not None:
+            # Within the range and up to the noise that it is designed for; its bias does not depend on the noise.
+            variance = min(variance, self.score_level)
+            bound = min(bound, self.design.radius)
+            if self.surrogate_parts.is_residual:
+                bound, targets = self.design.radius, replace(targets, targets=(0.0,))
         found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
         found["quadrature_error"] = math.nan
         if variance < self.variance_limit:
             u, y, s = program.scores[0], program.target, symbols.score_variance
             target_variance, gain = (sp.Float(value, 17) for value in derivation.constants["target"])
             constants = {symbols.target_variance: target_variance, symbols.gain: gain}
+            numbers = derivation.constants.get("coefficients", np.zeros(0))
+            constants |= {name: sp.Float(value, 17) for name, value in zip(program.coefficients, numbers, strict=True)}
             slope, curvature = program.slopes[0], -2 * sp.diff(program.expression, s)
             problem = ScoreProblem(
                 numeric(self.declared.expression, (u, y)),
@@ -1165,13 +1242,13 @@ class CorrectedLoss:
             )
             found = score_biases(
                 problem,
-                score_bound=theta_radius * record_radius,
+                score_bound=bound,
                 variance=variance,
                 record_radius=record_radius,
-                noise_norm=largest * theta_radius,
+                noise_norm=math.sqrt(largest * variance),
                 target_noise=targets,
             )
-        return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found)
+        return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found, bound)
 
     def _certify_columns(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
         derivation = self.derivation(columns)
@@ -1184,6 +1261,12 @@ class CorrectedLoss:
             variance = float(largest) * theta_radius**2
             scores = math.sqrt(len(program.scores))
             reach = float(derivation.constants["reach"].max(initial=0.0)) * theta_radius * scores
+        inside = theta_radius
+        if self.design is not None:
+            # Waves that are tuned for little noise vary too fast under much of it for any rule.
+            inside = min(theta_radius, self.design.radius / math.hypot(record_radius, self.release.fit_intercept))
+            noisiest = float(self.release.feature_variances(columns).max(initial=0.0))
+            inside = min(inside, math.sqrt(self.score_level / noisiest)) if noisiest > 0 else inside
         found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
         found["quadrature_error"] = math.nan
         holds = not isinstance(program, ScoreProgram) and self._conditions_over(theta_radius)
@@ -1201,9 +1284,15 @@ class CorrectedLoss:
                 self.noise_vector(columns),
                 columns=columns,
                 record_radius=record_radius,
-                theta_radius=theta_radius,
+                theta_radius=inside,
             )
-        return self._certificate(theta_radius, record_radius, variance, reach, targets, found)
+        bound = theta_radius * record_radius if isinstance(program, ScoreProgram) else math.inf
+        if self.design is not None:
+            bound = min(bound, self.design.radius)
+            worst = self.surrogate_parts.worst_errors(self.design, bound, self._target_noise().targets)
+            found["loss_bias"] = max(found["loss_bias"], worst[0])
+            found["gradient_bias"] = max(found["gradient_bias"], worst[1] * record_radius)
+        return self._certificate(theta_radius, record_radius, variance, reach, targets, found, bound)
 
     def _conditions_over(self, theta_radius: float, *, finite_variance: bool = False) -> bool:
         """Whether the conditions of a free-form loss hold at parameters spread over the ball, its poles included."""
@@ -1228,6 +1317,7 @@ class CorrectedLoss:
         reach: float,
         targets: tuple[float, ...],
         found: dict[str, float],
+        score_bound: float,
     ) -> Certificate:
         scored = isinstance(self._shown.program, ScoreProgram)
         return Certificate(
@@ -1235,7 +1325,7 @@ class CorrectedLoss:
             exact=self.is_exact,
             theta_radius=theta_radius,
             record_radius=record_radius,
-            score_bound=theta_radius * record_radius if scored else math.inf,
+            score_bound=score_bound,
             noise_variance=variance,
             targets=targets,
             variance_limit=self.variance_limit,

@@ -18,8 +18,9 @@ from symdebias._arrays import parameter_array
 from symdebias.certification import DeclaredLoss, released_records
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.statistics import FactorGroup
 from symdebias.derivation import Derivation, NoiseSymbols
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -29,6 +30,8 @@ from symdebias.transforms.certificate import numeric
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _MOST_NODES = 300_000
+# Draws of the noise that inflation is judged by.
+_DRAWS = 2_000
 _NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 
 
@@ -493,3 +496,72 @@ def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -
     """Return an expression at numbers and arrays."""
     symbols = tuple(names)
     return numeric(expression, symbols)(*names.values())
+
+
+# ---- inflation -------------------------------------------------------------------------------------------
+
+
+def gradient_inflation(corrected: Any, radius: float | None, score_variance: float | None) -> float:
+    """Return by how much an exact correction inflates the mean square of the slope of a loss of one score.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        An exact correction.
+    radius : float or None
+        Scores range over abs(u) <= radius; over the declared bounds by default.
+    score_variance : float or None
+        The noise variance of the score, reached by parameters of equal size; by default these have norm 1.
+
+    Returns
+    -------
+    float
+        The ratio of the mean squares of the corrected and of the declared slope at released scores, label noise apart;
+        infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
+        is given, and the noise is normal) or the loss has no one score.
+    """
+    declared, release = corrected.declared, corrected.release
+    if len(declared.scores) != 1:
+        return 1.0
+    columns = len(release.columns) if release.columns is not None else len(release.noiseless) + 2
+    derivation = corrected.derivation(columns)
+    program = derivation.program
+    groups = [group for group in program.groups if isinstance(group, FactorGroup)]
+    if program.tables or program.configurations or (score_variance is None and not groups):
+        return 1.0
+    noised = [part for part in release.design(columns).linear if part.noise is not None]
+    theta = np.zeros(program.parameters)
+    theta[[part.parameter for part in noised]] = 1 / math.sqrt(max(1, len(noised)))
+    variances = release.feature_variances(columns)
+    total = float(sum(variances[part.column] * theta[part.parameter] ** 2 for part in noised))
+    if score_variance is not None and total > 0:
+        theta *= math.sqrt(score_variance / total)
+    try:
+        corrected.require_noise_within_limits(theta, columns, finite_variance=True)
+    except (NoExactCorrectionError, InfiniteVarianceError):
+        return math.inf
+    rng = np.random.default_rng(0)
+    noise = np.zeros(_DRAWS)
+    for part in noised:
+        points, weights = quadrature.one_dimensional(_single(part.noise), 64)
+        drawn = rng.choice(points, _DRAWS, p=np.maximum(weights, 0) / np.maximum(weights, 0).sum())
+        noise += theta[part.parameter] * drawn
+    u, y = declared.scores[0], declared.target
+    symbols = derivation.symbols
+    values: dict[sp.Symbol, Any] = {
+        symbols.target_variance: derivation.constants["target"][0],
+        symbols.gain: 1.0,
+        **dict.fromkeys(program.labels, 1.0),
+    }
+    if program.variances:
+        values[symbols.score_variance] = corrected.score_variance(theta)
+    for index, group in enumerate(program.groups):
+        found = group.values(theta, derivation.constants[f"factors{index}"])
+        values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}
+    bound = release.record_radius(columns) if radius is None else radius
+    scores = np.linspace(-bound, bound, 9)[:, None] + noise
+    target = declared.target_values[-1] if declared.target_values is not None else 0.0
+    slope = evaluated(program.slopes[0], {u: scores, y: np.full((1, 1), target), **values})
+    plain = evaluated(sp.diff(declared.expression, u), {u: scores, y: np.full((1, 1), target)})
+    before = float(np.mean(plain**2))
+    return float(np.mean(slope**2)) / before if before > 0 else 1.0

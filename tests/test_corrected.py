@@ -250,7 +250,7 @@ def test_bad_weights_are_refused(weights):
 
 
 BAD_DEBIAS = [
-    ({"method": "magic"}, ValueError, "not known. Choose one of auto, exact, series, none"),
+    ({"method": "magic"}, ValueError, "not known. Choose one of auto, exact, surrogate, quadrature, series, none"),
     ({"method": "series"}, ValueError, "needs order="),
     ({"order": 2}, ValueError, 'belongs to method="series"'),
     ({"method": "series", "order": 0}, ValueError, "order=0 is too small"),

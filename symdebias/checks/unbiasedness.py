@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from symdebias.corrected import debias
+from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise

@@ -40,7 +40,7 @@ def exp(x: float) -> float:
 
 
 def sin(x: float) -> float:
-    """Return sin x: reduction to |r| <= pi/4 and a Taylor polynomial; beyond 10^9 no digit is left, and it stays bounded."""
+    """Return sin x: reduction to |r| <= pi/4 and Taylor polynomials; bounded where no digit is left, far out."""
     k = np.floor(x * 0.6366197723675814 + 0.5)
     # pi/2 in three parts of 33 bits, so that k times the first is exact.
     r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21

@@ -10,10 +10,14 @@ import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,31 @@ class FactorGroup:
     def number_of_constants(self) -> int:
         """How many numbers describe the noise of all columns."""
         return sum(len(family.columns) * len(family.constants) for family in self.families)
+
+    def values(self, theta: FloatArray, numbers: FloatArray) -> FloatArray:
+        """Return the product's coefficients for parameters of one score, in NumPy: the twin of ``values_NAME``.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        numbers : array of shape (number_of_constants,), float64
+            The noise of the columns.
+        """
+        total = np.zeros(len(self.monomials))
+        total[0] = 1.0
+        place = 0
+        for family in self.families:
+            arguments = (*family.thetas, *family.constants)
+            functions = [sp.lambdify(arguments, value) for value in family.coefficients]
+            for column in family.columns:
+                own = numbers[place : place + len(family.constants)]
+                place += len(family.constants)
+                factor = [function(theta[column], *own) for function in functions]
+                before, total = total, np.zeros(len(total))
+                for i, j, k in self._triples:
+                    total[k] += before[i] * factor[j]
+        return total
 
     @property
     def _count(self) -> int:

@@ -5,8 +5,19 @@ features by name (`features`). The result says what stands in the kernels' vecto
 the user should know.
 """
 
-from symdebias.derivation.derive import derive, noise_limit
+from symdebias.derivation.derive import derive, noise_limit, surrogate_parts
+from symdebias.derivation.features import hidden_score
 from symdebias.derivation.labels import is_affine
+from symdebias.derivation.surrogates import SurrogateParts
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 
-__all__ = ["Derivation", "NoiseSymbols", "derive", "is_affine", "noise_limit"]
+__all__ = [
+    "Derivation",
+    "NoiseSymbols",
+    "SurrogateParts",
+    "derive",
+    "hidden_score",
+    "is_affine",
+    "noise_limit",
+    "surrogate_parts",
+]

@@ -7,12 +7,16 @@ import sympy as sp
 
 from symdebias.derivation.features import by_feature, hidden_score
 from symdebias.derivation.labels import label_noise_undone, without_correction
-from symdebias.derivation.scores import ScoreProblem, by_series, exactly, uncorrected
+from symdebias.derivation.problem import ScoreProblem
+from symdebias.derivation.scores import by_quadrature, by_series, exactly, uncorrected
+from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, parts_of
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
-from symdebias.release import Categorical, Design, Release
+from symdebias.release import Categorical, Release
+from symdebias.release import Design as ColumnDesign
+from symdebias.transforms.surrogate import Design
 
 HIDDEN = "the loss depends on the features through one linear score, and is corrected in it"
 
@@ -24,8 +28,11 @@ def derive(
     method: str,
     order: int | None,
     columns: int,
+    nodes: int | None = None,
     per_record: bool = False,
     enumerate_categories: bool = False,
+    waves: int = 12,
+    design: Design | None = None,
 ) -> Derivation:
     """Derive the correction of a loss by one method.
 
@@ -35,7 +42,7 @@ def derive(
         The declared loss, which must fit the release.
     release : Release
         The noise.
-    method : {"exact", "series", "none"}
+    method : {"exact", "quadrature", "series", "surrogate", "none"}
         What to do.
     order : int or None
         The order of a series.
@@ -43,8 +50,14 @@ def derive(
         The number of columns of X.
     per_record : bool
         Whether each record has noise scales of its own.
+    nodes : int or None
+        The number of nodes of a quadrature.
     enumerate_categories : bool
         Whether to sum over categories even where factors could be looked up: what the Hessian needs.
+    waves : int
+        How many waves surrogates have.
+    design : symdebias.transforms.surrogate.Design or None
+        The surrogates; without them their numbers are NaN.
 
     Raises
     ------
@@ -52,35 +65,54 @@ def derive(
         The method does not apply; the message says why.
     """
     symbols = NoiseSymbols.beside(loss.expression, len(loss.scores))
-    if method == "none":
-        labelled = without_correction(loss)
-    else:
-        labelled = label_noise_undone(loss, release, symbols, rewrite=method == "series")
-    if loss.scores:
-        design = release.design(columns)
-        intercept = len(design.parameters) - 1 if design.intercept else None
-        problem = ScoreProblem(
-            loss.scores, loss.target, labelled, design, intercept, symbols, per_record, enumerate_categories
-        )
-        return _of_scores(problem, method, order)
-    found = hidden_score(loss) if method != "none" else None
-    if found is None:
+    found = hidden_score(loss) if not loss.scores and method != "none" else None
+    if not loss.scores and found is None:
+        if method == "quadrature":
+            raise NoExactCorrectionError(
+                "quadrature in the complex plane is for losses of one score, and this one is in features by name. "
+                "Write it in its score, or ask for the exact correction."
+            )
+        if method == "surrogate":
+            parts_of(loss, release, symbols)  # says that it has none
+        if method == "none":
+            labelled = without_correction(loss)
+        else:
+            labelled = label_noise_undone(loss, release, symbols, rewrite=method == "series")
         return by_feature(loss, labelled, release, symbols, method=method, order=order, per_record=per_record)
-    hidden = Loss(found.expression, score=found.score, target=loss.target, target_values=loss.target_values)
-    symbols = NoiseSymbols.beside(hidden.expression)
-    labelled = label_noise_undone(hidden, release, symbols, rewrite=method == "series")
+    if found is None:
+        scored, columns_of = loss, release.design(columns)
+        intercept = len(columns_of.parameters) - 1 if columns_of.intercept else None
+        notes: tuple[str, ...] = ()
+    else:
+        scored = Loss(found.expression, score=found.score, target=loss.target, target_values=loss.target_values)
+        symbols = NoiseSymbols.beside(scored.expression)
+        columns_of, intercept, notes = _design_of_features(loss, release, found.places), found.intercept, (HIDDEN,)
+    parts = parts_of(scored, release, symbols) if method == "surrogate" else None
+    if parts is not None:
+        labelled = parts.labelled
+    elif method == "none":
+        labelled = without_correction(scored)
+    else:
+        labelled = label_noise_undone(scored, release, symbols, rewrite=method == "series")
     problem = ScoreProblem(
-        hidden.scores,
-        hidden.target,
-        labelled,
-        _design_of_features(loss, release, found.places),
-        found.intercept,
-        symbols,
-        per_record,
-        enumerate_categories,
+        scored.scores, scored.target, labelled, columns_of, intercept, symbols, per_record, enumerate_categories
     )
-    derivation = _of_scores(problem, method, order)
-    return replace(derivation, notes=(HIDDEN, *derivation.notes))
+    if parts is not None:
+        derivation = by_surrogate(problem, parts, waves=waves, design=design)
+    elif method == "quadrature":
+        assert nodes is not None
+        derivation = by_quadrature(problem, nodes)
+    else:
+        derivation = _of_scores(problem, method, order)
+    return replace(derivation, notes=(*notes, *derivation.notes))
+
+
+def surrogate_parts(loss: Loss, release: Release) -> SurrogateParts:
+    """Return the parts of a loss that surrogates stand for, in its hidden score if it is free-form."""
+    found = hidden_score(loss) if not loss.scores else None
+    if found is not None:
+        loss = Loss(found.expression, score=found.score, target=loss.target, target_values=loss.target_values)
+    return parts_of(loss, release, NoiseSymbols.beside(loss.expression))
 
 
 def _of_scores(problem: ScoreProblem, method: str, order: int | None) -> Derivation:
@@ -97,7 +129,7 @@ def _of_scores(problem: ScoreProblem, method: str, order: int | None) -> Derivat
     return exactly(problem)
 
 
-def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> Design:
+def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> ColumnDesign:
     """Return the design of a hidden score: each feature times the parameter that stands beside it."""
     design = release.design(len(loss.features))
     noises = {place.start: noise for place, noise in release.noises(len(loss.features))}

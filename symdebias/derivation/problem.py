@@ -31,6 +31,7 @@ class Build:
     configurations: int = 0
     observations: int = 0
     coefficients: tuple[sp.Symbol, ...] = ()
+    frequency: float = math.nan
     rate: float = 0.0
     notes: list[str] = field(default_factory=list)
 

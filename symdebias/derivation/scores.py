@@ -10,9 +10,10 @@ The normal noise of all columns is one noise of the scores. Every other column h
   multiplied by one factor per column, whatever the noise (`transforms.exponential`).
 """
 
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,9 @@ from symdebias.derivation.universal import as_exponentials, undo_by_factors
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.release import Linear
 from symdebias.transforms import (
+    Transformed,
     growth_rate,
+    inverse_by_quadrature,
     inverse_heat,
     joint_inverse_heat,
     require_moment,
@@ -53,8 +56,41 @@ def uncorrected(problem: ScoreProblem) -> Derivation:
     return replace(finish(replace(problem, design=design), build), dense=True)
 
 
-def exactly(problem: ScoreProblem) -> Derivation:
+def by_quadrature(problem: ScoreProblem, nodes: int) -> Derivation:
+    """Return the correction with the normal noise undone by quadrature in the complex plane.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The loss is not entire or grows too fast, or has several scores, or normal noise on a target that is not part
+        of a residual.
+    """
+    if len(problem.scores) > 1:
+        raise NoExactCorrectionError(
+            "quadrature in the complex plane is for losses of one score. Release the features with a LaplaceMechanism, "
+            "under which smooth losses are exact."
+        )
+    if problem.gaussian and problem.labelled.target_variance is not None:
+        if _of_residual(problem, problem.labelled.expression) is None:
+            raise NoExactCorrectionError(
+                "with normal noise on score and target, quadrature takes a function of the residual. Release the "
+                "target without noise, or write the loss so."
+            )
+    inverse = functools.partial(inverse_by_quadrature, nodes=nodes)
+    derivation = exactly(problem, inverse)
+    noised = problem.gaussian or problem.labelled.target_variance is not None
+    return replace(derivation, exact=not noised)
+
+
+def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse_heat) -> Derivation:
     """Return the exact correction.
+
+    Parameters
+    ----------
+    problem : ScoreProblem
+        The loss and its noise.
+    inverse : callable
+        What undoes normal noise of one variable.
 
     Raises
     ------
@@ -63,7 +99,7 @@ def exactly(problem: ScoreProblem) -> Derivation:
     """
     build = Build(problem.labelled.expression)
     rate = _growth(problem, build)
-    _undo_normal_noise(problem, build)
+    _undo_normal_noise(problem, build, inverse)
     others, categorical = problem.others, problem.design.categorical
     if others or categorical:
         terms = as_exponentials(problem, build.expression)
@@ -113,7 +149,7 @@ def by_series(problem: ScoreProblem, order: int) -> Derivation:
 # ---- normal noise ----------------------------------------------------------------------------------------
 
 
-def _undo_normal_noise(problem: ScoreProblem, build: Build) -> None:
+def _undo_normal_noise(problem: ScoreProblem, build: Build, inverse: Callable[..., Transformed]) -> None:
     labelled, symbols, scores = problem.labelled, problem.symbols, problem.scores
     target = labelled.target_variance
     if not problem.gaussian and target is None:
@@ -136,12 +172,12 @@ def _undo_normal_noise(problem: ScoreProblem, build: Build) -> None:
         if residual is not None:
             # A residual loss f(u - y) sees the sum of both noises.
             variable, of_residual = residual
-            steps = [inverse_heat(of_residual, variable, sp.Add(*variances.values()))]
+            steps = [inverse(of_residual, variable, sp.Add(*variances.values()))]
             build.expression = steps[0].expression.xreplace({variable: scores[0] - problem.target})
         else:
             steps = []
             for variable, variance in variances.items():
-                steps.append(inverse_heat(build.expression, variable, variance))
+                steps.append(inverse(build.expression, variable, variance))
                 build.expression = steps[-1].expression
     build.conditions += _distinct(condition for step in steps for condition in step.conditions)
     build.variance_conditions += _distinct(condition for step in steps for condition in step.variance_conditions)

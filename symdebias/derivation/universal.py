@@ -5,7 +5,7 @@ Whatever the noise of a column, exp(lambda u) is a product over columns, and eac
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.codegen import stable
-from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup
+from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup
 from symdebias.derivation.configurations import weights_of
 from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
 from symdebias.derivation.symbols import free_symbol
@@ -21,6 +21,9 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
 from symdebias.release import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum
+
+# The coefficient of delta^k in a column's factor at the rate of a mode, see ExponentialSum.times.
+Factor = Callable[[int, int], sp.Expr]
 
 
 def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSum | None:
@@ -42,21 +45,48 @@ def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSu
 
 def undo_by_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> None:
     """Multiply each exponential by the factors of the columns."""
+    build.expression = terms.times(column_factors(problem, build, terms))
+
+
+def column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> list[Factor]:
+    """Return the factors of the columns whose noise is not normal; add what computes them to the build.
+
+    Columns of categories are left out where they are to be enumerated.
+    """
     factors = []
     if problem.others:
-        factors.append(_column_factors(problem, build, terms))
-    for place, column in enumerate(problem.design.categorical):
-        factors.append(_category_factors(build, terms, column, place))
-    build.expression = terms.times(factors)
+        factors.append(_additive_factors(problem, build, terms))
+    if not problem.enumerate_categories:
+        for place, column in enumerate(problem.design.categorical):
+            factors.append(_category_factors(build, terms, column, place))
+    return factors
 
 
-def _column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Any:
+def normal_factor(terms: ExponentialSum, variance: sp.Expr) -> Factor:
+    """Return 1/E exp(lambda e) = exp(-lambda^2 s/2) for normal noise, at rate 0 and at imaginary rates."""
+
+    def factor(index: int, k: int) -> sp.Expr:
+        mode = terms.modes[index]
+        if mode.imaginary:
+            return sp.exp(variance * mode.value**2 / 2)
+        return (-variance / 2) ** (k // 2) / math.factorial(k // 2) if k % 2 == 0 else sp.Integer(0)
+
+    return factor
+
+
+def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Any:
     """Add a product over columns for each exponential; return its coefficients as symbols."""
     names: list[list[sp.Symbol | None]] = []
     z = sp.Dummy("z", real=True)
     # Noise that is symmetric about 0 has even factors: exp(-a u) takes those of exp(a u), odd derivatives negated.
     twins = {index: _twin(terms, index) for index in range(len(terms.modes))}
+    waves = terms.waves
+    if waves:
+        wave_symbols = _wave_group(problem, build, terms)
     for index, mode in enumerate(terms.modes):
+        if index in waves:
+            names.append([wave_symbols[waves.index(index)]])
+            continue
         if twins[index] != index:
             names.append([])
             continue
@@ -95,6 +125,32 @@ def _column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) 
         return -symbol if twins[index] != index and k % 2 else symbol
 
     return factor
+
+
+def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> tuple[sp.Symbol, ...]:
+    """Add the products of the columns' factors at the multiples of a frequency; return them as symbols."""
+    theta, w = sp.Symbol("b0", real=True), sp.Symbol("frequency", positive=True)
+    families: list[FactorFamily] = []
+    constants: list[tuple[float, ...]] = [(build.frequency,)]
+    by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
+    for part in problem.others:
+        assert part.noise is not None
+        if part.noise.inverse_polynomial is None and part.noise.inverse_differences is None:
+            raise NoExactCorrectionError(
+                f"the characteristic function {part.noise.characteristic_function} has zeros, at which no wave can be "
+                "undone. Use Laplace, discrete Laplace or Gaussian noise."
+            )
+        form, numbers = _form(part.noise, 0)
+        by_form.setdefault((form, len(numbers)), []).append((part, numbers))
+    for (form, length), members in by_form.items():
+        symbols = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
+        factor = _factor(form, symbols, w * theta, imaginary=True)
+        families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols, (factor,)))
+        constants += [numbers for _, numbers in members]
+    names = tuple(free_symbol(f"q_{order}", build.expression, real=True) for order in range(1, len(terms.waves) + 1))
+    build.groups.append(WaveGroup(names, w, tuple(families)))
+    build.constants[f"factors{len(build.groups) - 1}"] = np.concatenate(list(map(np.asarray, constants)))
+    return names
 
 
 def _twin(terms: ExponentialSum, index: int) -> int:
@@ -136,6 +192,7 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
     symbols: dict[tuple[int, int], tuple[sp.Symbol, ...]] = {}
     listed: list[sp.Symbol] = []
     functions: list[sp.Expr] = []
+    frequency = terms.frequency if terms.waves else None
     for index, mode in enumerate(terms.modes):
         for k in range(mode.order + 1):
             power = v**k / math.factorial(k)
@@ -159,9 +216,10 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
             symbols[index, k] = tuple(names)
     positions = tuple(entries[0][0] if entries else -1 for entries in column.entries)
     values = [entries[0][1] if entries else 0.0 for entries in column.entries]
-    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights))
+    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights), frequency)
     build.tables.append(table)
-    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel()])
+    last = [] if frequency is None else [build.frequency]
+    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel(), last])
 
     def factor(index: int, k: int) -> sp.Expr:
         found = symbols[index, k]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from symdebias.corrected import CorrectedLoss, debias
+from symdebias.corrected import CorrectedLoss
+from symdebias.driver import debias
 from symdebias.interfaces import datasets
 from symdebias.losses import exponential
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse

@@ -2,12 +2,13 @@
 
 import sympy as sp
 
-from symdebias._domains import POSITIVE, Integer
+from symdebias._domains import POSITIVE, Integer, Interval
 from symdebias.losses.loss import Loss
 
 _SCORE, _TARGET = sp.symbols("u y", real=True)
 _MARGIN = _TARGET * _SCORE
 _SIGNS = (-1, 1)
+_LEVEL = Interval(0, 1, closed="neither")
 
 
 def exponential() -> Loss:
@@ -138,6 +139,94 @@ def squared_hinge() -> Loss:
     """
     expression = sp.Max(0, 1 - _MARGIN) ** 2 / 2
     return Loss(expression, score=_SCORE, target=_TARGET, target_values=_SIGNS, name="squared_hinge")
+
+
+def probit() -> Loss:
+    """Return the probit loss -log Phi(y u), y in {-1, +1}, Phi the normal distribution function (probit regression).
+
+    Phi has zeros off the real axis, so that no exact correction exists under Gaussian noise; a surrogate comes within
+    1e-4 at unit noise variance.
+
+    References
+    ----------
+    Bliss 1934; McCullagh & Nelder 1989, Section 4.3.
+
+    Examples
+    --------
+    >>> probit().name
+    'probit'
+    """
+    return Loss(
+        -sp.log(sp.erfc(-_MARGIN / sp.sqrt(2)) / 2), score=_SCORE, target=_TARGET, target_values=_SIGNS, name="probit"
+    )
+
+
+def hinge() -> Loss:
+    """Return the hinge loss max(0, 1 - y u), y in {-1, +1} (support vector machines).
+
+    It has a kink, so that only noise on a grid and finite channels have an exact correction.
+
+    References
+    ----------
+    Cortes & Vapnik 1995; Bartlett, Jordan & McAuliffe 2006, Section 2.
+
+    Examples
+    --------
+    >>> hinge().expression
+    Max(0, -u*y + 1)
+    """
+    return Loss(sp.Max(0, 1 - _MARGIN), score=_SCORE, target=_TARGET, target_values=_SIGNS, name="hinge")
+
+
+def quantile(level: float = 0.5, width: float = 0.5) -> Loss:
+    """Return the quantile loss of the residual r = y - u, smoothed by a logistic density of a given width.
+
+    The limit for width 0 is (level - 1[r < 0]) r, which has a kink; the smoothed one is level r + h log(1 + e^{-r/h}).
+
+    Parameters
+    ----------
+    level : float
+        The quantile, in (0, 1); 0.5 is the median (least absolute deviations).
+    width : float
+        h, positive, in units of the target.
+
+    References
+    ----------
+    Koenker & Bassett 1978; Chen & Mangasarian 1996 (the smoothing).
+
+    Examples
+    --------
+    >>> quantile(0.9).name
+    'quantile'
+    """
+    q = sp.nsimplify(_LEVEL.check("level", level), rational=True)
+    h = sp.nsimplify(POSITIVE.check("width", width), rational=True)
+    residual = _TARGET - _SCORE
+    return Loss(q * residual + h * sp.log(1 + sp.exp(-residual / h)), score=_SCORE, target=_TARGET, name="quantile")
+
+
+def negative_binomial(dispersion: float = 1.0) -> Loss:
+    """Return the negative binomial loss of a count, (y + k) log(1 + e^u/k) - y u, mean e^u and variance e^u + e^{2u}/k.
+
+    Affine in the target: a count released by an unbiased mechanism needs no correction. Not entire in the score.
+
+    Parameters
+    ----------
+    dispersion : float
+        k, positive; large values approach the Poisson loss.
+
+    References
+    ----------
+    McCullagh & Nelder 1989, Section 6.2; Hilbe 2011, Chapter 8.
+
+    Examples
+    --------
+    >>> negative_binomial(2.0).name
+    'negative_binomial'
+    """
+    k = sp.nsimplify(POSITIVE.check("dispersion", dispersion), rational=True)
+    expression = (_TARGET + k) * sp.log(1 + sp.exp(_SCORE) / k) - _TARGET * _SCORE
+    return Loss(expression, score=_SCORE, target=_TARGET, name="negative_binomial")
 
 
 def softmax(classes: int) -> Loss:

@@ -6,12 +6,15 @@ losses), and free-form in named features and parameters.
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
+
+from symdebias.losses.tracing import traced
 
 # Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
 # removable singularities hide, and keep to both signs, which a score always takes.
@@ -146,6 +149,50 @@ class Loss:
             target_values=target_values, name=name,
         )  # fmt: skip
         return loss
+
+    @classmethod
+    def from_function(
+        cls,
+        function: Callable[..., Any],
+        *,
+        target_values: Sequence[float] | None = None,
+        name: str | None = None,
+    ) -> "Loss":
+        """Declare a loss of one score by a Python function of score and target.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(score, target)``, written with arithmetic and NumPy's functions. It is called once, with symbols
+            in place of arrays; the loss is the expression that comes out, with all that follows from it.
+        target_values : sequence of float, optional
+            The values that the target takes.
+        name : str, optional
+            A name for messages and reports; by default the function's.
+
+        Raises
+        ------
+        TypeError
+            The function branches on its arguments, calls the math module or compiled code, or uses a function without
+            a symbolic counterpart.
+        ValueError
+            The expression is no loss; see the constructor.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> Loss.from_function(lambda score, target: np.exp(-target * score), target_values=(-1, 1))
+        Loss(exp(-u*y), score=u, target=y, target_values=(-1, 1))
+        """
+        score, target = sp.symbols("u y", real=True)
+        called = getattr(function, "__name__", None)
+        return cls(
+            traced(function, (score, target)),
+            score=score,
+            target=target,
+            target_values=target_values,
+            name=name or (None if called == "<lambda>" else called),
+        )
 
     def __repr__(self) -> str:
         values = ""

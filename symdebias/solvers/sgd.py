@@ -13,7 +13,7 @@ import numbers
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, VarianceWarning
 from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.pilot import quadratic_pilot
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -44,6 +45,11 @@ _TESTED_RECORDS = 10_000
 _FEWEST_CARRIERS = 10
 # From here on the fit is warned of: a hundred times as many records would be needed as without the noise.
 _MUCH_INFLATION = 100.0
+# How far beyond its pilot a surrogate's theta may go, and how many designs a fit may take.
+_BALL, _MOST_STAGES = 1.25, 3
+# What the squared error of a surrogate's slope counts in a fit beside its variance. Most of it oscillates about zero
+# and averages out over scores; what does not is held down by itself (measured in benchmarks/surrogates.py).
+_SQUARED_ERROR = 0.005
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -72,7 +78,10 @@ def sgd(
     Parameters
     ----------
     corrected : CorrectedLoss
-        What `debias` returned; with ``method="none"`` this is ordinary SGD.
+        What `debias` returned; with ``method="none"`` this is ordinary SGD. A surrogate that is not resolved is
+        designed first, for what a quadratic pilot estimate says of the range and the noise of scores; it starts from
+        the pilot, stays within 1.25 times its norm where no `radius` is given, and is on the result as
+        ``fit.corrected``, the pilot in ``fit.diagnostics``.
     X : array of shape (n, p) or table
         The (noised) records.
     y : array of shape (n,)
@@ -154,6 +163,12 @@ def sgd(
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
     averaged_share = _averaged_share(average)
+    if not corrected.is_resolved:
+        return _in_two_stages(
+            corrected, X, y, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
+            average=average, start=start, order=order, sample_weight=sample_weight, noise_scale=noise_scale,
+            record=record, random_state=random_state, progress=progress,
+        )  # fmt: skip
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
@@ -257,6 +272,50 @@ def sgd(
             "carrying_share": share,
             "noise_inflation": inflation,
             "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
+        },
+    )
+
+
+def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> Fit:
+    """Train on a surrogate that is designed for what a pilot estimate finds.
+
+    Without a radius theta is kept within a ball 1.25 times as long as the pilot: further out the noise is more than the
+    surrogate is tuned for. A fit that ends on that ball is the pilot of a new design, up to three times.
+    """
+    rng = generator(options.pop("random_state"))
+    pilot = quadratic_pilot(
+        corrected, X, y, l2=options["l2"], sample_weight=options["sample_weight"], noise_scale=options["noise_scale"]
+    )
+    theta, variance, signal = pilot.theta, pilot.score_variance, pilot.signal_variance
+    radius, start = options.pop("radius"), options.pop("start")
+    for stage in range(1, _MOST_STAGES + 1):
+        growth = 1.0 if stage == 1 else float(theta @ theta) / float(pilot.theta @ pilot.theta)
+        resolved = corrected.resolve(
+            radius=pilot.radius * math.sqrt(growth),
+            score_variance=variance * growth,
+            n=max(1.0, _SQUARED_ERROR * pilot.records),
+        )
+        bound = _BALL * max(float(np.linalg.norm(theta)), 1e-3) if radius is None else radius
+        begin = theta if start is None else start
+        if start is None and np.linalg.norm(begin) > bound:
+            begin = begin * (bound / np.linalg.norm(begin))
+        fit = sgd(resolved, X, y, radius=bound, start=begin, random_state=rng, **options)
+        if radius is not None or not fit.diagnostics["on_ball"]:
+            break
+        theta = fit.theta
+    on_ball = fit.diagnostics["on_ball"]
+    return replace(
+        fit,
+        diagnostics={
+            **fit.diagnostics,
+            "pilot": {
+                "theta": pilot.theta,
+                "score_variance": variance,
+                "signal_variance": signal,
+                "gram_clipped": pilot.clipped,
+            },
+            "stages": stage,
+            "on_ball": on_ball,
         },
     )
 

@@ -47,11 +47,21 @@ class ExponentialSum:
         The exponentials in it.
     terms : tuple of (coefficient, power, mode index, sign, phase)
         What is summed: for an imaginary mode the real part of coefficient u^n exp(i (sign frequency u + phase)).
+    frequency : sympy.Symbol, optional
+        Where frequencies are multiples 1, 2, ... of a symbol: that symbol. Such modes have no powers of u.
     """
 
     variable: sp.Symbol
     modes: tuple[Mode, ...]
     terms: tuple[tuple[sp.Expr, int, int, int, sp.Expr], ...]
+    frequency: sp.Symbol | None = None
+
+    @property
+    def waves(self) -> tuple[int, ...]:
+        """The modes at multiples of `frequency`, by their places."""
+        return tuple(
+            index for index, mode in enumerate(self.modes) if self.frequency in sp.sympify(mode.value).free_symbols
+        )
 
     def times(self, factors: Sequence[Callable[[int, int], sp.Expr]]) -> sp.Expr:
         """Return the sum with every exp(lambda u) multiplied by functions of lambda.

@@ -375,21 +375,29 @@ def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
 _KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
 
 
+def singularity(node: sp.Expr, variable: sp.Symbol) -> str | None:
+    """Return what keeps one function in an expression from being entire, or None where nothing was found."""
+    if isinstance(node, _KINKS):
+        return f"a kink or a jump in {variable}" if node.has(variable) else None
+    vanishing, points = sp.Integer(1), ""
+    if isinstance(node, sp.log):
+        vanishing, points = node.args[0], "branch points"
+    elif isinstance(node, sp.tanh):
+        vanishing, points = 1 + sp.exp(2 * node.args[0]), "poles"
+    elif node.is_Pow and node.exp.is_Rational and not (node.exp.is_Integer and node.exp > 0):
+        vanishing, points = node.base, "poles" if node.exp.is_Integer else "branch points"
+    zeros = _complex_zeros(vanishing, variable)
+    where = " and ".join(str(zero) for zero in zeros[:2])
+    return f"{points} at {variable} = {where}" if zeros else None
+
+
 def _obstacle(factor: sp.Expr, variable: sp.Symbol) -> str:
     """Say why a factor has no closed form; a function that is not entire has no correction of any form."""
     if factor.has(*_KINKS):
         return f"it has a kink or a jump in {variable}, and only entire functions have an exact correction."
-    vanishing, points = sp.Integer(1), ""
-    if isinstance(factor, sp.log):
-        vanishing, points = factor.args[0], "branch points"
-    elif isinstance(factor, sp.tanh):
-        vanishing, points = 1 + sp.exp(2 * factor.args[0]), "poles"
-    elif factor.is_Pow and factor.exp.is_Rational:
-        vanishing, points = factor.base, "poles" if factor.exp.is_Integer else "branch points"
-    zeros = _complex_zeros(vanishing, variable)
-    if zeros:
-        where = " and ".join(str(zero) for zero in zeros[:2])
-        return f"it is not entire ({points} at {variable} = {where}), so that it has no exact correction."
+    found = singularity(factor, variable)
+    if found is not None:
+        return f"it is not entire ({found}), so that it has no exact correction."
     return (
         "it is neither a polynomial, an exponential of a quadratic, a sine, cosine or hyperbolic function of a "
         "linear argument, nor the only error function of a linear argument in its term."

@@ -24,6 +24,8 @@ _HIGHEST_FREQUENCY = 7.0
 # Points of the least squares problem on one half of the range.
 _NODES = 96
 _GRID = 801
+# What the shared error weighs, squared, beside the mean squared error.
+_SHARED = 1000.0
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,11 @@ class Design:
         """h, the frequency of the first wave."""
         return self.surrogates[0].frequency if self.surrogates else 1.0
 
+    @property
+    def waves(self) -> int:
+        """The number of waves of each."""
+        return len(self.surrogates[0].cosines) if self.surrogates else 12
+
 
 def number_of_waves(radius: float, score_variance: float, records: float) -> int:
     """Return how many waves a design has: 12, or 24 for a wide range.
@@ -149,10 +156,11 @@ def design(
 
     Minimises, for each part f and over the coefficients,
 
-        integral (S' - f')^2 rho du + (1/n) integral Var[(W_s^-1 S')(u + N(0, s))] rho du
+        integral (S' - f')^2 rho du + (1/n) integral Var[(W_s^-1 S')(u + N(0, s))] rho du + 1000 (shared error)^2
 
-    with rho the arcsine density on [-R, R], which keeps the error as small at the ends as in the middle. The constant
-    makes the largest errors of either sign equal.
+    with rho the arcsine density on [-R, R], which keeps the error as small at the ends as in the middle. The shared
+    error is the mean of (S' - f') u (of S' - f' for the odd part) over scores N(0, R^2/4): what does not average out
+    over records, but bends or shifts the parameters. The constant makes the largest errors of either sign equal.
 
     Parameters
     ----------
@@ -196,8 +204,9 @@ def design(
         price = part.inflation / records
         right, left = part.slope(u), part.slope(-u)
         zero = np.zeros(count + 1)
-        even = _half((right - left) / 2, u, frequency, count, score_variance, price, odd=False) if part.even else zero
-        odd = _half((right + left) / 2, u, frequency, count, score_variance, price, odd=True) if part.odd else zero
+        scene = (u, radius, frequency, count, score_variance, price)
+        even = _half((right - left) / 2, *scene, odd=False) if part.even else zero
+        odd = _half((right + left) / 2, *scene, odd=True) if part.odd else zero
         free = Surrogate(frequency, (0.0, odd[0], even[0]), tuple(even[1:]), tuple(odd[1:]))
         error = free.value(grid) - part.value(grid)
         middle = float(error.max() + error.min()) / 2
@@ -212,7 +221,15 @@ def design(
 
 
 def _half(
-    slope: FloatArray, u: FloatArray, frequency: float, count: int, variance: float, price: float, *, odd: bool
+    slope: FloatArray,
+    u: FloatArray,
+    radius: float,
+    frequency: float,
+    count: int,
+    variance: float,
+    price: float,
+    *,
+    odd: bool,
 ) -> FloatArray:
     """Return the coefficients of the even part (u^2 and cosines), or of the odd part (u and sines).
 
@@ -240,7 +257,12 @@ def _half(
     units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
     sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
     root = np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T
-    rows = np.concatenate([basis * units / math.sqrt(len(u)), math.sqrt(price) * root])
-    wanted = np.concatenate([slope / math.sqrt(len(u)), np.zeros(count + 1)])
+    # Against the direction of the error that all records share: u for the even part of a loss, 1 for the odd one.
+    density = np.exp(-2 * (u / radius) ** 2) * np.sqrt(1 - (u / radius) ** 2)
+    density /= density.sum()
+    lever = density if odd else density * u / math.sqrt(density @ u**2)
+    shared = math.sqrt(_SHARED) * lever
+    rows = np.concatenate([basis * units / math.sqrt(len(u)), (shared @ basis * units)[None], math.sqrt(price) * root])
+    wanted = np.concatenate([slope / math.sqrt(len(u)), [shared @ slope], np.zeros(count + 1)])
     found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
     return found

@@ -1,0 +1,378 @@
+"""Losses without an exact correction: their parts, and the correction of the surrogates that stand for these.
+
+A loss that is linear in what is known of the target, F(u) = sum_m M_m f_m(u), has parts f_m with multipliers M_m: 1
+and an estimate of a label, 1 and the target, or a looked-up weight for each class. A residual loss has one part, in
+u - y. Each part is replaced by a surrogate (`symdebias.transforms.surrogate`), whose correction under any mix of
+noises is a factor for each wave.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen import stable
+from symdebias.derivation.configurations import sum_over_configurations
+from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
+from symdebias.derivation.problem import Build, ScoreProblem, finish
+from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
+from symdebias.derivation.universal import Factor, column_factors, normal_factor
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+from symdebias.transforms import ExponentialSum, surrogate
+from symdebias.transforms.certificate import numeric
+from symdebias.transforms.exponential import Mode
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Up to so many combinations of categories a sum over them beats looked-up factors, which take 20 s to compile.
+_FEW_CONFIGURATIONS = 16
+# Where parts are looked at to see whether they are even, odd, or vanish.
+_PROBES = np.linspace(0.05, 7.9, 64)
+
+
+@dataclass(frozen=True)
+class SurrogatePart:
+    """A part of a loss.
+
+    Attributes
+    ----------
+    multiplier : sympy.Expr
+        What it is multiplied with: of the target, the gain and looked-up weights.
+    function : sympy.Expr
+        The function that a surrogate stands for; 0 where there is none.
+    exact : sympy.Expr
+        A polynomial beside it, which needs no surrogate.
+    numbers : symdebias.transforms.surrogate.Part
+        The function as numbers.
+    """
+
+    multiplier: sp.Expr
+    function: sp.Expr
+    exact: sp.Expr
+    numbers: surrogate.Part
+
+
+@dataclass(frozen=True)
+class SurrogateParts:
+    """A loss taken apart.
+
+    Attributes
+    ----------
+    variable : sympy.Symbol
+        What the parts are functions of.
+    argument : sympy.Expr
+        What stands for it: the score, or the residual u - y.
+    labelled : Labelled
+        The loss with its label noise undone.
+    target_noise : AdditiveNoise or None
+        The noise of the target where it is part of the argument.
+    parts : tuple of SurrogatePart
+        The parts.
+    target : sympy.Symbol
+        The target.
+    classes : tuple of float, optional
+        The values of the target whose weights are looked up.
+    """
+
+    variable: sp.Symbol
+    argument: sp.Expr
+    labelled: Labelled
+    target_noise: AdditiveNoise | None
+    parts: tuple[SurrogatePart, ...]
+    target: sp.Symbol
+    classes: tuple[float, ...] | None = None
+
+    @property
+    def replaced(self) -> tuple[SurrogatePart, ...]:
+        """The parts that have a surrogate."""
+        return tuple(part for part in self.parts if part.function != 0)
+
+    @property
+    def is_residual(self) -> bool:
+        """Whether they are functions of the residual."""
+        return self.variable != self.argument
+
+    def multipliers(self, targets: FloatArray) -> list[FloatArray]:
+        """Return what true targets multiply the parts that have a surrogate with."""
+        found = []
+        for part in self.replaced:
+            known: dict[sp.Symbol, Any] = {self.target: targets}
+            # Without label noise the gain is 1, the estimate of a label the label, and the weight of a class 0 or 1.
+            known |= dict.fromkeys(part.multiplier.free_symbols - {self.target, *self.labelled.symbols}, 1.0)
+            for place, symbol in enumerate(self.labelled.symbols):
+                known[symbol] = targets if self.classes is None else 1.0 * (targets == self.classes[place])
+            names = tuple(symbol for symbol in known if symbol in part.multiplier.free_symbols)
+            value = numeric(part.multiplier, names)(*(known[name] for name in names)) if names else part.multiplier
+            found.append(np.broadcast_to(np.asarray(value, dtype=float), targets.shape))
+        return found
+
+    def errors(
+        self, design: surrogate.Design, scores: FloatArray, targets: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the surrogate loss less the loss, and its slope less the slope, at true scores and targets."""
+        at = scores - targets if self.is_residual else scores
+        value, slope = np.zeros(len(at)), np.zeros(len(at))
+        for part, found, multiplier in zip(self.replaced, design.surrogates, self.multipliers(targets), strict=True):
+            value = value + multiplier * (found.value(at) - part.numbers.value(at))
+            slope = slope + multiplier * (found.slope(at) - part.numbers.slope(at))
+        return value, slope
+
+    def worst_errors(self, design: surrogate.Design, bound: float, targets: Sequence[float]) -> tuple[float, float]:
+        """Return the largest errors of loss and slope for scores (residuals) within a bound."""
+        scores = np.linspace(-bound, bound, 801)
+        errors = [
+            self.errors(design, scores + target * self.is_residual, np.full(len(scores), target)) for target in targets
+        ]
+        return float(max(np.abs(e).max() for e, _ in errors)), float(max(np.abs(e).max() for _, e in errors))
+
+    def design(self, *, radius: float, score_variance: float, records: float) -> surrogate.Design:
+        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`."""
+        extra = 0.0 if self.target_noise is None else self.target_noise.variance
+        return surrogate.design(
+            [part.numbers for part in self.replaced],
+            radius=radius,
+            score_variance=score_variance + extra,
+            records=records,
+        )
+
+
+def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogateParts:
+    """Take a loss apart.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss of one score.
+    release : Release
+        The release, for the noise of the target.
+    symbols : NoiseSymbols
+        The symbols of the noise.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It has several scores or none, or is neither linear in the target nor a function of the residual.
+    """
+    if len(loss.scores) != 1:
+        kind = "in several scores" if loss.scores else "in features by name"
+        raise NoExactCorrectionError(
+            f"surrogates are functions of one score, and the loss is {kind}. Release with a LaplaceMechanism, under "
+            "which smooth losses are exact, or declare an entire loss."
+        )
+    score, target = loss.scores[0], loss.target
+    expression = stable.rewrite(loss.expression)
+    if loss.target_values is None and not is_affine(expression, target):
+        residual = free_symbol("e", expression, real=True)
+        written = sp.expand(expression.xreplace({target: score - residual}))
+        if score in written.free_symbols:
+            # An expression with a kink does not expand; at a score of 0 it is the function of the residual.
+            written = expression.xreplace({target: -residual, score: sp.Integer(0)})
+            _require_residual(loss, written, residual)
+        noise = release.target_noise
+        assert not isinstance(noise, ChannelNoise)
+        labelled = Labelled(expression, variance=0.0 if noise is None else noise.variance)
+        part = _part(written, residual, sp.Integer(1), 1.0)
+        return SurrogateParts(residual, score - target, labelled, noise, (part,), target)
+    labelled = label_noise_undone(loss, release, symbols, rewrite=True)
+    pairs = _multiplied(loss, release, labelled, symbols)
+    parts = tuple(_part(function, score, multiplier, inflation) for multiplier, function, inflation in pairs)
+    kept = tuple(part for part in parts if part.function + part.exact != 0)
+    classes = loss.target_values[1:] if loss.target_values is not None and len(labelled.symbols) > 1 else None
+    return SurrogateParts(score, score, labelled, None, kept, target, classes)
+
+
+def _require_residual(loss: Loss, written: sp.Expr, residual: sp.Symbol) -> None:
+    whole = numeric(loss.expression, (loss.scores[0], loss.target))
+    alone = numeric(written, (residual,))
+    u, y = np.meshgrid(np.linspace(-3.1, 3.3, 23), np.linspace(-2.7, 2.9, 19))
+    if not np.allclose(whole(u, y), alone(u - y), rtol=1e-9, atol=1e-9):
+        raise NoExactCorrectionError(
+            f"{loss.expression} is neither affine in the target nor a function of the residual {loss.scores[0]} - "
+            f"{loss.target}. Declare target_values if the target has few, or write a loss of one of these forms."
+        )
+
+
+def _multiplied(
+    loss: Loss, release: Release, labelled: Labelled, symbols: NoiseSymbols
+) -> list[tuple[sp.Expr, sp.Expr, float]]:
+    """Return (multiplier, function, inflation) for a loss that is linear in what is known of the target."""
+    expression = labelled.expression
+    known = [symbol for symbol in (*labelled.symbols, loss.target) if symbol in expression.free_symbols]
+    zero = expression.xreplace(dict.fromkeys(known, sp.Integer(0)))
+    pairs: list[tuple[sp.Expr, sp.Expr]] = []
+    if labelled.symbols and len(labelled.symbols) == len(known) and len(known) > 1:
+        pairs.append((1 - sp.Add(*known), zero))
+        for symbol in known:
+            others = {other: sp.Integer(int(other == symbol)) for other in known}
+            pairs.append((symbol, expression.xreplace(others)))
+    elif known:
+        (symbol,) = known
+        slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
+        if symbols.gain in expression.free_symbols:
+            assert loss.target_values is not None
+            middle = sp.nsimplify(sum(loss.target_values) / 2, rational=True)
+            at_one = {symbols.gain: sp.Integer(1)}
+            pairs.append((sp.Integer(1), zero.xreplace(at_one)))
+            pairs.append((middle + symbols.gain * (symbol - middle), slope.xreplace(at_one)))
+        else:
+            pairs += [(sp.Integer(1), zero), (symbol, slope)]
+    else:
+        pairs.append((sp.Integer(1), expression))
+    return [
+        (multiplier, function, _inflation(multiplier, release, labelled, symbols, loss))
+        for multiplier, function in pairs
+    ]
+
+
+def _inflation(multiplier: sp.Expr, release: Release, labelled: Labelled, symbols: NoiseSymbols, loss: Loss) -> float:
+    """Return the mean square of a multiplier over the noise of the target, over that of its mean; the worst target."""
+    noise = release.target_noise
+    if multiplier.is_number or not isinstance(noise, ChannelNoise):
+        return 1.0
+    values = np.empty(len(noise.outputs))
+    for code, outcome in enumerate(noise.outputs):
+        known: dict[sp.Symbol, float] = {loss.target: outcome, symbols.gain: labelled.gain}
+        if labelled.table is not None:
+            known |= dict(zip(labelled.symbols, labelled.table[code], strict=True))
+        values[code] = float(multiplier.xreplace({symbol: sp.Float(value, 17) for symbol, value in known.items()}))
+    matrix = np.array(noise.matrix)
+    return float(np.max(matrix @ values**2) / np.max((matrix @ values) ** 2))
+
+
+def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float) -> SurrogatePart:
+    expanded = sp.expand(function)
+    if expanded.is_polynomial(variable):
+        function, exact = sp.Integer(0), expanded
+    else:
+        terms = [term for term in sp.Add.make_args(expanded) if term.is_polynomial(variable)]
+        high = [term for term in terms if sp.degree(term, variable) > 2]
+        exact = sp.Add(*high)
+        function = function - exact
+    value = numeric(function, (variable,))
+    slope = numeric(sp.diff(stable.plain(function), variable), (variable,))
+    right, left = value(_PROBES), value(-_PROBES)
+    size = 1e-12 * (1 + np.abs(right) + np.abs(left))
+    numbers = surrogate.Part(
+        value,
+        slope,
+        even=not bool(np.all(np.abs(right + left) <= size)),
+        odd=not bool(np.all(np.abs(right - left) <= size)),
+        inflation=inflation,
+    )
+    if function != 0 and not numbers.even and not numbers.odd:
+        function = sp.Integer(0)
+    return SurrogatePart(multiplier, function, exact, numbers)
+
+
+def by_surrogate(
+    problem: ScoreProblem, parts: SurrogateParts, *, waves: int, design: surrogate.Design | None
+) -> Derivation:
+    """Return the correction of the surrogates.
+
+    Parameters
+    ----------
+    problem : ScoreProblem
+        The loss and its noise.
+    parts : SurrogateParts
+        The loss taken apart.
+    waves : int
+        How many waves a surrogate has.
+    design : symdebias.transforms.surrogate.Design or None
+        Their numbers. Without them the kernels' vector of noise has NaN in their places.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A column's noise cannot be undone for waves.
+    """
+    h = free_symbol("h", parts.labelled.expression)
+    if math.prod(len(column.noise.inputs) for column in problem.design.categorical) <= _FEW_CONFIGURATIONS:
+        problem = replace(problem, enumerate_categories=True)
+    build = Build(parts.labelled.expression, exact=False)
+    build.frequency = np.nan if design is None else design.frequency
+    sums, coefficients, numbers = _sums(parts, h, waves, design)
+    build.coefficients = (h, *coefficients)
+    build.constants["coefficients"] = np.array([build.frequency, *numbers])
+    orders = [power for one in sums for _, power, *_ in one]
+    modes = (Mode(sp.Integer(0), False, max(orders)), *(Mode(h * k, True, 0) for k in range(1, waves + 1)))
+    every = ExponentialSum(parts.variable, modes, tuple(term for one in sums for term in one), h)
+    factors = column_factors(problem, build, every)
+    if problem.gaussian:
+        factors.append(normal_factor(every, problem.symbols.score_variance))
+    if parts.target_noise is not None:
+        factors.append(_target_factor(every, parts.target_noise, problem.symbols))
+    total = sp.Add(
+        *(
+            part.multiplier * replace(every, terms=tuple(one)).times(factors)
+            for part, one in zip(parts.parts, sums, strict=True)
+        )
+    )
+    build.expression = total.xreplace({parts.variable: parts.argument})
+    if problem.enumerate_categories and problem.design.categorical:
+        sum_over_configurations(problem, build, ())
+    return finish(problem, build)
+
+
+def _target_factor(terms: ExponentialSum, noise: AdditiveNoise, symbols: NoiseSymbols) -> Factor:
+    """Return the factor of the target's noise in a residual."""
+    if noise.is_gaussian:
+        return normal_factor(terms, symbols.target_variance)
+    if noise.inverse_polynomial is None and noise.inverse_differences is None:
+        raise NoExactCorrectionError(
+            f"the characteristic function {noise.characteristic_function} of the target's noise has zeros, at which no "
+            "wave can be undone. Release the target with Gaussian or Laplace noise."
+        )
+    taylor = noise.inverse_taylor(terms.modes[0].order)
+
+    def factor(index: int, k: int) -> sp.Expr:
+        mode = terms.modes[index]
+        if mode.imaginary:
+            return sp.simplify(noise.inverse_factor(sp.I * mode.value).rewrite(sp.cos))
+        return sp.Float(taylor[k], 17) if taylor[k] else sp.Integer(0)
+
+    return factor
+
+
+def _sums(
+    parts: SurrogateParts, h: sp.Symbol, waves: int, design: surrogate.Design | None
+) -> tuple[list[list[tuple[sp.Expr, int, int, int, sp.Expr]]], list[sp.Symbol], list[float]]:
+    """Return the terms of each part as `ExponentialSum` has them, with their coefficients as symbols and numbers."""
+    sums, symbols, numbers = [], [], []
+    designed: Sequence[surrogate.Surrogate | None] = (
+        [None] * len(parts.replaced) if design is None else design.surrogates
+    )
+    remaining = iter(designed)
+    for m, part in enumerate(parts.parts):
+        terms: list[tuple[sp.Expr, int, int, int, sp.Expr]] = []
+        for (power,), value in sp.Poly(part.exact, parts.variable).terms() if part.exact != 0 else ():
+            terms.append((value, power, 0, 1, sp.Integer(0)))
+        if part.function != 0:
+            found = next(remaining)
+            wanted = [("c", 0), *([("c", 1)] if part.numbers.odd else []), *([("c", 2)] if part.numbers.even else [])]
+            wanted += [
+                (kind, k)
+                for kind in ("a",) * part.numbers.even + ("b",) * part.numbers.odd
+                for k in range(1, waves + 1)
+            ]
+            for kind, k in wanted:
+                symbol = free_symbol(f"{kind}{m}_{k}", parts.labelled.expression, real=True)
+                symbols.append(symbol)
+                numbers.append(np.nan if found is None else _number(found, kind, k))
+                if kind == "c":
+                    terms.append((symbol, k, 0, 1, sp.Integer(0)))
+                else:
+                    terms.append((symbol, 0, k, 1, sp.Integer(0) if kind == "a" else -sp.pi / 2))
+        sums.append(terms)
+    return sums, symbols, numbers
+
+
+def _number(found: surrogate.Surrogate, kind: str, k: int) -> float:
+    if kind == "c":
+        return found.polynomial[k]
+    return (found.cosines if kind == "a" else found.sines)[k - 1]

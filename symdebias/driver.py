@@ -1,0 +1,235 @@
+"""Debias a loss under a release: check that they fit, choose a method, and say why."""
+
+import math
+
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
+from symdebias.corrected import CorrectedLoss, columns_to_show
+from symdebias.derivation import derive, is_affine
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.forward import gradient_inflation
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+
+METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
+
+# An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
+# parameters of norm 1, is passed over by method="auto" for a surrogate.
+_REASONABLE_INFLATION = 100.0
+
+
+def debias(
+    loss: Loss,
+    release: Release,
+    *,
+    method: str = "auto",
+    order: int | None = None,
+    nodes: int | None = None,
+    radius: float | None = None,
+    score_variance: float | None = None,
+    n: float | None = None,
+) -> CorrectedLoss:
+    """Derive the loss whose mean on released records is the declared loss on the true ones.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        How the records were noised.
+    method : {"auto", "exact", "surrogate", "quadrature", "series", "none"}
+        ``"exact"`` inverts the noise in closed form. ``"surrogate"`` replaces the loss by a quadratic and waves, which
+        have an exact inverse; its bias is the distance between the two, whatever the noise. ``"quadrature"`` inverts
+        normal noise of an entire loss by quadrature in the complex plane. ``"series"`` cuts the inverse off at `order`
+        and is biased unless the series ends before. ``"none"`` leaves the loss as it is, for true records or for
+        comparison. ``"auto"`` is exact where that exists with a reasonable variance, and otherwise a surrogate; a
+        series is never chosen by itself.
+    order : int, optional
+        The order K >= 1 of ``"series"``, where it is required.
+    nodes : int, optional
+        The number of nodes of ``"quadrature"``, 2 to 128; 32 by default.
+    radius : float, optional
+        For a surrogate: the bound on the score (on the residual, for a residual loss) within which it stands for the
+        loss, positive.
+    score_variance : float, optional
+        For a surrogate: the noise variance s = theta'D theta of the score that it is tuned for, non-negative.
+    n : float, optional
+        For a surrogate: the sample size that bias and variance are balanced for, at least 1.
+
+    Returns
+    -------
+    CorrectedLoss
+        The corrected loss, its gradient and its certificate. Its `reason` says why its method was chosen. A surrogate
+        without `radius`, `score_variance` and `n` is unresolved: a solver fills them in from a pilot estimate.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The loss has no correction under this noise; the message lists each method with its reason.
+    ValueError
+        The loss and the release do not fit: other target values, an intercept for a free-form loss.
+
+    Notes
+    -----
+    In the score, with s = theta'D theta the noise variance of u, the corrected loss is
+    G = W_s^-1 F and its gradient x~ W^-1[F_u] - D theta W^-1[F_uu].
+
+    ``"auto"`` passes over an exact correction where, at parameters of norm 1 spread evenly over the columns, it
+    inflates the mean square of the slopes more than a hundredfold: the log loss under Laplace noise on many columns.
+
+    References
+    ----------
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
+    >>> sd.debias(sd.losses.squared_margin(), release).expression
+    -s/2 + u**2/2 - u*y + 1/2
+    >>> surrogate = sd.debias(sd.losses.logistic(), release, radius=3.0, score_variance=1.0, n=100_000)
+    >>> surrogate.method, surrogate.certify(theta_radius=2.0).loss_bias < 1e-5
+    ('surrogate', True)
+    """
+    if not isinstance(loss, Loss):
+        remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
+        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    if method not in METHODS:
+        raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(METHODS)}.")
+    if method == "series" and order is None:
+        raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
+    if method != "series" and order is not None:
+        raise ValueError(f'order={order!r} belongs to method="series"; method={method!r} takes none.')
+    if method != "quadrature" and nodes is not None:
+        raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
+    order = None if order is None else COUNT.check("order", order)
+    settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
+    _check_fit(loss, release)
+    if method == "auto":
+        return _automatic(loss, release, settings)
+    if method == "surrogate":
+        corrected = CorrectedLoss(loss, release, "surrogate", reason="surrogate: asked for")
+        return corrected.resolve(**settings) if settings else corrected
+    if method == "quadrature":
+        nodes = COUNT.check("nodes", 32 if nodes is None else nodes)
+        if not 2 <= nodes <= 128:
+            raise ValueError(
+                f"nodes={nodes} is out of range. A rule has 2 to 128 nodes; 32 suit noise variances up to 16."
+            )
+    return CorrectedLoss(loss, release, method, order=order, nodes=nodes, reason=f"{method}: asked for")
+
+
+def _settings(method: str, **given: float | None) -> dict[str, float]:
+    """Return the three numbers that resolve a surrogate, or none of them."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if not named:
+        return {}
+    if method not in ("auto", "surrogate"):
+        raise ValueError(f'{next(iter(named))} belongs to method="surrogate"; method={method!r} takes none.')
+    if len(named) < 3:
+        missing = ", ".join(name for name in given if name not in named)
+        raise ValueError(
+            f"a surrogate is designed for radius, score_variance and n together; {missing} is missing. Give all three, "
+            "or none: a solver then fills them in from a pilot estimate."
+        )
+    POSITIVE.check("radius", named["radius"])
+    NON_NEGATIVE.check("score_variance", named["score_variance"])
+    if not (POSITIVE.check("n", named["n"]) >= 1):
+        raise ValueError(f"n={named['n']!r} is no sample size. Give the number of records, at least 1.")
+    return named
+
+
+def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
+    try:
+        exact = CorrectedLoss(loss, release, "exact", reason="exact: the noise is undone in closed form")
+    except NoExactCorrectionError as refusal:
+        reason = str(refusal)
+    else:
+        inflation = gradient_inflation(exact, settings.get("radius"), settings.get("score_variance"))
+        if inflation <= _REASONABLE_INFLATION:
+            return exact
+        reason = (
+            f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
+            "uncorrected ones" + (" at this noise" if settings else " at parameters of norm 1")
+        )
+        try:
+            CorrectedLoss(loss, release, "surrogate")
+        except NoExactCorrectionError:
+            return CorrectedLoss(loss, release, "exact", reason=f"exact: there is no surrogate, though {reason}")
+    try:
+        corrected = CorrectedLoss(loss, release, "surrogate", reason=f"surrogate: {reason}")
+        return corrected.resolve(**settings) if settings else corrected
+    except NoExactCorrectionError as error:
+        raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
+
+
+def _much(inflation: float) -> str:
+    return f"{inflation:.3g}" if math.isfinite(inflation) else "infinitely many"
+
+
+def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
+    """List the methods with the reason of each; a series is suggested only where there is one."""
+    try:
+        derive(loss, release, method="series", order=1, columns=columns_to_show(loss, release))
+        series = "never chosen by itself: give order= to accept its bias"
+        remedy = (
+            'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
+            "release the columns with a LaplaceMechanism, under which smooth losses are exact."
+        )
+    except NoExactCorrectionError as error:
+        series = str(error)
+        remedy = (
+            "Declare a loss that is smooth, best an entire one, or release the columns with a "
+            "DiscreteLaplaceMechanism, under which losses with kinks are exact."
+        )
+    return (
+        f"No method corrects {loss.expression} under this release:\n"
+        f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n{remedy}"
+    )
+
+
+def _check_fit(loss: Loss, release: Release) -> None:
+    noise = release.target_noise
+    if isinstance(noise, ChannelNoise):
+        if loss.target_values is None:
+            raise ValueError(
+                f"the release noises a target with the values {_listed(noise.inputs)}, but the loss has a "
+                "continuous target. Declare target_values on the loss, or release the target with a "
+                "GaussianMechanism."
+            )
+        if tuple(sorted(noise.inputs)) != loss.target_values:
+            raise ValueError(
+                f"the loss has the target values {_listed(loss.target_values)} and the release "
+                f"{_listed(noise.inputs)}. Declare the same values on both."
+            )
+    several = loss.target_values is not None and len(loss.target_values) > 2
+    if isinstance(noise, AdditiveNoise) and several and not is_affine(loss.expression, loss.target):
+        raise ValueError(
+            "additive noise on a target with more than two declared values is not corrected. Leave "
+            "target_values out, which treats the target as continuous."
+        )
+    if not loss.scores:
+        if release.fit_intercept:
+            raise ValueError(
+                "a free-form loss names its own parameters, so fit_intercept=True has no place. Name an "
+                "intercept among the parameters and set fit_intercept=False."
+            )
+        names = tuple(symbol.name for symbol in loss.features)
+        if release.columns is not None and len(release.columns) != len(names):
+            raise ValueError(
+                f"the loss has the features {', '.join(names)} and the release the columns "
+                f"{', '.join(release.columns)}. Name the same columns in both, in the same order."
+            )
+        # Arrays come without names of their own, and get these.
+        by_position = tuple(f"x{index}" for index in range(len(names)))
+        if release.columns not in (None, names, by_position):
+            raise ValueError(
+                f"the features of the loss ({', '.join(names)}) and the columns of the release "
+                f"({', '.join(release.columns or ())}) differ. Use the same names in the same order."
+            )
+
+
+def _listed(values: tuple[float, ...]) -> str:
+    return "{" + ", ".join(f"{value:g}" for value in values) + "}"
