@@ -21,7 +21,18 @@ from symdebias.mechanisms import (
 )
 from symdebias.privacy import Guarantee
 from symdebias.release import Noised, Release
-from symdebias.solvers import Fit, History, StepSize, constant, inverse_square_root, inverse_time, sgd
+from symdebias.solvers import (
+    Fit,
+    History,
+    Pilot,
+    StepSize,
+    constant,
+    inverse_square_root,
+    inverse_time,
+    quadratic_pilot,
+    sgd,
+)
+from symdebias.tradeoff import Tradeoff
 from symdebias.transforms.certificate import Certificate
 
 __version__ = "0.1.0"
@@ -40,10 +51,12 @@ __all__ = [
     "Loss",
     "NoiseBias",
     "Noised",
+    "Pilot",
     "RandomizedResponse",
     "Release",
     "StaircaseMechanism",
     "StepSize",
+    "Tradeoff",
     "UnbiasednessCheck",
     "UniformMechanism",
     "bias",
@@ -55,5 +68,6 @@ __all__ = [
     "inverse_square_root",
     "inverse_time",
     "losses",
+    "quadratic_pilot",
     "sgd",
 ]

@@ -144,7 +144,7 @@ def tradeoff(
             continue
     settings: dict[str, float] = {"radius": radius, "score_variance": numbers.score_variance, "records": records}
     inputs = [part.numbers for part in parts.replaced]
-    quadratic = surrogate.design(inputs, **settings, waves=0)  # type: ignore[arg-type]
+    quadratic = surrogate.design(inputs, **settings, waves=0)
     choices.append(replace(scene.surrogate(quadratic), method="quadratic", records=None))
     for dial in _DIALS:
         settings["records"] = max(1.0, records * dial)
@@ -187,7 +187,7 @@ class _Scene:
             pairs.append((forms[0], forms[1]))
             values.append(truncation_bias(part.function, variable, self.variance, order=order, at=u))
             slopes.append(truncation_bias(derivative, variable, self.variance, order=order, at=u))
-        biases = ([], [])
+        biases: tuple[list[Any], list[Any]] = ([], [])
         for y in self._targets():
             multipliers = [m[0] for m in self.parts.multipliers(np.array([y]))]
             biases[0].append(sum(m * value for m, value in zip(multipliers, values, strict=True)))

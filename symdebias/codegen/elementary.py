@@ -64,9 +64,10 @@ def sin(x: float) -> float:
     q = q * z + 1.0 / 24.0
     q = q * z - 0.5
     even = 1.0 + z * q
-    value = even if quarter == 1.0 or quarter == 3.0 else odd
+    value: float = even if quarter == 1.0 or quarter == 3.0 else odd
     value = -value if quarter >= 2.0 else value
-    return value + 0.0 * x
+    value += 0.0 * x
+    return value
 
 
 def cos(x: float) -> float:
@@ -93,9 +94,10 @@ def cos(x: float) -> float:
     q = q * z + 1.0 / 24.0
     q = q * z - 0.5
     even = 1.0 + z * q
-    value = odd if quarter == 1.0 or quarter == 3.0 else even
+    value: float = odd if quarter == 1.0 or quarter == 3.0 else even
     value = -value if quarter == 1.0 or quarter == 2.0 else value
-    return value + 0.0 * x
+    value += 0.0 * x
+    return value
 
 
 def expit(x: float) -> float:

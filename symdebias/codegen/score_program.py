@@ -19,7 +19,7 @@ import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import Layout, Piece, RecordCode
-from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup
+from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup, WaveTables
 
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 BLOCK = 256
@@ -68,6 +68,8 @@ class ScoreProgram:
         The number of combinations that are summed over; 0 for none.
     observations : int
         The number of combinations that can be observed.
+    wave_tables : WaveTables or None
+        The factors of waves for columns of categories.
     coefficients : tuple of sympy.Symbol
         Numbers in the expression that are arguments of the kernels: those of a surrogate.
     """
@@ -88,6 +90,7 @@ class ScoreProgram:
     tables: tuple[ChannelTable, ...] = ()
     configurations: int = 0
     observations: int = 0
+    wave_tables: WaveTables | None = None
     coefficients: tuple[sp.Symbol, ...] = ()
 
     # ---- sizes -------------------------------------------------------------------------------------------
@@ -108,6 +111,7 @@ class ScoreProgram:
         blocks += [(f"channel{b}", table.number_of_constants) for b, table in enumerate(self.tables)]
         blocks += [("weights", self.observations * self.configurations)]
         blocks += [("offsets", self.configurations * self.parameters)]
+        blocks += [("waves", 0 if self.wave_tables is None else self.wave_tables.number_of_constants)]
         blocks += [("coefficients", len(self.coefficients))]
         return Layout(tuple(blocks))
 
@@ -146,6 +150,7 @@ class ScoreProgram:
             "record": len(self._pairs) * len(self.noisy) if self.covariance == "record" else 0,
             **{f"table{b}": table.outputs * len(table.terms) for b, table in enumerate(self.tables)},
             "configurations": self.configurations * len(self.scores),
+            "waves": 0 if self.wave_tables is None else self.wave_tables.number_of_slopes,
         }
         starts, position = {}, 0
         for name, size in sizes.items():
@@ -191,6 +196,8 @@ class ScoreProgram:
         varying |= {symbol: f"l{i}" for i, symbol in enumerate(self.labels)}
         for b, table in enumerate(self.tables):
             varying |= {symbol: f"k{b}_{i}" for i, symbol in enumerate(table.symbols)}
+        if self.wave_tables is not None:
+            varying |= self.wave_tables.names()
         if self.covariance == "record":
             varying |= names
         else:
@@ -198,7 +205,10 @@ class ScoreProgram:
         return print_statements(expressions, fixed=fixed, varying=varying)
 
     def _table_slopes(self) -> list[sp.Expr]:
-        return [sp.diff(self.expression, symbol) for table in self.tables for symbol in table.symbols]
+        symbols = [symbol for table in self.tables for symbol in table.symbols]
+        if self.wave_tables is not None:
+            symbols += [*self.wave_tables.real, *self.wave_tables.imaginary]
+        return [sp.diff(self.expression, symbol) for symbol in symbols]
 
     def _second_derivatives(self) -> list[sp.Expr]:
         by = (*self.scores, *(self.variances if self.covariance == "record" else ()), *self.statistics)
@@ -258,9 +268,11 @@ class ScoreProgram:
             text, names = table.functions(f"t{b}", self.layout.starts[f"channel{b}"])
             parts.append(text)
             called |= names
+        if self.wave_tables is not None:
+            parts.append(self.wave_tables.functions(self.layout.starts["waves"]))
         return "\n".join(parts), frozenset(called)
 
-    def _before(self, statements: Statements) -> list[str]:
+    def _before(self, statements: Statements, *, slopes: bool = False) -> list[str]:
         p, q, m = len(self.linear), self.parameters, len(self.scores)
         lines: list[str] = []
         if self.covariance in ("diagonal", "full"):
@@ -283,6 +295,8 @@ class ScoreProgram:
                 lines += [
                     f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i in range(len(table.terms)) for c in range(table.outputs)
                 ]
+        if self.wave_tables is not None:
+            lines += self.wave_tables.before(slopes=slopes)
         if self.configurations:
             start = self.layout.starts["offsets"]
             lines += [
@@ -309,6 +323,8 @@ class ScoreProgram:
                 continue
             lines.append(f"c{b} = int(X[i, {p + b}])")
             lines += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
+        if self.wave_tables is not None:
+            lines += self.wave_tables.lookups(p)
         if self.configurations:
             lines.append(f"joint = int(X[i, {p}])")
         if self.covariance == "record":
@@ -376,6 +392,8 @@ class ScoreProgram:
         records = len(self._pairs) if self.covariance == "record" else 0
         by_record, by_statistic = rest[:records], rest[records : records + len(self.statistics)]
         by_table = rest[records + len(self.statistics) :]
+        waves = 0 if self.wave_tables is None else len(self.wave_tables.real)
+        by_table, by_wave = by_table[: len(by_table) - 2 * waves], by_table[len(by_table) - 2 * waves :]
         inside = []
         for k, slope in enumerate(slopes):
             inside.append(f"part{k} = ({slope}){share}{weight}")
@@ -386,13 +404,16 @@ class ScoreProgram:
         for n, text in enumerate(by_record):
             inside.append(f"bend{n} {'+' if self.configurations else ''}= ({text}){share}{weight}")
         inside += self._by_category(by_table, weight)
+        if self.wave_tables is not None:
+            inside += [f"wave_part[{n // waves}, {n % waves}] = ({text}){weight}" for n, text in enumerate(by_wave)]
+            inside += self.wave_tables.collect()
         zero = [f"slope{k} = 0.0" for k in range(m)] + [f"bend{n} = 0.0" for n in range(records)]
         each = [*(zero if self.configurations else []), *self._each(statements, inside)]
         first = p + self._codes
         for n in range(records):
             each += [f"b{n}_{g} += bend{n}*X[i, {first + g}]" for g in range(len(self.noisy))]
         before = [
-            *self._before(statements),
+            *self._before(statements, slopes=True),
             *(f"d{n} = 0.0" for n in range(len(by_statistic))),
             *(f"b{n}_{g} = 0.0" for n in range(records) for g in range(len(self.noisy))),
             *(f"total{k} = 0.0" for k in range(m)),
@@ -412,6 +433,9 @@ class ScoreProgram:
             for c in range(table.outputs)
         ]
         after += self._deal_out()
+        if self.wave_tables is not None:
+            slopes_of = self.wave_tables.number_of_slopes
+            after += [f"for n in range({slopes_of}):", f"    sums[{self._sums['waves']} + n] += wave_sums[n]"]
         if self.intercept is not None:
             after += [f"sums[{k * q + self.intercept}] += total{k}" for k in range(m)]
         lines = (self._unrolled if m * p <= _MOST_UNROLLED else self._looped)(before, each, after)
@@ -544,6 +568,8 @@ class ScoreProgram:
                         f"    gradient[j] += sums[{position}]*jacobian{g}[{i}, j]",
                     ]
                     position += 1
+        if self.wave_tables is not None:
+            lines += self.wave_tables.assemble(self._sums["waves"])
         for b, _ in enumerate(self.tables):
             lines.append(f"table_gradient_t{b}(theta, noise, sums, {self._sums[f'table{b}']}, gradient)")
         if self.configurations:

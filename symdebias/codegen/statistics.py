@@ -437,8 +437,6 @@ class ChannelTable:
         For each input category the place of its parameter, or -1.
     outputs : int
         The number of output categories.
-    frequency : sympy.Symbol, optional
-        A number in the terms that stands behind the other constants.
     """
 
     symbols: tuple[sp.Symbol, ...]
@@ -446,19 +444,17 @@ class ChannelTable:
     terms: tuple[sp.Expr, ...]
     positions: tuple[int, ...]
     outputs: int
-    frequency: sp.Symbol | None = None
 
     @property
     def number_of_constants(self) -> int:
-        """A value per input, an unbiased weight per output and input, and the frequency if there is one."""
-        return len(self.positions) * (1 + self.outputs) + (self.frequency is not None)
+        """A value per input, and an unbiased weight per output and input."""
+        return len(self.positions) * (1 + self.outputs)
 
     def functions(self, name: str, start: int) -> tuple[str, frozenset[str]]:
         """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text."""
         inputs, size = len(self.positions), len(self.terms)
-        last = f"noise[{start + inputs * (1 + self.outputs)}]"
-        values = self._printed(0, last)
-        slopes = self._printed(1, last)
+        values = self._printed(0)
+        slopes = self._printed(1)
         position = f"({', '.join(map(str, self.positions))},)[a]"
         head = f"""    for a in range({inputs}):
         place = {position}
@@ -491,10 +487,143 @@ def table_gradient_{name}(theta, noise, sums, first, gradient):
 """
         return text, values.functions | slopes.functions
 
-    def _printed(self, order: int, last: str) -> Statements:
+    def _printed(self, order: int) -> Statements:
         expressions = [sp.diff(term, self.value, order) if order else term for term in self.terms]
-        fixed = {self.value: "value"} if self.frequency is None else {self.value: "value", self.frequency: last}
-        return print_statements(expressions, fixed=fixed, varying={})
+        return print_statements(expressions, fixed={self.value: "value"}, varying={})
+
+
+@dataclass(frozen=True)
+class WaveTables:
+    """Factors of waves for columns of categories, looked up and multiplied in loops over the waves.
+
+    The factor of the wave exp(i k h u) is the product over columns of complex numbers
+    T(c, k) = sum_a weight(c, a) exp(i k h theta_a value_a), c the observed category.
+
+    Attributes
+    ----------
+    real, imaginary : tuple of sympy.Symbol
+        The parts of the product for each wave, in the corrected loss.
+    positions : tuple of tuples of int
+        For each column and input category the place of its parameter, or -1.
+    outputs : tuple of int
+        The number of output categories of each column.
+    """
+
+    real: tuple[sp.Symbol, ...]
+    imaginary: tuple[sp.Symbol, ...]
+    positions: tuple[tuple[int, ...], ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def number_of_constants(self) -> int:
+        """The frequency, and for each column a value per input and an unbiased weight per output and input."""
+        return 1 + sum(len(inputs) * (1 + m) for inputs, m in zip(self.positions, self.outputs, strict=True))
+
+    @property
+    def number_of_slopes(self) -> int:
+        """How many parameters the tables depend on, column by column and input by input."""
+        return sum(map(len, self.positions))
+
+    def functions(self, start: int) -> str:
+        """Return the functions ``wave_tables_B`` and ``wave_slopes_B`` of each column B as text."""
+        texts = []
+        first = start + 1
+        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
+            inputs, waves = len(places), len(self.real)
+            listed = f"({', '.join(map(str, places))},)"
+            head = f"""    for a in range({inputs}):
+        place = {listed}[a]
+        value = theta[place]*noise[{first} + a] if place >= 0 else 0.0
+        for k in range({waves}):
+            rate = (k + 1)*noise[{start}]"""
+            texts.append(f"""
+@njit(error_model="numpy")
+def wave_tables_{b}(theta, noise, table):
+{head}
+            for c in range({m}):
+                weight = noise[{first + inputs} + c*{inputs} + a]
+                table[c, k] += weight*math.cos(rate*value)
+                table[c, {waves} + k] += weight*math.sin(rate*value)
+
+
+@njit(error_model="numpy")
+def wave_slopes_{b}(theta, noise, slopes):
+{head}
+            for c in range({m}):
+                weight = rate*noise[{first} + a]*noise[{first + inputs} + c*{inputs} + a]
+                slopes[c, a, k] = -weight*math.sin(rate*value)
+                slopes[c, a, {waves} + k] = weight*math.cos(rate*value)
+""")
+            first += inputs * (1 + m)
+        return "\n".join(texts)
+
+    def before(self, *, slopes: bool) -> list[str]:
+        """Return lines that fill the tables, once per pass or batch."""
+        waves, columns = len(self.real), len(self.outputs)
+        lines = [f"wave_real, wave_imaginary = np.ones(({columns + 1}, {waves})), np.zeros(({columns + 1}, {waves}))"]
+        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
+            lines += [f"wave_table{b} = np.zeros(({m}, {2 * waves}))", f"wave_tables_{b}(theta, noise, wave_table{b})"]
+            if slopes:
+                lines.append(f"wave_slope{b} = np.zeros(({m}, {len(places)}, {2 * waves}))")
+                lines.append(f"wave_slopes_{b}(theta, noise, wave_slope{b})")
+        if slopes:
+            lines.append(f"wave_part = np.zeros((2, {waves}))")
+            lines.append(f"wave_sums = np.zeros({self.number_of_slopes})")
+        return lines
+
+    def lookups(self, first: int) -> list[str]:
+        """Return lines that multiply the factors of record i, whose codes start at a column of X.
+
+        Row b of ``wave_real`` and ``wave_imaginary`` is the product over the columns before b.
+        """
+        waves = len(self.real)
+        lines = [f"seen{b} = int(X[i, {first + b}])" for b in range(len(self.outputs))]
+        lines.append(f"for k in range({waves}):")
+        for b in range(len(self.outputs)):
+            own = f"wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]"
+            lines += [
+                f"    x, z = {own}",
+                f"    wave_real[{b + 1}, k] = wave_real[{b}, k]*x - wave_imaginary[{b}, k]*z",
+                f"    wave_imaginary[{b + 1}, k] = wave_real[{b}, k]*z + wave_imaginary[{b}, k]*x",
+            ]
+        return lines
+
+    def names(self) -> dict[sp.Symbol, str]:
+        """Return what stands for the symbols in the code of a record."""
+        last = len(self.outputs)
+        real = {symbol: f"wave_real[{last}, {k}]" for k, symbol in enumerate(self.real)}
+        return real | {symbol: f"wave_imaginary[{last}, {k}]" for k, symbol in enumerate(self.imaginary)}
+
+    def collect(self) -> list[str]:
+        """Return lines that add a record's derivatives by the parameters, given those by the products."""
+        waves = len(self.real)
+        lines = [f"for k in range({waves}):", "    after_real, after_imaginary = 1.0, 0.0"]
+        place = self.number_of_slopes
+        for b in range(len(self.outputs) - 1, -1, -1):
+            inputs = len(self.positions[b])
+            place -= inputs
+            lines += [
+                f"    x = wave_real[{b}, k]*after_real - wave_imaginary[{b}, k]*after_imaginary",
+                f"    z = wave_real[{b}, k]*after_imaginary + wave_imaginary[{b}, k]*after_real",
+                "    both = wave_part[0, k]*x + wave_part[1, k]*z",
+                "    other = wave_part[1, k]*x - wave_part[0, k]*z",
+                f"    for a in range({inputs}):",
+                f"        wave_sums[{place} + a] += both*wave_slope{b}[seen{b}, a, k] "
+                f"+ other*wave_slope{b}[seen{b}, a, {waves} + k]",
+                f"    x, z = wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]",
+                "    after_real, after_imaginary = after_real*x - after_imaginary*z, after_real*z + after_imaginary*x",
+            ]
+        return lines
+
+    def assemble(self, sums: int) -> list[str]:
+        """Return lines that add the sums to the gradient."""
+        lines, place = [], sums
+        for places in self.positions:
+            for parameter in places:
+                if parameter >= 0:
+                    lines.append(f"gradient[{parameter}] += sums[{place}]")
+                place += 1
+        return lines
 
 
 def _indent(text: str, by: int = 4) -> str:

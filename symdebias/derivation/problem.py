@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.codegen.kernels import ScoreProgram
-from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup
+from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup, WaveTables
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.noise import AdditiveNoise
@@ -30,6 +30,7 @@ class Build:
     constants: dict[str, FloatArray] = field(default_factory=dict)
     configurations: int = 0
     observations: int = 0
+    wave_tables: WaveTables | None = None
     coefficients: tuple[sp.Symbol, ...] = ()
     frequency: float = math.nan
     rate: float = 0.0
@@ -126,6 +127,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         tuple(build.tables),
         build.configurations,
         build.observations,
+        build.wave_tables,
         build.coefficients,
     )
     return Derivation(

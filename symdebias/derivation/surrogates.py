@@ -6,7 +6,6 @@ u - y. Each part is replaced by a surrogate (`symdebias.transforms.surrogate`), 
 noises is a factor for each wave.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,8 +29,6 @@ from symdebias.transforms.exponential import Mode
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# Up to so many combinations of categories a sum over them beats looked-up factors, which take 20 s to compile.
-_FEW_CONFIGURATIONS = 16
 # Where parts are looked at to see whether they are even, odd, or vanish.
 _PROBES = np.linspace(0.05, 7.9, 64)
 
@@ -96,7 +93,7 @@ class SurrogateParts:
     @property
     def is_residual(self) -> bool:
         """Whether they are functions of the residual."""
-        return self.variable != self.argument
+        return bool(self.variable != self.argument)
 
     def multipliers(self, targets: FloatArray) -> list[FloatArray]:
         """Return what true targets multiply the parts that have a surrogate with."""
@@ -292,8 +289,6 @@ def by_surrogate(
         A column's noise cannot be undone for waves.
     """
     h = free_symbol("h", parts.labelled.expression)
-    if math.prod(len(column.noise.inputs) for column in problem.design.categorical) <= _FEW_CONFIGURATIONS:
-        problem = replace(problem, enumerate_categories=True)
     build = Build(parts.labelled.expression, exact=False)
     build.frequency = np.nan if design is None else design.frequency
     sums, coefficients, numbers = _sums(parts, h, waves, design)

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.codegen import stable
-from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup
+from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup, WaveTables
 from symdebias.derivation.configurations import weights_of
 from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
 from symdebias.derivation.symbols import free_symbol
@@ -59,6 +59,8 @@ def column_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -
     if not problem.enumerate_categories:
         for place, column in enumerate(problem.design.categorical):
             factors.append(_category_factors(build, terms, column, place))
+        if problem.design.categorical and terms.waves:
+            factors.append(_wave_tables(problem, build, terms))
     return factors
 
 
@@ -192,8 +194,9 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
     symbols: dict[tuple[int, int], tuple[sp.Symbol, ...]] = {}
     listed: list[sp.Symbol] = []
     functions: list[sp.Expr] = []
-    frequency = terms.frequency if terms.waves else None
     for index, mode in enumerate(terms.modes):
+        if index in terms.waves:
+            continue
         for k in range(mode.order + 1):
             power = v**k / math.factorial(k)
             if mode.imaginary:
@@ -216,13 +219,38 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
             symbols[index, k] = tuple(names)
     positions = tuple(entries[0][0] if entries else -1 for entries in column.entries)
     values = [entries[0][1] if entries else 0.0 for entries in column.entries]
-    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights), frequency)
+    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights))
     build.tables.append(table)
-    last = [] if frequency is None else [build.frequency]
-    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel(), last])
+    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel()])
 
     def factor(index: int, k: int) -> sp.Expr:
+        if index in terms.waves:
+            return sp.Integer(1)
         found = symbols[index, k]
         return found[0] + sp.I * found[1] if len(found) == 2 else found[0]
+
+    return factor
+
+
+def _wave_tables(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Factor:
+    """Add the tables of all columns of categories for waves; return the products as complex expressions."""
+    waves = terms.waves
+    real = tuple(free_symbol(f"kr_{n}", build.expression, real=True) for n in range(1, len(waves) + 1))
+    imaginary = tuple(free_symbol(f"ki_{n}", build.expression, real=True) for n in range(1, len(waves) + 1))
+    positions, outputs = [], []
+    constants: list[Any] = [[build.frequency]]
+    for column in problem.design.categorical:
+        weights = weights_of(column)
+        positions.append(tuple(entries[0][0] if entries else -1 for entries in column.entries))
+        outputs.append(len(weights))
+        constants += [[entries[0][1] if entries else 0.0 for entries in column.entries], weights.ravel()]
+    build.wave_tables = WaveTables(real, imaginary, tuple(positions), tuple(outputs))
+    build.constants["waves"] = np.concatenate(list(map(np.asarray, constants)))
+
+    def factor(index: int, k: int) -> sp.Expr:
+        if index not in waves:
+            return sp.Integer(1 if k == 0 else 0)
+        place = waves.index(index)
+        return real[place] + sp.I * imaginary[place]
 
     return factor

@@ -68,8 +68,7 @@ class _Traced(NDArrayOperatorsMixin):
             "declare the loss as a SymPy expression."
         )
 
-    __index__ = __int__ = __float__  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+    __index__ = __int__ = __float__
 
 
 def traced(function: Callable[..., Any], symbols: Sequence[sp.Symbol]) -> sp.Expr:

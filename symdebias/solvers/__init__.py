@@ -1,7 +1,18 @@
 """Solvers on corrected losses; every one returns a `Fit`."""
 
 from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.pilot import Pilot, quadratic_pilot
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.step_sizes import StepSize, constant, inverse_square_root, inverse_time
 
-__all__ = ["Fit", "History", "StepSize", "constant", "inverse_square_root", "inverse_time", "sgd"]
+__all__ = [
+    "Fit",
+    "History",
+    "Pilot",
+    "StepSize",
+    "constant",
+    "inverse_square_root",
+    "inverse_time",
+    "quadratic_pilot",
+    "sgd",
+]

@@ -113,7 +113,7 @@ def quadratic_pilot(
     penalty = np.full(size, l2)
     if corrected.release.fit_intercept:
         penalty[-1] = 0.0
-    theta = np.zeros(size)
+    theta: FloatArray = np.zeros(size)
     v = 1.0
     nodes, chances = np.polynomial.hermite_e.hermegauss(64)
     chances = chances / chances.sum()
@@ -130,7 +130,7 @@ def quadratic_pilot(
             # A multiplier of mean 1 has the Gram matrix itself, which is positive definite.
             left = left + 2 * second * (gram if part.multiplier == sp.Integer(1) else multiplied)
             right = right - first * mean
-        theta = np.linalg.lstsq(left, right, rcond=1e-12)[0]
+        theta = np.asarray(np.linalg.lstsq(left, right, rcond=1e-12)[0], dtype=np.float64)
         if parts.is_residual:
             noise = parts.target_noise
             own = 0.0 if noise is None else noise.variance

@@ -165,7 +165,8 @@ def _parts(expression: sp.Expr, variable: sp.Symbol, shift: sp.Symbol) -> tuple[
         sp.erf: lambda: (erf_real(a, b), erf_imag(a, b)),
         sp.erfc: lambda: (1 - erf_real(a, b), -erf_imag(a, b)),
     }
-    return forms[expression.func]()
+    found: tuple[sp.Expr, sp.Expr] = forms[expression.func]()  # type: ignore[no-untyped-call]
+    return found
 
 
 def _times(first: tuple[sp.Expr, sp.Expr], second: tuple[sp.Expr, sp.Expr]) -> tuple[sp.Expr, sp.Expr]:

@@ -136,7 +136,8 @@ def truncation_bias(
         density = np.exp(-(t**2) / 2)
         mean = function(at[:, None] + scale * t) @ (density / density.sum())
         total += weight * variance * position * r**order * mean
-    return (-1) ** order / math.factorial(order) * total
+    bias: FloatArray = (-1) ** order / math.factorial(order) * total
+    return bias
 
 
 def require_smooth(expression: sp.Expr, variables: Sequence[sp.Symbol], what: str = "") -> None:

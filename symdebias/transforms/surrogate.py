@@ -94,8 +94,9 @@ class Surrogate:
         return found + np.cos(angle) @ (w * grown * self.sines) - np.sin(angle) @ (w * grown * self.cosines)
 
     def _waves(self, variance: float) -> tuple[FloatArray, FloatArray]:
-        w = self.frequency * np.arange(1, len(self.cosines) + 1)
-        return w, np.exp(variance * w**2 / 2)
+        w: FloatArray = self.frequency * np.arange(1.0, len(self.cosines) + 1)
+        grown: FloatArray = np.exp(variance * w**2 / 2)
+        return w, grown
 
 
 @dataclass(frozen=True)
