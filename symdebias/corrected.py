@@ -1267,6 +1267,7 @@ class CorrectedLoss:
             inside = min(theta_radius, self.design.radius / math.hypot(record_radius, self.release.fit_intercept))
             noisiest = float(self.release.feature_variances(columns).max(initial=0.0))
             inside = min(inside, math.sqrt(self.score_level / noisiest)) if noisiest > 0 else inside
+            variance = min(variance, noisiest * inside**2)
         found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
         found["quadrature_error"] = math.nan
         holds = not isinstance(program, ScoreProgram) and self._conditions_over(theta_radius)

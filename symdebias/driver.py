@@ -6,7 +6,7 @@ from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss, columns_to_show
 from symdebias.derivation import derive, is_affine
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.forward import gradient_inflation
+from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -174,6 +174,12 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     try:
         derive(loss, release, method="series", order=1, columns=columns_to_show(loss, release))
         series = "never chosen by itself: give order= to accept its bias"
+        if len(loss.scores) > 1:
+            series += (
+                " ("
+                + ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(series_biases(loss), start=1))
+                + " for scores up to 2 with noise of variance 1 each)"
+            )
         remedy = (
             'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
             "release the columns with a LaplaceMechanism, under which smooth losses are exact."

@@ -24,8 +24,8 @@ from symdebias.transforms.series import truncated_series
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# Scores within the range at which bias and variance are looked at.
-_SCORES = 81
+# Scores within the range at which biases are looked at (of series and of variances fewer, which are smooth).
+_BIASED_SCORES, _SCORES = 801, 81
 # Sample sizes of the surrogates on the curve, times the declared one.
 _DIALS = tuple(10.0**k for k in (-3, -2, -1, 0, 1, 2, 3))
 # Steps of the rule over the noise, in units of the score, and how many standard deviations it reaches.
@@ -169,7 +169,7 @@ class _Scene:
             for one in design.surrogates
         ]
         targets = self._targets()
-        u = self._scores()
+        u = np.linspace(-self.radius, self.radius, _BIASED_SCORES)
         errors = [self.parts.errors(design, u + y * self.parts.is_residual, np.full(len(u), y)) for y in targets]
         biases = np.array([value for value, _ in errors]), np.array([slope for _, slope in errors])
         return self._choice("surrogate", None, design.records, biases, pairs)
@@ -206,7 +206,7 @@ class _Scene:
             self._variances([value for value, _ in pairs], exact=0),
             self._variances([s for _, s in pairs], exact=1),
         )
-        error = float(np.mean(biases[1] ** 2 + variances[1] / self.records))
+        error = float(np.mean(biases[1] ** 2) + np.mean(variances[1]) / self.records)
         return Choice(
             method, order, records,
             float(np.abs(biases[0]).max()), float(np.abs(biases[1]).max()),

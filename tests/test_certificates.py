@@ -49,9 +49,22 @@ def test_what_has_no_closed_form_is_refused(name):
     loss = margin_loss(NO_CLOSED_FORM[name])
     with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form was found"):
         sd.debias(loss, gaussian_release(), method="exact")
-    series = "there is no series: " if name == "absolute" else "never chosen by itself"
-    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=f"No method corrects .*\n.*\n  series  {series}"):
-        sd.debias(loss, gaussian_release())
+    corrected = sd.debias(loss, gaussian_release())
+    assert corrected.method == "surrogate"
+    assert "no closed form was found" in corrected.reason
+
+
+def test_every_method_refuses_with_its_reason():
+    loss = sd.losses.softmax(3)
+    reasons = (
+        "No method corrects .*\n  exact      no closed form.*\n  surrogate  surrogates are.*\n  series     never chosen"
+    )
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=reasons):
+        sd.debias(loss, sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    u, v = sp.symbols("u v", real=True)
+    kink = sd.Loss(sp.Abs(u - Y) + v**2, score=(u, v), target=Y)
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=r"\n  series     there is no series: "):
+        sd.debias(kink, sd.Release(sd.GaussianMechanism.from_scale(0.5)))
 
 
 def test_conditions_on_two_noises_bound_their_sum():

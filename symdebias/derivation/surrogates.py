@@ -180,6 +180,10 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     pairs = _multiplied(loss, release, labelled, symbols)
     parts = tuple(_part(function, score, multiplier, inflation) for multiplier, function, inflation in pairs)
     kept = tuple(part for part in parts if part.function + part.exact != 0)
+    if all(part.function == 0 for part in kept):
+        raise NoExactCorrectionError(
+            f"{loss.expression} is a polynomial of the score, and needs no surrogate: it is exact."
+        )
     classes = loss.target_values[1:] if loss.target_values is not None and len(labelled.symbols) > 1 else None
     return SurrogateParts(score, score, labelled, None, kept, target, classes)
 
@@ -252,7 +256,7 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
         exact = sp.Add(*high)
         function = function - exact
     value = numeric(function, (variable,))
-    slope = numeric(sp.diff(stable.plain(function), variable), (variable,))
+    slope = numeric(sp.diff(function, variable), (variable,))
     right, left = value(_PROBES), value(-_PROBES)
     size = 1e-12 * (1 + np.abs(right) + np.abs(left))
     numbers = surrogate.Part(

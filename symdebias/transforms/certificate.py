@@ -4,6 +4,7 @@ Nothing here is derived: both losses are evaluated as they stand and integrated 
 a trapezoidal rule that is refined until it settles, in several features by tensor Gauss-Hermite rules.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -12,9 +13,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy.special import erf
-
-from symdebias.codegen.stable import plain
+from scipy import special
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -180,14 +179,36 @@ def default_targets(values: Sequence[float] | None, radius: float | None) -> tup
     return tuple(float(value) for value in np.linspace(-reach, reach, _TARGETS))
 
 
+def _softmax_part(place: int, *arguments: FloatArray) -> FloatArray:
+    part: FloatArray = np.exp(arguments[int(place)] - _log_of_sum(*arguments))
+    return part
+
+
+def _log_of_sum(*arguments: FloatArray) -> FloatArray:
+    return functools.reduce(np.logaddexp, arguments)
+
+
+# The overflow-safe functions of derivations, in SciPy's words and not in those of the kernels.
+_STABLE = {
+    "erf": special.erf,
+    "expit": special.expit,
+    "softplus": lambda x: np.logaddexp(0.0, x),
+    "logistic_density": lambda x: special.expit(x) * special.expit(-x),
+    "logsumexp": _log_of_sum,
+    "softmax_part": _softmax_part,
+    "erf_real": lambda x, y: np.real(special.erf(x + 1j * y)),
+    "erf_imag": lambda x, y: np.imag(special.erf(x + 1j * y)),
+}
+
+
 def numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., FloatArray]:
     """Return a NumPy function of an expression, with its symbols renamed."""
     renamed = [sp.Dummy(f"v{index}", real=True) for index in range(len(symbols))]
-    body = plain(expression).xreplace(dict(zip(symbols, renamed, strict=True)))
+    body = expression.xreplace(dict(zip(symbols, renamed, strict=True)))
     # As stacks of arrays, which SymPy prints for them, Max and Min take no numbers beside arrays.
     body = body.replace(lambda node: isinstance(node, (sp.Max, sp.Min)), lambda node: node.rewrite(sp.Piecewise))
     # The printer for SciPy alone would send real arrays through math.erf.
-    function = sp.lambdify(renamed, body, modules=[{"erf": erf}, "scipy", "numpy"], cse=True)
+    function = sp.lambdify(renamed, body, modules=[_STABLE, "scipy", "numpy"], cse=True)
 
     def evaluate(*arguments: Any) -> FloatArray:
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.codegen.stable import in_logistic_density
+from symdebias.codegen.stable import in_logistic_density, rewrite
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.certificate import numeric
 
@@ -120,7 +120,7 @@ def truncation_bias(
     0.648721
     """
     require_smooth(expression, (variable,), "there is no series: ")
-    derivative = expression
+    derivative = rewrite(expression)
     for _ in range(order + 1):
         # Expanding keeps high derivatives of expit at a few terms.
         derivative = in_logistic_density(sp.expand(sp.diff(derivative, variable, 2)))

@@ -181,6 +181,11 @@ def design(
     Design
         The surrogates with their biases.
 
+    Raises
+    ------
+    ValueError
+        A function is not finite on the range.
+
     Notes
     -----
     The frequencies are h, 2 h, ... with h = pi/L, L = R + 2 sqrt(s) or more: half a wavelength longer than where
@@ -210,14 +215,14 @@ def design(
         odd = _half((right + left) / 2, *scene, odd=True) if part.odd else zero
         free = Surrogate(frequency, (0.0, odd[0], even[0]), tuple(even[1:]), tuple(odd[1:]))
         error = free.value(grid) - part.value(grid)
+        if not np.all(np.isfinite(error)):
+            raise ValueError(
+                f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without overflow."
+            )
         middle = float(error.max() + error.min()) / 2
         surrogates.append(Surrogate(frequency, (-middle, odd[0], even[0]), free.cosines, free.sines))
         bias = max(bias, float(np.abs(error - middle).max()))
         slope_bias = max(slope_bias, float(np.abs(free.slope(grid) - part.slope(grid)).max()))
-    if not math.isfinite(bias + slope_bias):
-        raise ValueError(
-            f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without overflow."
-        )
     return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
 
 

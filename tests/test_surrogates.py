@@ -1,0 +1,365 @@
+"""Losses without an exact correction: what surrogates promise, for every mechanism and mix."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y, crossed_release, gaussian_release, mixed_release
+
+import symdebias as sd
+from symdebias.certification import DeclaredLoss, released_records
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+
+SETTINGS = {"radius": 3.0, "score_variance": 1.0, "n": 1e5}
+COIN = sd.RandomizedResponse(epsilon=2.0)
+NORMAL = sd.GaussianMechanism.from_scale(1.0)
+# name -> (loss, release of unit scale, bound on the bias of the loss at s = 1, R = 3, n = 1e5)
+BOUNDS = {
+    "logistic": (sd.losses.logistic(), COIN, 2e-5),
+    "probit": (sd.losses.probit(), COIN, 1e-3),
+    "squared hinge": (sd.losses.squared_hinge(), COIN, 0.03),
+    "hinge": (sd.losses.hinge(), COIN, 0.12),
+    "Huber": (sd.losses.huber(), None, 0.03),
+    "Huber, noised target": (sd.losses.huber(), sd.GaussianMechanism.from_scale(0.5), 0.03),
+    "quantile": (sd.losses.quantile(0.75), None, 0.01),
+    "absolute": (sd.Loss(sp.Abs(U - Y), score=U, target=Y), None, 0.13),
+    "negative binomial": (sd.losses.negative_binomial(2.0), None, 1e-4),
+    "quartic and logarithm": (
+        sd.Loss((Y * U) ** 4 / 20 + sp.log(1 + sp.exp(-Y * U)), score=U, target=Y, target_values=(-1, 1)), COIN, 2e-5
+    ),
+    "labels 0 and 1": (
+        sd.Loss(sp.log(1 + sp.exp(U)) - Y * U, score=U, target=Y, target_values=(0, 1)),
+        sd.RandomizedResponse(epsilon=2.0, categories=(0, 1)), 2e-5,
+    ),
+    "three labels": (
+        sd.Loss(sp.log(1 + sp.exp(U - Y)) + Y**2 * U, score=U, target=Y, target_values=(-1, 0, 1)),
+        sd.RandomizedResponse(epsilon=2.0, categories=(-1, 0, 1)), 1e-4,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bias_is_stated_and_verified_by_quadrature(name):
+    loss, target, bound = BOUNDS[name]
+    corrected = sd.debias(loss, sd.Release(NORMAL, target), **SETTINGS)
+    assert corrected.method == "surrogate"
+    assert not corrected.is_exact
+    certificate = corrected.certify(theta_radius=3.0, columns=1)
+    assert certificate.score_bound == 3.0
+    assert certificate.noise_variance == pytest.approx(1.0)
+    assert 0 < certificate.loss_bias <= bound
+    assert certificate.quadrature_error < 1e-9
+    assert "biased, for ||theta|| <= 3" in str(certificate)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "Gaussian",
+        pytest.param("anisotropic", marks=pytest.mark.exhaustive),
+        pytest.param("correlated", marks=pytest.mark.exhaustive),
+        "Laplace",
+        pytest.param("discrete Laplace", marks=pytest.mark.exhaustive),
+        "k-ary feature",
+        "mixed",
+    ],
+)
+def test_bias_does_not_change_with_the_noise(noise, loss):
+    """With the design held fixed, the mean of the corrected loss is the surrogate at every noise level and mix."""
+    declared = {"logistic": sd.losses.logistic(), "hinge": sd.losses.hinge()}[loss]
+    release = crossed_release(noise, declared)
+    corrected = sd.debias(declared, release, method="surrogate", radius=2.0, score_variance=2.0, n=300)
+    columns = corrected.number_of_columns(np.zeros((1, 3)))
+    rng = np.random.default_rng(2)
+    truth = DeclaredLoss(declared, release)
+    coded = np.zeros(columns, dtype=bool)
+    for place, kind in release.noises(columns):
+        coded[place] = hasattr(kind, "matrix")
+    kernels, noise_vector = corrected.kernels(columns), corrected.noise_vector(columns)
+    base = rng.uniform(-0.6, 0.6, corrected.number_of_parameters(columns))
+    # The noise of the score grows with the square of theta; the record shrinks, so that the score stays.
+    for size in (0.5, 1.0):
+        theta = size * base
+        record = np.where(coded, 1.0, rng.uniform(-0.4, 0.4, columns) / size)
+        code = 1.0
+        seen = released_records(release, record, code, nodes=16)
+        X, y = corrected.kernel_data(seen.X, corrected._values_of_codes(seen.y))
+        values, gradients = np.empty(len(X)), np.empty((len(X), len(theta)))
+        kernels.loss(theta, X, y, noise_vector, values)
+        kernels.gradient(theta, X, y, noise_vector, gradients)
+        target = np.array([truth.target(code)])
+        rows = truth.rows(record[None, :])
+        value, slope = corrected.surrogate_parts.errors(corrected.design, rows @ theta, target)
+        function, slopes = truth.functions()
+        wanted = function(*truth.arguments(theta, record[None, :], target)) + value
+        assert seen.weights @ values == pytest.approx(wanted[0], abs=1e-8 * max(1, np.abs(values).max()))
+        own = slopes[0](*truth.arguments(theta, record[None, :], target)) + slope
+        scale = max(1.0, np.abs(gradients).max())
+        np.testing.assert_allclose(seen.weights @ gradients, own * rows[0], atol=1e-8 * scale)
+
+
+def test_gradient_is_the_derivative_of_the_loss_under_a_mix():
+    release = mixed_release(target=sd.RandomizedResponse(epsilon=1.0))
+    corrected = sd.debias(sd.losses.hinge(), release, **{**SETTINGS, "n": 1e3})
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=(20, 3)), rng.choice([-1.0, 1.0], 20), rng.integers(0, 4, 20), rng.normal(size=20)]
+    )
+    y = rng.choice([-1.0, 1.0], 20)
+    theta = rng.uniform(-0.4, 0.4, 9)
+    gradient = corrected.mean_gradient(theta, X, y)
+    hessian = corrected.mean_hessian(theta, X, y)
+    h = 1e-5
+    for j in range(9):
+        step = h * np.eye(9)[j]
+        moved = corrected.mean_loss(theta + step, X, y) - corrected.mean_loss(theta - step, X, y)
+        assert moved / (2 * h) == pytest.approx(gradient[j], rel=1e-6, abs=1e-6)
+        slopes = corrected.mean_gradient(theta + step, X, y) - corrected.mean_gradient(theta - step, X, y)
+        np.testing.assert_allclose(slopes / (2 * h), hessian[j], rtol=1e-5, atol=1e-5 * np.abs(hessian).max())
+    np.testing.assert_allclose(corrected.gradient(theta, X, y).mean(axis=0), gradient, rtol=1e-10)
+
+
+@pytest.mark.exhaustive
+def test_many_columns_of_categories():
+    """Twelve binary columns, 4,096 combinations: each wave meets one factor per column."""
+    names = [f"x{j}" for j in range(12)]
+    release = sd.Release(dict.fromkeys(names, sd.RandomizedResponse(epsilon=3.0)))
+    corrected = sd.debias(sd.losses.logistic(), release, radius=3.0, score_variance=0.5, n=1e4)
+    theta = 0.3 * np.cos(np.arange(12))
+    record = np.ones(12)
+    keep = 1 / (1 + np.exp(-3.0))
+    flips = (np.arange(4096)[:, None] >> np.arange(12)) & 1
+    weights = np.prod(np.where(flips, 1 - keep, keep), axis=1)
+    X, y = np.where(flips, -1.0, 1.0), np.ones(4096)
+    score = np.array([record @ theta])
+    value, slope = corrected.surrogate_parts.errors(corrected.design, score, np.ones(1))
+    assert weights @ corrected.loss(theta, X, y) == pytest.approx(np.log1p(np.exp(-score)) + value, abs=1e-10)
+    wanted = (-1 / (1 + np.exp(score)) + slope) * record
+    np.testing.assert_allclose(weights @ corrected.gradient(theta, X, y), wanted, atol=1e-9)
+
+
+def test_bias_at_true_records_is_the_distance_to_the_loss():
+    corrected = sd.debias(sd.losses.hinge(), gaussian_release(), **SETTINGS)
+    x, y = np.array([[0.3, 0.2], [-0.5, 0.1]]), np.array([1.0, -1.0])
+    theta = np.array([1.5, -0.5])
+    found = corrected.bias(theta, x, y)
+    noiseless = sd.debias(sd.losses.hinge(), sd.Release(noiseless=("a", "b")), method="surrogate", **SETTINGS)
+    hinge = np.maximum(0, 1 - y * (x @ theta))
+    same = noiseless.surrogate_parts.design(radius=3.0, score_variance=1.0, records=1e5)
+    assert np.abs(found).max() > 1e-3
+    assert same.bias > 0
+    np.testing.assert_allclose(noiseless.loss(theta, x, y) - hinge, noiseless.bias(theta, x, y), atol=1e-12)
+
+
+# ---- the choice of a method --------------------------------------------------------------------------------
+
+
+def test_automatic_choice_says_why():
+    release = gaussian_release()
+    assert sd.debias(sd.losses.exponential(), release).reason.startswith("exact: ")
+    corrected = sd.debias(sd.losses.logistic(), release)
+    assert corrected.method == "surrogate"
+    assert "branch points at u = " in corrected.reason
+    # Never a series without being asked, and exact where the mechanism allows it.
+    laplace = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
+    assert sd.debias(sd.losses.logistic(), laplace).method == "exact"
+
+
+def test_an_exact_correction_of_enormous_variance_is_passed_over():
+    names = tuple(f"x{j}" for j in range(12))
+    release = sd.Release({names: sd.LaplaceMechanism.from_scale(2.5)})
+    corrected = sd.debias(sd.losses.logistic(), release)
+    assert corrected.method == "surrogate"
+    assert "times that of the uncorrected ones at parameters of norm 1" in corrected.reason
+    # The same release with little noise in the score.
+    assert sd.debias(sd.losses.logistic(), release, radius=1.0, score_variance=0.05, n=1e5).method == "exact"
+    # A polynomial has no such variance.
+    assert sd.debias(sd.losses.squared_margin(), release).method == "exact"
+
+
+def test_an_unresolved_surrogate_says_what_it_needs():
+    corrected = sd.debias(sd.losses.logistic(), gaussian_release())
+    X, y = np.zeros((3, 2)), np.ones(3)
+    assert not corrected.is_resolved
+    assert "unresolved" in repr(corrected)
+    for call in (
+        lambda: corrected.loss([0.1, 0.2], X, y),
+        lambda: corrected.mean_gradient([0.1, 0.2], X, y),
+        lambda: corrected.certificate,
+        lambda: corrected.bias([0.1, 0.2], X, y),
+        lambda: corrected.variance([0.1, 0.2], X, y),
+    ):
+        with pytest.raises(ValueError, match=r"not resolved: it needs a range of scores.*corrected\.resolve"):
+            call()
+    assert corrected.resolve(**SETTINGS).loss([0.1, 0.2], X, y).shape == (3,)
+    assert {str(symbol) for symbol in corrected.resolve(**SETTINGS).expression.free_symbols} == {"c", "s", "u", "y"}
+    with pytest.raises(ValueError, match="needs no radius"):
+        sd.debias(sd.losses.exponential(), gaussian_release()).resolve(**SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"radius": 3.0}, ValueError, "score_variance, n is missing"),
+        ({**SETTINGS, "radius": 0.0}, ValueError, "radius"),
+        ({**SETTINGS, "radius": np.inf}, ValueError, "radius"),
+        ({**SETTINGS, "score_variance": -1.0}, ValueError, "score_variance"),
+        ({**SETTINGS, "score_variance": np.nan}, ValueError, "score_variance"),
+        ({**SETTINGS, "n": 0.5}, ValueError, "no sample size"),
+        ({**SETTINGS, "n": "many"}, TypeError, "n has the type str"),
+        ({**SETTINGS, "method": "exact"}, ValueError, 'belongs to method="surrogate"'),
+        ({"method": "surrogate", "nodes": 16}, ValueError, 'belongs to method="quadrature"'),
+        ({"method": "quadrature", "nodes": 1}, ValueError, "2 to 128"),
+        ({"method": "quadrature", "nodes": 2.5}, TypeError, "nodes"),
+        ({"method": "quadrature"}, NoExactCorrectionError, "branch points"),
+    ],
+)
+def test_bad_settings(options, error, message):
+    with pytest.raises(error, match=message):
+        sd.debias(sd.losses.logistic(), gaussian_release(), **options)
+
+
+def test_what_has_no_surrogate():
+    normal = sd.Release(NORMAL)
+    with pytest.raises(
+        NoExactCorrectionError,
+        match=r"(?s)surrogate  surrogates are functions of one score.*at order 3 for scores up to 2",
+    ):
+        sd.debias(sd.losses.softmax(3), sd.Release({("a", "b"): NORMAL}))
+    with pytest.raises(NoExactCorrectionError, match="neither affine in the target nor a function of the residual"):
+        sd.debias(sd.Loss(sp.log(1 + sp.exp(U * Y)), score=U, target=Y), normal)
+    with pytest.raises(NoExactCorrectionError, match="has zeros, at which no wave"):
+        sd.debias(sd.losses.logistic(), sd.Release(sd.UniformMechanism(0.5)))
+    with pytest.raises(NoExactCorrectionError, match="has zeros, at which no wave"):
+        sd.debias(sd.losses.huber(), sd.Release(NORMAL, sd.UniformMechanism(0.5)))
+
+
+@pytest.mark.parametrize(
+    "mechanism", [sd.LaplaceMechanism.from_scale(0.3), sd.DiscreteLaplaceMechanism.from_scale(0.3, step=0.5)]
+)
+def test_a_residual_loss_with_other_noise_on_the_target(mechanism):
+    corrected = sd.debias(sd.losses.huber(), sd.Release(NORMAL, mechanism), method="surrogate", **SETTINGS)
+    theta = np.array([0.8])
+    record, target = np.array([0.4]), 0.5
+    seen = released_records(corrected.release, record, target, nodes=40)
+    wanted = (
+        np.array([0.5 * (0.32 - 0.5) ** 2])
+        + corrected.surrogate_parts.errors(corrected.design, np.array([0.32]), np.array([target]))[0]
+    )
+    assert seen.weights @ corrected.loss(theta, seen.X, seen.y) == pytest.approx(wanted[0], abs=1e-7)
+
+
+def test_a_hidden_score_has_a_surrogate():
+    x1, x2, a, b, c = sp.symbols("x1 x2 a b c", real=True)
+    loss = sd.Loss.of_features(
+        sp.log(1 + sp.exp(-Y * (b * x1 + a * x2 + c))), features=[x1, x2], parameters=[a, b, c], target=Y,
+        target_values=(-1, 1),
+    )  # fmt: skip
+    release = sd.Release({("x1", "x2"): NORMAL})
+    corrected = sd.debias(loss, release, **SETTINGS)
+    assert corrected.method == "surrogate"
+    assert any("one linear score" in note for note in corrected.notes)
+    plain = sd.debias(sd.losses.logistic(), sd.Release({("x1", "x2"): NORMAL}, fit_intercept=True), **SETTINGS)
+    X, y = np.array([[0.2, 0.5], [-0.3, 0.1]]), np.array([1.0, -1.0])
+    np.testing.assert_allclose(corrected.loss([0.4, 0.3, 0.1], X, y), plain.loss([0.3, 0.4, 0.1], X, y), rtol=1e-12)
+    np.testing.assert_allclose(corrected.bias([0.4, 0.3, 0.1], X, y), plain.bias([0.3, 0.4, 0.1], X, y), rtol=1e-9)
+
+
+# ---- the trade-off -----------------------------------------------------------------------------------------
+
+
+def test_tradeoff_shows_bias_and_variance_of_every_choice():
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(NORMAL))
+    curve = corrected.tradeoff(radius=5.0, score_variance=4.0, n=1e5, orders=(0, 1, 2, 3))
+    series = [choice for choice in curve.choices if choice.method == "series"]
+    assert [round(choice.loss_bias, 3) for choice in series] == [0.375, 0.072, 0.026, 0.012]
+    assert series[0].loss_sd == pytest.approx(1.94, abs=0.01)
+    assert series[3].loss_sd == pytest.approx(1.99, abs=0.01)
+    assert curve.best("series", by="bias").order == 3
+    assert curve.best().method == "surrogate"
+    assert curve.best().error < curve.best("series").error / 2
+    # The declared sample size is the best dial for itself.
+    assert curve.best().records == 1e5
+    assert "no correction" in str(curve)
+    assert "<- best" in str(curve)
+    with pytest.raises(ValueError, match="There are quadratic, series, surrogate"):
+        curve.best("magic")
+    with pytest.raises(ValueError, match='Choose "error" or "bias"'):
+        curve.best(by="price")
+    with pytest.raises(ValueError, match="Give all three"):
+        corrected.tradeoff(radius=1.0)
+    with pytest.raises(ValueError, match="no order of a series"):
+        corrected.tradeoff(radius=1.0, score_variance=1.0, n=10, orders=(-1,))
+
+
+def test_best_order_by_bias_and_by_error_differ_where_the_noise_is_large():
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(NORMAL))
+    curve = corrected.tradeoff(radius=5.0, score_variance=16.0, n=100, orders=(0, 1, 2, 3, 4))
+    assert curve.best("series", by="bias").order > curve.best("series", by="error").order
+
+
+def test_tradeoff_counts_label_noise_and_leaves_out_series_of_kinks():
+    noisy = sd.debias(sd.losses.hinge(), sd.Release(NORMAL, sd.RandomizedResponse(epsilon=0.5)), **SETTINGS)
+    plain = sd.debias(sd.losses.hinge(), sd.Release(NORMAL), **SETTINGS)
+    curves = [corrected.tradeoff() for corrected in (noisy, plain)]
+    assert {choice.method for choice in curves[0].choices} == {"quadratic", "surrogate"}
+    quadratics = [next(c for c in curve.choices if c.method == "quadratic") for curve in curves]
+    assert quadratics[0].loss_sd > 1.5 * quadratics[1].loss_sd
+    design = noisy.resolve(radius=3.0, score_variance=1.0, n=1e5).design
+    assert curves[0].choices[4].loss_bias == pytest.approx(
+        noisy.surrogate_parts.worst_errors(design, 3.0, (-1.0, 1.0))[0], rel=0.02
+    )
+
+
+def test_deviation_on_the_curve_is_that_of_the_kernels():
+    release = sd.Release(NORMAL, sd.RandomizedResponse(epsilon=1.0))
+    corrected = sd.debias(sd.losses.logistic(), release, radius=2.0, score_variance=1.0, n=1e3)
+    (choice,) = [c for c in corrected.tradeoff().choices if c.records == 1e3]
+    found = corrected.variance([1.0], [[-2.0], [2.0]], [1.0, 1.0])
+    assert np.sqrt(found.max()) == pytest.approx(choice.loss_sd, rel=1e-6)
+
+
+# ---- quadrature and functions ------------------------------------------------------------------------------
+
+
+def test_quadrature_agrees_with_the_closed_form():
+    release = gaussian_release()
+    X, y = np.array([[0.2, 0.5], [-0.3, 0.1]]), np.array([1.0, -1.0])
+    exact = sd.debias(sd.losses.exponential(), release)
+    found = sd.debias(sd.losses.exponential(), release, method="quadrature", nodes=24)
+    assert not found.is_exact
+    for theta in ([0.0, 0.0], [1.0, -2.0]):
+        np.testing.assert_allclose(found.loss(theta, X, y), exact.loss(theta, X, y), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found.gradient(theta, X, y), exact.gradient(theta, X, y), rtol=1e-8, atol=1e-9)
+    assert found.certificate.loss_bias < 1e-9
+
+
+def test_quadrature_of_a_loss_without_a_closed_form():
+    """erf squared: entire of order two, so that its correction has a limit."""
+    loss = sd.Loss(sp.erf(U / 2) ** 2 + (U - Y) ** 2 / 2, score=U, target=Y)
+    with pytest.raises(NoExactCorrectionError):
+        sd.debias(loss, sd.Release(NORMAL), method="exact")
+    corrected = sd.debias(loss, sd.Release(NORMAL), method="quadrature")
+    assert corrected.variance_limit == pytest.approx(1.0, abs=0.03)
+    certificate = corrected.certify(theta_radius=0.6)
+    assert certificate.loss_bias < 1e-9
+    with pytest.raises(NoExactCorrectionError, match="exists below"):
+        corrected.loss([1.5], np.zeros((1, 1)), np.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("loss", "release", "message"),
+    [
+        (sd.losses.softmax(3), sd.Release(NORMAL), "losses of one score"),
+        (sd.Loss(sp.exp(U) * Y**4, score=U, target=Y), sd.Release(NORMAL, NORMAL), "function of the residual"),
+    ],
+)
+def test_what_quadrature_refuses(loss, release, message):
+    with pytest.raises(NoExactCorrectionError, match=message):
+        sd.debias(loss, release, method="quadrature")
+
+
+def test_infinite_variance_is_still_refused():
+    corrected = sd.debias(sd.Loss(sp.exp(-(U**2)) + Y, score=U, target=Y), sd.Release(NORMAL))
+    with pytest.raises((InfiniteVarianceError, NoExactCorrectionError)):
+        corrected.variance([1.0], [[0.1]], [0.0])
