@@ -98,6 +98,30 @@ def test_bias_does_not_change_with_the_noise(noise, loss):
         np.testing.assert_allclose(seen.weights @ gradients, own * rows[0], atol=1e-8 * scale)
 
 
+@pytest.mark.exhaustive
+def test_records_with_noise_of_their_own():
+    """Three records, each with its own scale: the mean of each is the surrogate of its true score."""
+    release = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}, COIN)
+    corrected = sd.debias(sd.losses.hinge(), release, radius=2.0, score_variance=1.0, n=300)
+    theta = np.array([0.8, -0.6])
+    records = np.array([[0.3, 0.2], [-0.4, 0.5], [0.1, -0.9]])
+    t, weights = np.polynomial.hermite_e.hermegauss(40)
+    points = np.stack(np.meshgrid(t, t), axis=-1).reshape(-1, 2)
+    shares = np.multiply.outer(weights, weights).ravel() / weights.sum() ** 2
+    keep = COIN.noise.matrix[0][0]
+    for record, scale in zip(records, (0.2, 0.7, 1.1), strict=True):
+        total, slope = 0.0, np.zeros(2)
+        for label, chance in ((1.0, keep), (-1.0, 1 - keep)):
+            data = (record + scale * points, np.full(len(points), label))
+            own = np.full(len(points), scale)
+            total += chance * shares @ corrected.loss(theta, *data, noise_scale=own)
+            slope += chance * shares @ corrected.gradient(theta, *data, noise_scale=own)
+        score = np.array([record @ theta])
+        value, bend = corrected.surrogate_parts.errors(corrected.design, score, np.ones(1))
+        assert total == pytest.approx(np.maximum(0, 1 - score) + value, abs=1e-8)
+        np.testing.assert_allclose(slope, (-1.0 * (score < 1) + bend) * record, atol=1e-8)
+
+
 def test_gradient_is_the_derivative_of_the_loss_under_a_mix():
     release = mixed_release(target=sd.RandomizedResponse(epsilon=1.0))
     corrected = sd.debias(sd.losses.hinge(), release, **{**SETTINGS, "n": 1e3})

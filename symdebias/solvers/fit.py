@@ -52,6 +52,8 @@ class Fit:
         theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``),
         ``noise_inflation`` (the mean square of the corrected gradients over that of the uncorrected ones; a warning
         from 100 on) and ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
+        For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
+        gram_clipped) and ``stages``.
     """
 
     theta: FloatArray
@@ -111,6 +113,7 @@ class Fit:
         lines = [
             f"{self.solver}: {corrected.declared.name or corrected.declared.expression}",
             f"  correction   {corrected.method} ({kind})",
+            *([] if corrected.design is None else [_range(corrected)]),
             f"  release      {self.guarantee if self.guarantee is not None else 'no guarantee'}",
             f"  records      {self.diagnostics['records']:,} in {self.diagnostics['steps']:,} steps, "
             f"{self.diagnostics['seconds']:.3g} s",
@@ -123,3 +126,10 @@ class Fit:
         if self.diagnostics.get("on_ball"):
             lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
         return "\n".join(lines)
+
+
+def _range(corrected: CorrectedLoss) -> str:
+    design = corrected.design
+    assert design is not None
+    what = "residual" if corrected.surrogate_parts.is_residual else "score"
+    return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss <= {design.bias:.2g}"

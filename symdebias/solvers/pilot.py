@@ -16,7 +16,7 @@ import sympy as sp
 from symdebias._arrays import weights_array
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import weights_of
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Design
 from symdebias.transforms.certificate import numeric
 
@@ -88,8 +88,13 @@ def quadratic_pilot(
     Raises
     ------
     NoExactCorrectionError
-        A free-form loss with a hidden score has no pilot: resolve it by hand.
+        A free-form loss with a hidden score has no pilot: resolve it by hand. Or the noise hides all variation of the
+        features.
+    DivergenceError
+        The pilot runs away: too few records for their noise, or labels that a hyperplane separates.
     """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
     if not corrected.declared.scores:
         raise NoExactCorrectionError(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
@@ -140,6 +145,11 @@ def quadratic_pilot(
         before, v = v, min(max(float(wanted), 1e-4), _WIDEST)
         if abs(v - before) <= 1e-10 * v:
             break
+    if v >= _WIDEST:
+        raise DivergenceError(
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} records "
+            "holds theta back. Use more records, raise l2, or release with less noise."
+        )
     return Pilot(
         theta,
         released_variance(design, covariance, theta),

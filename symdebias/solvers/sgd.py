@@ -299,11 +299,14 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
         begin = theta if start is None else start
         if start is None and np.linalg.norm(begin) > bound:
             begin = begin * (bound / np.linalg.norm(begin))
-        fit = sgd(resolved, X, y, radius=bound, start=begin, random_state=rng, **options)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = sgd(resolved, X, y, radius=bound, start=begin, random_state=rng, **options)
         if radius is not None or not fit.diagnostics["on_ball"]:
             break
         theta = fit.theta
-    on_ball = fit.diagnostics["on_ball"]
+    for warning in caught:
+        warnings.warn(warning.message, warning.category, stacklevel=3)
     return replace(
         fit,
         diagnostics={
@@ -315,7 +318,6 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
                 "gram_clipped": pilot.clipped,
             },
             "stages": stage,
-            "on_ball": on_ball,
         },
     )
 

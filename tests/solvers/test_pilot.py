@@ -118,6 +118,18 @@ def test_noise_that_hides_everything_is_clipped_or_refused():
     assert outcomes == {"clipped", "refused"}
 
 
+def test_a_pilot_that_runs_away_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    corrected = sd.debias(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.8)}))
+    labels = np.sign(X[:, 0])
+    with pytest.raises(sd.exceptions.DivergenceError, match="the pilot estimate runs away"):
+        sd.sgd(corrected, X, labels, random_state=0)
+    assert sd.quadratic_pilot(corrected, X, labels, l2=0.1).theta[0] > 0
+    with pytest.raises(TypeError, match="what symdebias.debias returned"):
+        sd.quadratic_pilot(sd.losses.logistic(), X, labels)
+
+
 def test_a_free_form_loss_has_no_pilot():
     x1, a = sp.symbols("x1 a", real=True)
     loss = sd.Loss.of_features(
@@ -154,6 +166,7 @@ def test_training_resolves_the_surrogate(loss):
     assert np.linalg.norm(naive.theta - reference) > 0.4 * np.linalg.norm(reference)
     assert fit.certificate.loss_bias < 0.1
     assert "surrogate (biased)" in fit.summary()
+    assert "surrogate    for |score| <= " in fit.summary()
 
 
 def test_a_resolved_surrogate_is_trained_as_it_is():
@@ -193,6 +206,16 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.5, batch_size=5_000, epochs=20, average=0.5, random_state=0)
     # One standard error is about .03.
     np.testing.assert_allclose(fit.theta, theta, atol=0.15)
+
+
+def test_a_warning_points_at_the_caller():
+    X, y = logistic_records(20_000, [1.0, 0.5])
+    data = noised(sd.Release(sd.GaussianMechanism.from_scale(4.0)), X, y)
+    corrected = sd.debias(sd.losses.logistic(), data.release)
+    with pytest.warns(sd.exceptions.VarianceWarning) as caught:
+        sd.sgd(corrected, data.X, data.y, step_size=1e-3, random_state=0)
+    assert caught[0].filename == __file__
+    assert len(caught) == 1
 
 
 def test_residual_losses_train_in_two_stages():
