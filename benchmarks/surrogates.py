@@ -127,8 +127,9 @@ def conditional_score(noised):
     return solved(equation, quadratic(noised))
 
 
-def monte_carlo_score(noised, draws=16):
+def monte_carlo_score(noised):
     """Average the score at x~ + i sigma z over draws of z; expit has poles, which the draws pass by."""
+    draws = max(2, 2_000_000 // len(noised.y))
     X, y = noised.X, noised.y
     sigma = math.sqrt(noised.release.feature_variances(2)[0])
     z = np.random.default_rng(0).normal(size=(draws, *X.shape))
@@ -150,7 +151,7 @@ def simex(noised):
     steps = np.array([0.0, 0.5, 1.0, 1.5, 2.0])
     fits = []
     for step in steps:
-        repeats = 1 if step == 0 else 4
+        repeats = 1 if step == 0 else max(1, 400_000 // len(noised.y))
         found = np.zeros(2)
         for _ in range(repeats):
             X = noised.X + math.sqrt(step) * sigma * rng.normal(size=noised.X.shape)

@@ -147,8 +147,8 @@ def quadratic_pilot(
             break
     if v >= _WIDEST:
         raise DivergenceError(
-            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} records "
-            "holds theta back. Use more records, raise l2, or release with less noise."
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+            "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     return Pilot(
         theta,

@@ -109,7 +109,7 @@ def test_noise_that_hides_everything_is_clipped_or_refused():
         data = noised(sd.Release(sd.GaussianMechanism.from_scale(6.0)), X, y, seed=seed)
         largest = np.linalg.eigvalsh(data.X.T @ data.X / 300 - 36.0 * np.eye(2)).max()
         if largest > 0:
-            assert sd.quadratic_pilot(corrected, data.X, data.y).clipped
+            assert sd.quadratic_pilot(corrected, data.X, data.y, l2=1.0).clipped
             outcomes.add("clipped")
             continue
         with pytest.raises(sd.exceptions.NoExactCorrectionError, match="hides all variation"):
@@ -126,7 +126,7 @@ def test_a_pilot_that_runs_away_is_refused():
     with pytest.raises(sd.exceptions.DivergenceError, match="the pilot estimate runs away"):
         sd.sgd(corrected, X, labels, random_state=0)
     assert sd.quadratic_pilot(corrected, X, labels, l2=0.1).theta[0] > 0
-    with pytest.raises(TypeError, match="what symdebias.debias returned"):
+    with pytest.raises(TypeError, match=r"what symdebias\.debias returned"):
         sd.quadratic_pilot(sd.losses.logistic(), X, labels)
 
 
