@@ -34,6 +34,22 @@ def test_known_parameters_are_found():
     assert "uncorrected" in text
 
 
+def test_the_best_order_and_its_picture(tmp_path):
+    script = runpy.run_path(str(ROOT / "examples" / "bias_against_variance.py"))
+    text = script["report"]([4.0], tmp_path / "picture.png")
+    assert "best order by bias 3" in text
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_methods_that_surrogates_are_compared_with():
+    """Every method of the benchmark gives two parameters; those that correct are nearer than the naive one."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))
+    theta, noised = script["simulated"](3.0, 0.44, 20_000, 0)
+    off = {name: abs(method(noised) - theta).max() for name, method in script["METHODS"].items()}
+    assert all(off[name] < off["naive"] / 2 for name in ("series, K = 3", "conditional score", "default (two-stage)"))
+    assert off["SIMEX"] < off["naive"]
+
+
 @pytest.mark.parametrize(
     ("script", "options", "expected"),
     [

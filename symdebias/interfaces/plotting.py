@@ -8,9 +8,15 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias.interfaces.demo import CURVES, Outcome
+from symdebias.tradeoff import Tradeoff
 
 # Okabe & Ito's palette tells apart in print and for the colour-blind.
 _COLOURS = dict(zip(CURVES, ("#000000", "#D55E00", "#0072B2"), strict=True))
+_MARKS = {
+    "series": ("#D55E00", "o-", "truncated series"),
+    "quadratic": ("#000000", "s", "quadratic surrogate"),
+    "surrogate": ("#0072B2", ".-", "surrogates, by the sample size they are designed for"),
+}
 _STYLES = dict(zip(CURVES, ("--", "-", "-"), strict=True))
 
 
@@ -55,6 +61,58 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
     # Above the panels, where no curve runs.
     columns = len(CURVES) if len(outcomes) > 1 else 1
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
+    return figure
+
+
+def bias_against_variance(curves: Sequence[Tradeoff]) -> Any:
+    """Draw the bias of the loss against the standard deviation of its estimate, a panel per noise level.
+
+    Parameters
+    ----------
+    curves : sequence of symdebias.Tradeoff
+        What `symdebias.CorrectedLoss.tradeoff` returned, for one loss at several noise levels.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, not shown: series by order, the quadratic alone, and the line of surrogates.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+    """
+    figures = _optional.require("matplotlib.figure", extra="plot")
+    ticker = _optional.require("matplotlib.ticker", extra="plot")
+    figure = figures.Figure(figsize=(4.0 * len(curves), 3.9), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(curves)))
+    for panel, curve in zip(axes, curves, strict=True):
+        chosen = {method: [c for c in curve.choices if c.method == method] for method in _MARKS}
+        for method, (colour, style, label) in _MARKS.items():
+            points = [(choice.loss_sd, choice.loss_bias) for choice in chosen[method]]
+            if points:
+                panel.plot(*zip(*points, strict=True), style, color=colour, label=label, markersize=6, linewidth=1.5)
+        for choice in chosen["series"]:
+            label = f"K = {choice.order}" if choice.order else "no correction"
+            panel.annotate(
+                label, (choice.loss_sd, choice.loss_bias), xytext=(6, 2), textcoords="offset points", fontsize=8
+            )
+        panel.set_yscale("log")
+        panel.margins(x=0.25, y=0.1)
+        spread = [choice.loss_sd for choice in curve.choices]
+        if max(spread) > 4 * min(spread):
+            panel.set_xscale("log")
+            panel.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            panel.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+            panel.xaxis.set_minor_locator(ticker.NullLocator())
+        else:
+            panel.xaxis.set_major_locator(ticker.MaxNLocator(5))
+        panel.set_xlabel("largest deviation of the loss of one record")
+        panel.set_ylabel("largest bias of the loss")
+        panel.set_title(f"s = {curve.score_variance:g}, |u| <= {curve.radius:g}", fontsize=10)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 
