@@ -39,12 +39,16 @@ def exp(x: float) -> float:
     return value
 
 
-def sin(x: float) -> float:
-    """Return sin x: reduction to |r| <= pi/4 and Taylor polynomials; bounded where no digit is left, far out."""
+def wave(x: float, quarters: float) -> float:
+    """Return sin(x + quarters pi/2): reduction to |r| <= pi/4 and Taylor polynomials.
+
+    Far out, where no digit is left, it stays bounded; infinity gives NaN.
+    """
     k = np.floor(x * 0.6366197723675814 + 0.5)
     # pi/2 in three parts of 33 bits, so that k times the first is exact.
     r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
     r = min(max(r, -0.8), 0.8)
+    k = k + quarters
     quarter = k - 4.0 * np.floor(0.25 * k)
     z = r * r
     p = -1.0 / 1307674368000.0
@@ -70,34 +74,14 @@ def sin(x: float) -> float:
     return value
 
 
+def sin(x: float) -> float:
+    """Return sin x."""
+    return wave(x, 0.0)
+
+
 def cos(x: float) -> float:
-    """Return cos x; see `sin`, with which it shares the reduction once both are inlined."""
-    k = np.floor(x * 0.6366197723675814 + 0.5)
-    r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
-    r = min(max(r, -0.8), 0.8)
-    quarter = k - 4.0 * np.floor(0.25 * k)
-    z = r * r
-    p = -1.0 / 1307674368000.0
-    p = p * z + 1.0 / 6227020800.0
-    p = p * z - 1.0 / 39916800.0
-    p = p * z + 1.0 / 362880.0
-    p = p * z - 1.0 / 5040.0
-    p = p * z + 1.0 / 120.0
-    p = p * z - 1.0 / 6.0
-    odd = r + r * z * p
-    q = 1.0 / 20922789888000.0
-    q = q * z - 1.0 / 87178291200.0
-    q = q * z + 1.0 / 479001600.0
-    q = q * z - 1.0 / 3628800.0
-    q = q * z + 1.0 / 40320.0
-    q = q * z - 1.0 / 720.0
-    q = q * z + 1.0 / 24.0
-    q = q * z - 0.5
-    even = 1.0 + z * q
-    value: float = odd if quarter == 1.0 or quarter == 3.0 else even
-    value = -value if quarter == 1.0 or quarter == 2.0 else value
-    value += 0.0 * x
-    return value
+    """Return cos x; it shares all but the last steps with `sin` of the same angle once both are inlined."""
+    return wave(x, 1.0)
 
 
 def expit(x: float) -> float:

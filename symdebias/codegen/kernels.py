@@ -328,6 +328,8 @@ def _prelude(functions: frozenset[str]) -> str:
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:
         needed.add("sign")
+    if needed & {"sin", "cos"}:
+        needed.add("wave")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
     parts = ["import math", "import numpy as np", "from numba import njit"]
     for name in order:
