@@ -51,16 +51,16 @@ def test_bias_is_stated_and_verified_by_quadrature(name):
     assert "biased, for ||theta|| <= 3" in str(certificate)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("loss", ["logistic", pytest.param("hinge", marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(
     "noise",
     [
         "Gaussian",
         pytest.param("anisotropic", marks=pytest.mark.exhaustive),
         pytest.param("correlated", marks=pytest.mark.exhaustive),
-        "Laplace",
+        pytest.param("Laplace", marks=pytest.mark.exhaustive),
         pytest.param("discrete Laplace", marks=pytest.mark.exhaustive),
-        "k-ary feature",
+        pytest.param("k-ary feature", marks=pytest.mark.exhaustive),
         "mixed",
     ],
 )
@@ -122,6 +122,7 @@ def test_records_with_noise_of_their_own():
         np.testing.assert_allclose(slope, (-1.0 * (score < 1) + bend) * record, atol=1e-8)
 
 
+@pytest.mark.exhaustive
 def test_gradient_is_the_derivative_of_the_loss_under_a_mix():
     release = mixed_release(target=sd.RandomizedResponse(epsilon=1.0))
     corrected = sd.debias(sd.losses.hinge(), release, **{**SETTINGS, "n": 1e3})

@@ -18,7 +18,7 @@ from scipy import special
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _SCORES, _VARIANCES, _TARGETS = 41, 6, 5
-_SETTLED = 1e-12
+_SETTLED, _ROUNDING = 1e-12, 1e-9
 _MOST_NODES = 2**15
 _MOST_TENSOR_NODES = 400_000
 _SAMPLED_POINTS = 64
@@ -298,14 +298,17 @@ def _settled_means(
     most = _MOST_NODES if target_noise.variance == 0 else 1024
     nodes, reach = 48, 9.0
     before = _means(problem, scores, s, target_noise, index, nodes, reach)
+    last = math.inf
     while True:
         # A wider rule with finer steps: both the tails and the steps must have settled.
         nodes, reach = 2 * nodes, reach * 1.15
         means = _means(problem, scores, s, target_noise, index, nodes, reach)
         moved = float(np.max(np.abs(means - before) / np.maximum(1.0, np.abs(means).max())))
-        if moved < _SETTLED or nodes >= most:
+        # The error falls faster than geometrically until rounding is left, which in a sum of large waves is more.
+        rounding = moved < _ROUNDING and moved > last / 4
+        if moved < _SETTLED or rounding or nodes >= most:
             return means, moved
-        before = means
+        before, last = means, moved
 
 
 def _means(
