@@ -112,6 +112,8 @@ def debias(
     if method == "surrogate":
         corrected = CorrectedLoss(loss, release, "surrogate", reason="surrogate: asked for")
         return corrected.resolve(**settings) if settings else corrected
+    if method == "exact":
+        return _exactly(loss, release)
     if method == "quadrature":
         nodes = COUNT.check("nodes", 32 if nodes is None else nodes)
         if not 2 <= nodes <= 128:
@@ -119,6 +121,18 @@ def debias(
                 f"nodes={nodes} is out of range. A rule has 2 to 128 nodes; 32 suit noise variances up to 16."
             )
     return CorrectedLoss(loss, release, method, order=order, nodes=nodes, reason=f"{method}: asked for")
+
+
+def _exactly(loss: Loss, release: Release) -> CorrectedLoss:
+    try:
+        return CorrectedLoss(loss, release, "exact", reason="exact: asked for")
+    except NoExactCorrectionError as error:
+        refusal = str(error)
+    try:
+        CorrectedLoss(loss, release, "surrogate")
+    except NoExactCorrectionError:
+        raise NoExactCorrectionError(refusal) from None
+    raise NoExactCorrectionError(f'{refusal} A surrogate with a stated bias exists: use method="surrogate".') from None
 
 
 def _settings(method: str, **given: float | None) -> dict[str, float]:

@@ -47,7 +47,7 @@ def test_past_the_limit_there_is_no_correction(name):
 @pytest.mark.parametrize("name", NO_CLOSED_FORM)
 def test_what_has_no_closed_form_is_refused(name):
     loss = margin_loss(NO_CLOSED_FORM[name])
-    with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form was found"):
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=r'no closed form was found.*method="surrogate"'):
         sd.debias(loss, gaussian_release(), method="exact")
     corrected = sd.debias(loss, gaussian_release())
     assert corrected.method == "surrogate"
