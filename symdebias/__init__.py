@@ -29,6 +29,7 @@ from symdebias.solvers import (
     constant,
     inverse_square_root,
     inverse_time,
+    m_estimate,
     quadratic_pilot,
     sgd,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "inverse_square_root",
     "inverse_time",
     "losses",
+    "m_estimate",
     "quadratic_pilot",
     "sgd",
 ]

@@ -355,6 +355,57 @@ def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArr
     return array
 
 
+def parameter_bounds(bounds: Any, length: int) -> tuple[FloatArray, FloatArray]:
+    """Return lower and upper bounds on parameters, each of shape (length,), float64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a pair, another shape, NaN, or a lower bound that is not below its upper one.
+    """
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise TypeError(
+            f"bounds={bounds!r:.60} is not a pair. Give (lower, upper), each a number or one number per parameter."
+        )
+    found = []
+    for name, values in zip(("lower", "upper"), bounds, strict=True):
+        array = _numbers(values, f"{name} bounds")
+        if array.shape not in ((), (length,)) or np.isnan(array).any():
+            raise ValueError(
+                f"the {name} bounds have the shape {array.shape}; give a number or {length} numbers, infinite where "
+                "there is no bound."
+            )
+        found.append(np.broadcast_to(array, (length,)).copy())
+    lower, upper = found
+    if not np.all(lower < upper):
+        place = int(np.argmax(~(lower < upper)))
+        raise ValueError(
+            f"the lower bound {lower[place]:g} of parameter {place} is not below its upper bound {upper[place]:g}. "
+            "Exchange them, or leave out a column whose parameter is known."
+        )
+    return lower, upper
+
+
+def cluster_codes(clusters: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return labels of clusters as codes 0 to G - 1, shape (n,), int64.
+
+    Raises
+    ------
+    ValueError
+        Another length, missing labels, or a single cluster.
+    """
+    labels = np.asarray(clusters)
+    if labels.shape != (rows,):
+        raise ValueError(f"clusters has the shape {labels.shape}; it must be ({rows},): one label per record.")
+    missing = labels != labels
+    if np.any(missing) or (labels.dtype == object and any(label is None for label in labels)):
+        raise ValueError("clusters has missing labels. Give each record a label, its own where it stands alone.")
+    found, codes = np.unique(labels, return_inverse=True)
+    if len(found) < 2:
+        raise ValueError("clusters has a single label. Standard errors need at least two clusters.")
+    return np.asarray(codes.reshape(-1), dtype=np.int64)
+
+
 def table_like(template: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
     """Return a table of the same kind as another, with the same row labels where it has them.
 

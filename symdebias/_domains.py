@@ -252,4 +252,5 @@ RADIUS = Interval(
 SCALE = Interval(1e-100, 1e120, "both", "Give the standard deviation of the noise; change units where needed.")
 POSITIVE = Interval(0.0, math.inf, "neither")
 NON_NEGATIVE = Interval(0.0, math.inf, "left")
+OPEN_UNIT = Interval(0.0, 1.0, "neither")
 COUNT = Integer(1)

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from symdebias import certification, forward
 from symdebias._arrays import label_array, parameter_array, per_record_scales, weights_array
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.parallel import summed
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
@@ -40,6 +41,28 @@ def columns_to_show(loss: Loss, release: Release) -> int:
     if release.columns is not None:
         return len(release.columns)
     return len(release.noiseless) + 2
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Mean loss and derivatives at one theta.
+
+    Attributes
+    ----------
+    loss : float
+        The mean loss.
+    gradient : array of shape (Q,), float64
+        The mean gradient.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian.
+    meat : array of shape (Q, Q) or (0, 0), float64
+        The sum of outer products of the weighted gradients, over the sum of the weights.
+    """
+
+    loss: float
+    gradient: FloatArray
+    hessian: FloatArray
+    meat: FloatArray
 
 
 class CorrectedLoss:
@@ -723,6 +746,45 @@ class CorrectedLoss:
         ]
         return np.ascontiguousarray(np.concatenate([matrix, scales[:, noised] ** 2], axis=1))
 
+    def checked_records(
+        self, X: Any, y: Any, *, sample_weight: Any = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return records as checked numbers, before kernels have them.
+
+        Parameters
+        ----------
+        X, y
+            As for `checked_data`.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights with a positive sum.
+
+        Returns
+        -------
+        X : array of shape (n, p), float64
+            Columns in the release's order, codes in columns of categories.
+        y : array of shape (n,), float64
+            Values of the target.
+        weights : array of shape (n,) or (0,), float64
+            Empty where there are none.
+        """
+        matrix = self.release.design_matrix(X, check_finite=True)
+        if not self.declared.scores and matrix.shape[1] != len(self.declared.features):
+            raise ValueError(
+                f"X has {matrix.shape[1]} columns, but the loss has the {len(self.declared.features)} features "
+                f"{', '.join(symbol.name for symbol in self.declared.features)}. Pass one column per feature."
+            )
+        target = self.checked_target(y, len(matrix))
+        return matrix, target, _weights(sample_weight, len(matrix))[0]
+
+    def checked_scales(self, noise_scale: Any, columns: int, rows: int) -> FloatArray | None:
+        """Return the records' own standard deviations of noise, shape (n, p), or None where there are none."""
+        return None if noise_scale is None else per_record_scales(noise_scale, self._own_noise(columns), rows=rows)
+
+    @property
+    def true_targets(self) -> tuple[float, ...]:
+        """The values of the true target on which certificates look."""
+        return self._target_noise().targets
+
     def _checked(
         self, theta: Any, X: Any, y: Any, noise_scale: Any
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, int]:
@@ -803,11 +865,9 @@ class CorrectedLoss:
         self, theta: Any, X: Any, y: Any, sample_weight: Any, noise_scale: Any
     ) -> tuple[Kernels, bool, tuple[Any, ...], FloatArray]:
         vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
-        weighted = sample_weight is not None
-        weights = weights_array(sample_weight, rows=len(matrix)) if weighted else np.zeros(0)
-        total = float(weights.sum()) if weighted else float(len(matrix))
+        weights, total = _weights(sample_weight, len(matrix))
         kernels = self.kernels(columns, per_record=noise_scale is not None)
-        return kernels, weighted, (vector, matrix, target, weights, total, noise), vector
+        return kernels, sample_weight is not None, (vector, matrix, target, weights, total, noise), vector
 
     def mean_loss(
         self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
@@ -827,7 +887,7 @@ class CorrectedLoss:
             The (weighted) mean.
         """
         kernels, weighted, arguments, _ = self._means(theta, X, y, sample_weight, noise_scale)
-        return float(kernels.mean_loss(weighted=weighted)(*arguments))
+        return summed(kernels.mean_loss(weighted=weighted), arguments, ())[0]
 
     def mean_gradient(
         self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
@@ -845,9 +905,8 @@ class CorrectedLoss:
             The (weighted) mean.
         """
         kernels, weighted, arguments, vector = self._means(theta, X, y, sample_weight, noise_scale)
-        out = np.zeros(len(vector))
-        kernels.mean_gradient(weighted=weighted)(*arguments, out)
-        return self.shaped(out)
+        _, (gradient,) = summed(kernels.mean_gradient(weighted=weighted), arguments, ((len(vector),),))
+        return self.shaped(gradient)
 
     def mean_hessian(
         self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None
@@ -870,20 +929,66 @@ class CorrectedLoss:
         NoExactCorrectionError
             There are too many columns of categories to sum over their combinations.
         """
-        vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
-        own = noise_scale is not None
-        kernels = self.kernels(columns, per_record=own)
-        if isinstance(kernels.program, ScoreProgram) and kernels.program.tables:
+        vector, matrix, target, _, columns = self._checked(theta, X, y, noise_scale)
+        weights, total = _weights(sample_weight, len(matrix))
+        derivatives = self.derivatives(columns, matrix, target, weights, total, per_record=noise_scale is not None)
+        return derivatives(vector).hessian
+
+    def derivatives(
+        self,
+        columns: int,
+        matrix: FloatArray,
+        target: FloatArray,
+        weights: FloatArray,
+        total: float,
+        *,
+        per_record: bool,
+    ) -> Callable[..., Derivatives]:
+        """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the data.
+
+        With a second argument True it gives the mean outer product of the records' gradients as well.
+
+        Parameters
+        ----------
+        columns : int
+            The number of columns of X.
+        matrix, target : array
+            What `checked_data` returned.
+        weights : array of shape (n,) or (0,), float64
+            Weights of the records; empty where all weigh the same.
+        total : float
+            What sums are divided by.
+        per_record : bool
+            Whether records have noise scales of their own.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There are too many columns of categories to sum over their combinations, or too many second derivatives.
+        """
+        kernels = self.kernels(columns, per_record=per_record)
+        enumerated = isinstance(kernels.program, ScoreProgram) and kernels.program.has_lookups
+        if enumerated:
             # The looked-up factors have no second derivatives: sum over the categories instead.
-            kernels = self.kernels(columns, per_record=own, enumerate_categories=True)
-            noise = self.noise_vector(columns, per_record=own, enumerate_categories=True)
+            kernels = self.kernels(columns, per_record=per_record, enumerate_categories=True)
             matrix = self._with_joint_codes(matrix, kernels.program, columns)
-        weighted = sample_weight is not None
-        weights = weights_array(sample_weight, rows=len(matrix)) if weighted else np.zeros(0)
-        total = float(weights.sum()) if weighted else float(len(matrix))
-        out = np.zeros((len(vector), len(vector)))
-        kernels.mean_hessian(weighted=weighted)(vector, matrix, target, weights, total, noise, out)
-        return out
+        if isinstance(kernels.program, ScoreProgram) and not kernels.program.has_hessian:
+            raise NoExactCorrectionError(
+                f"the Hessian of {self.declared.expression} under this noise has too many terms to be written out. "
+                "Difference mean_gradient, as m_estimate does."
+            )
+        noise = self.noise_vector(columns, per_record=per_record, enumerate_categories=enumerated)
+        kernel = kernels.mean_derivatives(weighted=bool(len(weights)))
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            size = len(theta)
+            square = (size, size) if meat else (0, 0)
+            value, arrays = summed(
+                kernel, (theta, matrix, target, weights, total, noise), ((size,), (size, size), square)
+            )
+            return Derivatives(value, *arrays)
+
+        return derivatives
 
     def _with_joint_codes(self, data: FloatArray, program: Any, columns: int) -> FloatArray:
         """Return kernel data with one code for all categories in place of one each."""
@@ -1338,6 +1443,14 @@ class CorrectedLoss:
             variance_conditions_hold=scored or self._conditions_over(theta_radius, finite_variance=True),
             **found,
         )
+
+
+def _weights(sample_weight: Any, rows: int) -> tuple[FloatArray, float]:
+    """Return weights with their sum, or none and the number of records."""
+    if sample_weight is None:
+        return np.zeros(0), float(rows)
+    weights = weights_array(sample_weight, rows=rows)
+    return weights, float(weights.sum())
 
 
 def _mean_of_loss(values: FloatArray, weights: FloatArray) -> float:

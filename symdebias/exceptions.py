@@ -8,6 +8,7 @@ __all__ = [
     "CacheWarning",
     "ClippingWarning",
     "DivergenceError",
+    "InferenceError",
     "InfiniteVarianceError",
     "MissingDependencyError",
     "NoExactCorrectionError",
@@ -40,6 +41,14 @@ class DivergenceError(SymdebiasError):
     """A solver met a value that is not finite, or its parameters ran away.
 
     Remedy: a smaller step size, a regularisation, or a bound on the parameters (``radius=``).
+    """
+
+
+class InferenceError(SymdebiasError):
+    """A fit has no standard errors, or no intervals that would cover.
+
+    Remedy: the message says what is in the way: a constraint that is active, a bias that is not known, too little
+    information in the records, or a solver that was not asked for a covariance.
     """
 
 

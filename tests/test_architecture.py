@@ -12,7 +12,7 @@ ROOT = Path(symdebias.__file__).parent
 LAYERS = [
     {"exceptions"},
     {"_domains", "_arrays", "_randomness", "_optional"},
-    {"losses", "noise", "privacy", "codegen"},
+    {"losses", "noise", "privacy", "codegen", "inference"},
     {"mechanisms", "transforms"},
     {"release"},
     {"derivation"},

@@ -123,11 +123,12 @@ class FeatureProgram:
         elif what == "gradient":
             expressions = self.gradient
         else:
-            expressions = tuple(
+            second = (
                 sp.diff(slope, parameter)
                 for row, slope in enumerate(self.gradient)
                 for parameter in self.parameters[row:]
             )
+            expressions = (self.expression, *self.gradient, *second)
         count = len(self.features)
         varying = {symbol: f"X[i, {j}]" for j, symbol in enumerate(self.features)}
         varying |= {symbol: f"X[i, {count + j}]" for j, symbol in enumerate(self.records)}
@@ -179,13 +180,26 @@ class FeatureProgram:
         """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
         return Piece(f"for j in range({len(self.parameters)}):\n    gradient[j] = sums[j]/total", frozenset())
 
-    def hessian(self, *, weighted: bool) -> Piece:
-        """Return the body that makes the mean Hessian."""
-        statements, text = self._summed("hessian", "X.shape[0]", weighted=weighted)
+    def derivatives(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean loss, gradient, Hessian and outer product of gradients in one pass."""
+        statements, text = self._summed("derivatives", "X.shape[0]", weighted=weighted)
         count = len(self.parameters)
         pairs = [(j, k) for j in range(count) for k in range(j, count)]
-        last = (f"out[{j}, {k}] = out[{k}, {j}] = g{index}/total" for index, (j, k) in enumerate(pairs))
-        return Piece("\n".join((text, *last)), statements.functions)
+        last = [f"gradient[{j}] = g{1 + j}/total" for j in range(count)]
+        last += [f"out[{j}, {k}] = out[{k}, {j}] = g{1 + count + index}/total" for index, (j, k) in enumerate(pairs)]
+        weight = "*weights[i]*weights[i]" if weighted else ""
+        outer = [
+            f"    meat[{j}, {k}] += ({statements.results[1 + j]})*({statements.results[1 + k]}){weight}"
+            for j, k in pairs
+        ]
+        squares = [
+            "if meat.shape[0] > 0:",
+            "    for i in range(X.shape[0]):",
+            *textwrap.indent("\n".join(self._lines(statements)), " " * 8).splitlines(),
+            *("    " + line for line in outer),
+            *(f"    meat[{j}, {k}] = meat[{k}, {j}] = meat[{j}, {k}]/total" for j, k in pairs),
+        ]
+        return Piece("\n".join((text, *last, *squares, "return g0/total")), statements.functions)
 
     def guard(self) -> str:
         """Return lines that compute ``variance``: 0 where all is well, 1 without a variance, 2 without a correction."""

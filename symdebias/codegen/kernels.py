@@ -69,9 +69,13 @@ class Kernels:
         """Return compiled ``mean_gradient(theta, X, y, weights, total, noise, gradient)``."""
         return compile_kernel(self.source("mean_gradient", weighted=weighted))
 
-    def mean_hessian(self, *, weighted: bool) -> Callable[..., Any]:
-        """Return compiled ``mean_hessian(theta, X, y, weights, total, noise, out)``, out zeros of (q, q)."""
-        return compile_kernel(self.source("mean_hessian", weighted=weighted))
+    def mean_derivatives(self, *, weighted: bool) -> Callable[..., Any]:
+        """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, gradient, hessian, meat)``.
+
+        It returns the mean loss and fills zeros of shapes (q,), (q, q) and (q, q). The last, the sum of the weighted
+        gradients' outer products over the total, is left out where its shape is (0, 0).
+        """
+        return compile_kernel(self.source("mean_derivatives", weighted=weighted))
 
     def sgd_pass(self, *, weighted: bool) -> Callable[..., Any]:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
@@ -85,7 +89,7 @@ class Kernels:
             "gradient": self._gradient,
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
-            "mean_hessian": lambda: self._mean_hessian(weighted),
+            "mean_derivatives": lambda: self._mean_derivatives(weighted),
             "sgd_pass": lambda: self._sgd_pass(weighted),
         }
         if name not in templates:
@@ -161,13 +165,13 @@ def kernel(theta, X, y, weights, total, noise, gradient):
         signature = numba.void(*_data, _given_vector, numba.float64, _given_vector, _vector)
         return text, piece.functions | assembled.functions, signature
 
-    def _mean_hessian(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
-        piece = self.program.hessian(weighted=weighted)
+    def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
+        piece = self.program.derivatives(weighted=weighted)
         text = f"""{piece.helpers}
-def kernel(theta, X, y, weights, total, noise, out):
+def kernel(theta, X, y, weights, total, noise, gradient, out, meat):
 {_indent(piece.text, 4)}
 """
-        signature = numba.void(*_data, _given_vector, numba.float64, _given_vector, _matrix)
+        signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix)
         return text, piece.functions, signature
 
     def _sgd_pass(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
@@ -291,8 +295,11 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         def probe(kernel: Callable[..., Any]) -> Sequence[float]:
             if name == "mean_loss":
                 return [kernel(theta, X, y, weights, 3.5, noise)]
-            shape = {"loss": (n,), "gradient": (n, q), "mean_hessian": (q, q)}.get(name, (q,))
-            out = np.zeros(shape)
+            if name == "mean_derivatives":
+                filled = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
+                mean = kernel(theta, X, y, weights, 3.5, noise, *filled)
+                return [mean, *(float(value) for array in filled for value in array.ravel())]
+            out = np.zeros({"loss": (n,), "gradient": (n, q)}.get(name, (q,)))
             if name == "sgd_pass":
                 out += theta
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)

@@ -99,8 +99,8 @@ class Program(Protocol):
     def assemble(self) -> Piece:
         """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
 
-    def hessian(self, *, weighted: bool) -> Piece:
-        """Return the body that makes the mean Hessian in ``out``."""
+    def derivatives(self, *, weighted: bool) -> Piece:
+        """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss."""
 
     def guard(self) -> str:
         """Return lines that compute ``variance`` and ``reach``, which have limits, for ``theta``."""

@@ -11,7 +11,7 @@ combinations (*configurations*), each with the weight that makes the sum unbiase
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +26,47 @@ BLOCK = 256
 # Up to here the loop over columns is written out and fused into the loop over records; beyond, the registers
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
+# The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
+_MOMENTS = """
+
+@njit(fastmath={"contract", "reassoc"}, error_model="numpy")
+def add_moments(tile, kept, count, square, line):
+    rows, squares = tile.shape[0], square.shape[0]
+    scaled = np.empty(count)
+    for n in range(squares):
+        for j in range(rows):
+            for i in range(count):
+                scaled[i] = kept[n, i]*tile[j, i]
+            l = j
+            while l + 4 <= rows:
+                a, b, c, d = 0.0, 0.0, 0.0, 0.0
+                for i in range(count):
+                    a += scaled[i]*tile[l, i]
+                    b += scaled[i]*tile[l + 1, i]
+                    c += scaled[i]*tile[l + 2, i]
+                    d += scaled[i]*tile[l + 3, i]
+                square[n, j, l] += a
+                square[n, j, l + 1] += b
+                square[n, j, l + 2] += c
+                square[n, j, l + 3] += d
+                l += 4
+            while l < rows:
+                a = 0.0
+                for i in range(count):
+                    a += scaled[i]*tile[l, i]
+                square[n, j, l] += a
+                l += 1
+    for n in range(line.shape[0]):
+        for j in range(rows):
+            a = 0.0
+            for i in range(count):
+                a += kept[squares + n, i]*tile[j, i]
+            line[n, j] += a
+
+"""
+# Beyond so many second derivatives of one record's loss (several scores under Laplace noise have thousands) printing
+# and compiling them takes minutes.
+_MOST_SECOND_DERIVATIVES = 150
 # Up to so many categories a factor is selected by comparisons, which vectorise; a look-up in memory does not.
 _MOST_SELECTED = 8
 
@@ -126,6 +167,17 @@ class ScoreProgram:
         return bool(self.labels)
 
     @property
+    def has_lookups(self) -> bool:
+        """Whether factors or waves are looked up by the codes of categories: what has no second derivatives."""
+        return bool(self.tables) or self.wave_tables is not None
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether the Hessian is short enough to be generated."""
+        count = len(self.scores) + (len(self._pairs) if self.covariance == "record" else 0) + len(self.statistics)
+        return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES
+
+    @property
     def _codes(self) -> int:
         return len(self.tables) or int(self.configurations > 0)
 
@@ -179,11 +231,12 @@ class ScoreProgram:
 
     @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
     def _statements(self, what: str) -> Statements:
-        expressions = {
+        choices: dict[str, Callable[[], tuple[sp.Expr, ...]]] = {
             "loss": lambda: (self.expression,),
             "gradient": lambda: (*self.slopes, *self.noise_slopes, *self._table_slopes()),
-            "hessian": self._second_derivatives,
-        }[what]()
+            "derivatives": lambda: (self.expression, *self._second_derivatives(), *self.slopes, *self.noise_slopes),
+        }
+        expressions = choices[what]()
         names = {symbol: f"s{i}" for i, symbol in enumerate(self.variances)}
         start = self.layout.starts["target"]
         variance, gain = self.target_constants
@@ -213,8 +266,7 @@ class ScoreProgram:
     def _second_derivatives(self) -> list[sp.Expr]:
         by = (*self.scores, *(self.variances if self.covariance == "record" else ()), *self.statistics)
         first = (*self.slopes, *self.noise_slopes)
-        second = [sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by))]
-        return [*second, *self.noise_slopes]
+        return [sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by))]
 
     # ---- code --------------------------------------------------------------------------------------------
 
@@ -584,99 +636,143 @@ class ScoreProgram:
         helpers, called = self._helpers
         return Piece("\n".join(lines), called, helpers)
 
-    def hessian(self, *, weighted: bool) -> Piece:
-        """Return the body that makes the mean Hessian.
+    def derivatives(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean loss, gradient, Hessian and outer product of gradients in one pass.
 
-        With J the Jacobian of the statistics it is the mean of G_UU x x' + x G_Us J + (x G_Us J)' + J' G_ss J plus
-        G_s times the second derivatives of the statistics; summed over configurations, whose rows are x plus an
-        offset. Looked-up factors have none: such programs are derived again with configurations.
+        With J the Jacobian of the statistics the Hessian is the mean of G_UU x x' + x G_Us J + (x G_Us J)' + J' G_ss J
+        plus G_s times the second derivatives of the statistics; summed over configurations, whose rows are x plus an
+        offset. What multiplies x is kept for a block of records, whose columns then stand in a tile: moments of columns
+        against columns vectorise. Looked-up factors have no Hessian: such programs are derived again with
+        configurations.
         """
-        assert not self.tables
-        statements = self._statements("hessian")
+        assert not self.has_lookups
+        statements = self._statements("derivatives")
         p, q, m = len(self.linear), self.parameters, len(self.scores)
         records = len(self._pairs) if self.covariance == "record" else 0
-        count = m + records + len(self.statistics)
-        index = {pair: n for n, pair in enumerate((i, j) for i in range(count) for j in range(i, count))}
-        second = statements.results[: len(index)]
-        first = statements.results[len(index) :]
-        weight = ("*weights[i]" if weighted else "") + ("*share" if self.configurations else "")
         fixed = len(self.statistics)
-        body = [f"row[{self.linear[j]}] = X[i, {j}]" for j in range(p)]
-        body += [] if self.intercept is None else [f"row[{self.intercept}] = 1.0"]
-        inside: list[str] = []
-        shifted = "row"
-        if self.configurations:
-            offsets = self.layout.starts["offsets"]
-            inside += [f"for j in range({q}):", f"    moved[j] = row[j] + noise[{offsets} + a*{q} + j]"]
-            shifted = "moved"
-        for a, b in itertools.combinations_with_replacement(range(m), 2):
-            inside += [
-                f"value = ({second[index[a, b]]}){weight}",
-                f"for j in range({q}):",
-                f"    for l in range({q}):",
-                f"        out[{a * q} + j, {b * q} + l] += value*{shifted}[j]*{shifted}[l]",
-            ]
+        count = m + records + fixed
+        index = {pair: n for n, pair in enumerate((i, j) for i in range(count) for j in range(i, count))}
+        second = statements.results[1 : 1 + len(index)]
+        first = statements.results[1 + len(index) :]
+        weight = ("*weights[i]" if weighted else "") + ("*share" if self.configurations else "")
+        pairs = list(itertools.combinations_with_replacement(range(m), 2))
+        # What multiplies x once: slopes, then the mixed derivatives of statistics and scores.
+        once = [first[k] for k in range(m)]
+        once += [second[index[k, m + records + n]] for n in range(fixed) for k in range(m)]
+        twice = [second[index[pair]] for pair in pairs]
+        inside = [f"value += ({statements.results[0]}){weight}"]
+        for n, text in enumerate((*twice, *once)):
+            inside.append(f"part = ({text}){weight}")
+            inside.append(f"kept{n} {'+' if self.configurations else ''}= part")
+            if not self.configurations:
+                continue
+            inside.append(f"held[{n}, a] += part")
+            if len(twice) <= n < len(twice) + m:
+                offset = f"noise[{self.layout.starts['offsets']} + a*{q} + j]"
+                inside += [f"for j in range({q}):", f"    moved[{(n - len(twice)) * q} + j] += part*{offset}"]
+            if n < len(twice):
+                inside += [f"for j in range({p}):", f"    shifted[{n}, a, j] += part*X[i, j]"]
+                inside += [] if self.intercept is None else [f"shifted[{n}, a, {p}] += part"]
         for n in range(fixed):
-            for k in range(m):
-                inside += [
-                    f"value = ({second[index[k, m + records + n]]}){weight}",
-                    f"for j in range({q}):",
-                    f"    cross[{n}, {k * q} + j] += value*{shifted}[j]",
-                ]
-            for other in range(n, fixed):
-                inside.append(f"both[{n}, {other}] += ({second[index[m + records + n, m + records + other]]}){weight}")
-            inside.append(f"first[{n}] += ({first[records + n]}){weight}")
+            inside += [
+                f"both[{n}, {other}] += ({second[index[m + records + n, m + records + other]]}){weight}"
+                for other in range(n, fixed)
+            ]
+            inside.append(f"first[{n}] += ({first[m + records + n]}){weight}")
         if records:
-            inside += self._record_hessian(second, first, index, weight, shifted)
-        each = [*body, *self._each(statements, inside)]
+            inside += self._record_derivatives(second, first, index, weight)
+        kept = len(twice) + len(once) + fixed
+        moving = bool(records or self.configurations)
+        inside += [
+            f"kept{kept - fixed + n} {'+' if self.configurations else ''}= ({first[m + records + n]}){weight}"
+            for n in range(fixed)
+        ]
+        zero = [f"kept{n} = 0.0" for n in range(kept)] if self.configurations else []
+        zero += [f"moved = np.zeros({m * q})"] if moving else []
+        unrolled = m * p <= _MOST_UNROLLED
+        each = [
+            *self._scores(unrolled=unrolled),
+            *self._lookups(),
+            *zero,
+            *self._each(statements, inside),
+            *(f"kept[{n}, i - start] = kept{n}" for n in range(kept)),
+            *([f"for j in range({m * q}):", "    own[i - start, j] = moved[j]"] if moving else []),
+        ]
+        rows = p + (self.intercept is not None)
         lines = [
             *self._before(statements),
-            f"row = np.zeros({q})",
-            f"moved = np.zeros({q})",
-            f"bent = np.zeros({q})",
+            *(f"t{k}_{j} = theta[{k * q + self.linear[j]}]" for k in range(m) for j in range(p) if unrolled),
+            f"tile, kept = np.ones(({rows}, {BLOCK})), np.zeros(({kept}, {BLOCK}))",
+            f"square, line = np.zeros(({len(twice)}, {rows}, {rows})), np.zeros(({len(once)}, {rows}))",
+            f"held, shifted = np.zeros(({kept}, {self.configurations})), "
+            f"np.zeros(({len(twice)}, {self.configurations}, {rows}))",
+            f"row, bent, shift_row = np.zeros({q}), np.zeros({q}), np.zeros({q})",
             f"cross, jacobian = np.zeros(({fixed}, {m * q})), np.zeros(({fixed}, {m * q}))",
             f"both, first = np.zeros(({fixed}, {fixed})), np.zeros({fixed})",
-            "for i in range(X.shape[0]):",
-            *("    " + line for line in (*self._scores(unrolled=False), *self._lookups(), *each)),
+            f"products = np.zeros(({len(pairs) + m * fixed}, {BLOCK}))",
+            f"outer = np.zeros(({len(pairs)}, {rows}, {rows}))",
+            f"outer_line, outer_both = np.zeros(({m * fixed}, {rows})), np.zeros(({fixed}, {fixed}))",
+            *([f"own, whole = np.zeros(({BLOCK}, {m * q})), np.zeros(({fixed}, {m * q}))"] if moving else []),
+            "value = 0.0",
+            *(self._jacobian_lines("whole") if moving else []),
+            f"for start in range(0, X.shape[0], {BLOCK}):",
+            f"    stop = min(start + {BLOCK}, X.shape[0])",
+            "    for i in range(start, stop):",
+            *("        " + line for line in each),
+            "    for i in range(start, stop):",
+            f"        for j in range({p}):",
+            "            tile[j, i - start] = X[i, j]",
+            "    add_moments(tile, kept, stop - start, square, line)",
+            "    if meat.shape[0] == 0:",
+            "        continue",
+            *("    " + text for text in self._outer_products(len(twice), len(once), fixed, moving)),
         ]
-        for a, b in itertools.combinations(range(m), 2):
-            lines += [
-                f"for j in range({q}):",
-                f"    for l in range({q}):",
-                f"        out[{b * q} + l, {a * q} + j] = out[{a * q} + j, {b * q} + l]",
-            ]
-        lines += self._statistics_hessian(fixed)
-        lines += [f"for j in range({m * q}):", f"    for l in range({m * q}):", "        out[j, l] /= total"]
+        lines += self._assembled_derivatives(pairs, fixed)
         helpers, called = self._helpers
-        return Piece("\n".join(lines), statements.functions | called, helpers)
+        return Piece("\n".join(lines), statements.functions | called, helpers + _MOMENTS)
 
-    def _record_hessian(
-        self, second: Sequence[str], first: Sequence[str], index: dict[tuple[int, int], int], weight: str, row: str
-    ) -> list[str]:
-        """Return lines for a noise variance of the record's own, of one score: its gradient is 2 V theta."""
-        q, start = self.parameters, len(self.linear) + self._codes
-        places = [(self.linear[column], start + g) for g, column in enumerate(self.noisy)]
-        fixed = len(self.statistics)
-        return [
-            *(f"bent[{place}] = 2.0*X[i, {column}]*theta[{place}]" for place, column in places),
-            f"mixed, twice = ({second[index[0, 1]]}){weight}, ({second[index[1, 1]]}){weight}",
-            f"for j in range({q}):",
-            f"    for l in range({q}):",
-            f"        out[j, l] += mixed*({row}[j]*bent[l] + bent[j]*{row}[l]) + twice*bent[j]*bent[l]",
-            *(f"out[{place}, {place}] += 2.0*({first[0]}){weight}*X[i, {column}]" for place, column in places),
-            *(
-                line
-                for n in range(fixed)
-                for line in (
-                    f"value = ({second[index[1, 2 + n]]}){weight}",
-                    f"for j in range({q}):",
-                    f"    cross[{n}, j] += value*bent[j]",
-                )
-            ),
+    def _outer_products(self, first: int, once: int, fixed: int, moving: bool) -> list[str]:
+        """Return lines that add the outer products of the gradients of a block, from what is kept of its records."""
+        q, m = self.parameters, len(self.scores)
+        if moving:
+            # A record's own noise, or its combination of categories, moves its gradient: row by row.
+            places = list(self.linear) + ([] if self.intercept is None else [self.intercept])
+            return [
+                "for i in range(stop - start):",
+                *(
+                    line
+                    for k in range(m)
+                    for j, place in enumerate(places)
+                    for line in (f"    own[i, {k * q + place}] += kept[{first + k}, i]*tile[{j}, i]",)
+                ),
+                f"    for n in range({fixed}):",
+                f"        for j in range({m * q}):",
+                f"            own[i, j] += kept[{first + once} + n, i]*whole[n, j]",
+                f"    for j in range({m * q}):",
+                f"        for l in range({m * q}):",
+                "            meat[j, l] += own[i, j]*own[i, l]",
+            ]
+        pairs = list(itertools.combinations_with_replacement(range(m), 2))
+        lines = ["for i in range(stop - start):"]
+        for n, (a, b) in enumerate(pairs):
+            lines.append(f"    products[{n}, i] = kept[{first + a}, i]*kept[{first + b}, i]")
+        for k in range(m):
+            for n in range(fixed):
+                place = len(pairs) + k * fixed + n
+                lines.append(f"    products[{place}, i] = kept[{first + k}, i]*kept[{first + once + n}, i]")
+        lines.append("add_moments(tile, products, stop - start, outer, outer_line)")
+        lines += [
+            f"for n in range({fixed}):",
+            f"    for o in range(n, {fixed}):",
+            "        part = 0.0",
+            "        for i in range(stop - start):",
+            f"            part += kept[{first + once} + n, i]*kept[{first + once} + o, i]",
+            "        outer_both[n, o] += part",
         ]
+        return lines
 
-    def _statistics_hessian(self, fixed: int) -> list[str]:
-        """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
+    def _jacobian_lines(self, name: str) -> list[str]:
+        """Return lines that add the Jacobian of the statistics to a matrix of zeros."""
         p, q, m = len(self.linear), self.parameters, len(self.scores)
         start, place, other = self.layout.starts["covariance"], self._place("j"), self._place("l")
         lines: list[str] = []
@@ -687,21 +783,160 @@ class ScoreProgram:
             lines += [
                 f"for j in range({p}):",
                 f"    for l in {which}:",
-                f"        jacobian[{position}, {a * q} + {place}] += {entry}*theta[{b * q} + {other}]",
-                f"        jacobian[{position}, {b * q} + {place}] += {entry}*theta[{a * q} + {other}]",
+                f"        {name}[{position}, {a * q} + {place}] += {entry}*theta[{b * q} + {other}]",
+                f"        {name}[{position}, {b * q} + {place}] += {entry}*theta[{a * q} + {other}]",
+            ]
+            position += 1
+        for g, group in enumerate(self.groups):
+            size = len(group.symbols)
+            lines += [f"jacobian{g} = np.zeros(({size}, {m * q}))", f"jacobian_g{g}(theta, noise, jacobian{g})"]
+            for i, symbol in enumerate(group.symbols):
+                if symbol is not None:
+                    lines.append(f"{name}[{position}] = jacobian{g}[{i}]")
+                    position += 1
+        return lines
+
+    def _assembled_derivatives(self, pairs: Sequence[tuple[int, int]], fixed: int) -> list[str]:
+        """Return lines that put the moments in their places and divide by the total."""
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        rows = p + (self.intercept is not None)
+        places = f"({', '.join(map(str, (*self.linear, *([] if self.intercept is None else [self.intercept]))))},)"
+        offsets = self.layout.starts["offsets"]
+        lines = [f"place = np.array({places}, dtype=np.int64)"] if rows else []
+        for n, (a, b) in enumerate(pairs):
+            block = [
+                f"for j in range({rows}):",
+                f"    for l in range({rows}):",
+                f"        out[{a * q} + place[j], {b * q} + place[l]] += square[{n}, min(j, l), max(j, l)]",
+            ]
+            if self.configurations:
+                block += [
+                    f"for a in range({self.configurations}):",
+                    f"    for l in range({q}):",
+                    f"        other = noise[{offsets} + a*{q} + l]",
+                    f"        for j in range({rows}):",
+                    f"            out[{a * q} + place[j], {b * q} + l] += shifted[{n}, a, j]*other",
+                    f"            out[{a * q} + l, {b * q} + place[j]] += shifted[{n}, a, j]*other",
+                    f"        for j in range({q}):",
+                    f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*noise[{offsets} + a*{q} + j]",
+                ]
+            lines += block
+        for n in range(m + fixed * m):
+            k = n % m
+            into = f"gradient[{k * q}" if n < m else f"cross[{(n - m) // m}, {k * q}"
+            lines += [f"for j in range({rows}):", f"    {into} + place[j]] += line[{n}, j]"]
+            if self.configurations:
+                lines += [
+                    f"for a in range({self.configurations}):",
+                    f"    for j in range({q}):",
+                    f"        {into} + j] += held[{len(pairs) + n}, a]*noise[{offsets} + a*{q} + j]",
+                ]
+        for a, b in itertools.combinations(range(m), 2):
+            lines += [
+                f"for j in range({q}):",
+                f"    for l in range({q}):",
+                f"        out[{b * q} + l, {a * q} + j] = out[{a * q} + j, {b * q} + l]",
+            ]
+        lines += self._statistics_hessian(fixed)
+        if self.covariance != "record" and not self.configurations:
+            lines += ["if meat.shape[0] > 0:"]
+            for n, (a, b) in enumerate(pairs):
+                lines += [
+                    f"    for j in range({rows}):",
+                    f"        for l in range({rows}):",
+                    f"            part = outer[{n}, min(j, l), max(j, l)]",
+                    f"            meat[{a * q} + place[j], {b * q} + place[l]] += part",
+                ]
+                lines += [f"            meat[{b * q} + place[l], {a * q} + place[j]] += part"] if a != b else []
+            for k in range(m):
+                lines += [
+                    f"    for n in range({fixed}):",
+                    f"        for j in range({rows}):",
+                    f"            for l in range({m * q}):",
+                    f"                part = outer_line[{k * fixed} + n, j]*jacobian[n, l]",
+                    f"                meat[{k * q} + place[j], l] += part",
+                    f"                meat[l, {k * q} + place[j]] += part",
+                ]
+            lines += [
+                f"    for n in range({fixed}):",
+                f"        for o in range(n, {fixed}):",
+                f"            for j in range({m * q}):",
+                f"                for l in range({m * q}):",
+                "                    part = outer_both[n, o]*jacobian[n, j]*jacobian[o, l]",
+                "                    meat[j, l] += part",
+                "                    if o != n:",
+                "                        meat[l, j] += part",
+            ]
+        return [
+            *lines,
+            "for j in range(meat.shape[0]):",
+            "    for l in range(meat.shape[0]):",
+            "        meat[j, l] /= total",
+            f"for j in range({m * q}):",
+            f"    for n in range({fixed}):",
+            "        gradient[j] += first[n]*jacobian[n, j]",
+            "    gradient[j] /= total",
+            f"    for l in range({m * q}):",
+            "        out[j, l] /= total",
+            "return value/total",
+        ]
+
+    def _record_derivatives(
+        self, second: Sequence[str], first: Sequence[str], index: dict[tuple[int, int], int], weight: str
+    ) -> list[str]:
+        """Return lines for a noise variance of the record's own, of one score: its gradient is 2 V theta."""
+        p, q, start = len(self.linear), self.parameters, len(self.linear) + self._codes
+        places = [(self.linear[column], start + g) for g, column in enumerate(self.noisy)]
+        fixed = len(self.statistics)
+        offsets = self.layout.starts["offsets"]
+        row = [f"row[{self.linear[j]}] = X[i, {j}]" for j in range(p)]
+        row += [] if self.intercept is None else [f"row[{self.intercept}] = 1.0"]
+        moved = f" + noise[{offsets} + a*{q} + j]" if self.configurations else ""
+        return [
+            *row,
+            f"for j in range({q}):",
+            f"    shift_row[j] = row[j]{moved}",
+            *(f"bent[{place}] = 2.0*X[i, {column}]*theta[{place}]" for place, column in places),
+            f"mixed, twice = ({second[index[0, 1]]}){weight}, ({second[index[1, 1]]}){weight}",
+            f"once = ({first[1]}){weight}",
+            f"for j in range({q}):",
+            "    gradient[j] += once*bent[j]",
+            "    moved[j] += once*bent[j]",
+            f"    for l in range({q}):",
+            "        out[j, l] += mixed*(shift_row[j]*bent[l] + bent[j]*shift_row[l]) + twice*bent[j]*bent[l]",
+            *(f"out[{place}, {place}] += 2.0*once*X[i, {column}]" for place, column in places),
+            *(
+                line
+                for n in range(fixed)
+                for line in (
+                    f"mixed = ({second[index[1, 2 + n]]}){weight}",
+                    f"for j in range({q}):",
+                    f"    cross[{n}, j] += mixed*bent[j]",
+                )
+            ),
+        ]
+
+    def _statistics_hessian(self, fixed: int) -> list[str]:
+        """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
+        p, q, m = len(self.linear), self.parameters, len(self.scores)
+        start, place, other = self.layout.starts["covariance"], self._place("j"), self._place("l")
+        lines = self._jacobian_lines("jacobian")
+        position = 0
+        for a, b in [] if self.covariance == "record" else self._pairs:
+            entry = f"noise[{start} + j*{p} + l]" if self.covariance == "full" else f"noise[{start} + j]"
+            which = f"range({p})" if self.covariance == "full" else "range(j, j + 1)"
+            lines += [
+                f"for j in range({p}):",
+                f"    for l in {which}:",
                 f"        out[{a * q} + {place}, {b * q} + {other}] += first[{position}]*{entry}",
                 f"        out[{b * q} + {place}, {a * q} + {other}] += first[{position}]*{entry}",
             ]
             position += 1
         for g, group in enumerate(self.groups):
-            size = len(group.symbols)
-            lines += [
-                f"jacobian{g}, weights{g} = np.zeros(({size}, {m * q})), np.zeros({size})",
-                f"jacobian_g{g}(theta, noise, jacobian{g})",
-            ]
+            lines.append(f"weights{g} = np.zeros({len(group.symbols)})")
             for i, symbol in enumerate(group.symbols):
                 if symbol is not None:
-                    lines += [f"jacobian[{position}] = jacobian{g}[{i}]", f"weights{g}[{i}] = first[{position}]"]
+                    lines.append(f"weights{g}[{i}] = first[{position}]")
                     position += 1
             lines.append(f"second_g{g}(theta, noise, weights{g}, out)")
         lines += [

@@ -1,12 +1,17 @@
 """The result of every solver: parameters, how they came about, and what they cost in privacy."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import InferenceError
+from symdebias.inference import Inference, WaldTest, wald_test
 from symdebias.privacy import Guarantee
 from symdebias.transforms.certificate import Certificate
 
@@ -53,7 +58,10 @@ class Fit:
         ``noise_inflation`` (the mean square of the corrected gradients over that of the uncorrected ones; a warning
         from 100 on) and ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
         For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
-        gram_clipped) and ``stages``.
+        gram_clipped) and ``stages``. `m_estimate` adds ``safeguards`` (what held theta at the end), ``start``,
+        ``hessian`` (``"exact"`` or ``"central differences"``) and ``last_step`` (the largest change of a parameter).
+    inference : symdebias.inference.Inference or None
+        The accuracy of theta, where the solver was asked for it.
     """
 
     theta: FloatArray
@@ -61,6 +69,7 @@ class Fit:
     solver: str
     history: History
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    inference: Inference | None = None
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -90,13 +99,113 @@ class Fit:
             )
         return self.corrected.release.original_units(self.theta)
 
-    def summary(self) -> str:
+    def _inference(self) -> Inference:
+        if self.inference is None:
+            raise InferenceError(
+                f"this fit by {self.solver} has no covariance. Use m_estimate, or sgd with average=True and "
+                'covariance="plug-in".'
+            )
+        return self.inference
+
+    @property
+    def covariance(self) -> FloatArray:
+        """The covariance of all parameters, scores after one another, shape (Q, Q).
+
+        The noise of the mechanism is in it: it comes from the released records themselves.
+
+        Raises
+        ------
+        InferenceError
+            There is none; the message says why.
+        """
+        return self._inference().required_covariance()
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """The standard errors of the parameters, in the shape of theta.
+
+        Raises
+        ------
+        InferenceError
+            There are none; the message says why.
+        """
+        return self._inference().standard_errors().reshape(self.theta.shape)
+
+    @property
+    def bias_bound(self) -> FloatArray:
+        """A bound on the bias of each parameter from the correction's own bias, in the shape of theta; 0 where exact.
+
+        Raises
+        ------
+        InferenceError
+            There is none.
+        """
+        inference = self._inference()
+        if inference.bias is None:
+            raise InferenceError(inference.refusal or "this covariance has no bound on the bias.")
+        return inference.bias.reshape(self.theta.shape)
+
+    def confidence_interval(self, level: float = 0.95) -> FloatArray:
+        """Return intervals for the parameters by the normal distribution.
+
+        Parameters
+        ----------
+        level : float
+            In (0, 1).
+
+        Returns
+        -------
+        array of shape (q, 2), or (K, q, 2) for K scores, float64
+            Lower and upper ends. Where the correction has bias they reach c standard errors with
+            P(abs(N(b/se, 1)) <= c) = level, b the bound on the bias: they cover whatever the bias is within it.
+
+        Raises
+        ------
+        InferenceError
+            Intervals would not cover: a safeguard was active, the noise was not corrected, or there is no covariance.
+
+        References
+        ----------
+        Armstrong & Kolesar 2018 (Econometrica 86), for the intervals under bias.
+        """
+        return self._inference().interval(self.theta.ravel(), level).reshape(*self.theta.shape, 2)
+
+    def wald_test(self, restrictions: ArrayLike, values: ArrayLike = 0.0) -> WaldTest:
+        """Test R theta = r, the bias of the correction left aside.
+
+        Parameters
+        ----------
+        restrictions : array of shape (Q,) or (k, Q)
+            R, over all parameters, scores after one another.
+        values : float or array of shape (k,)
+            r.
+
+        Raises
+        ------
+        InferenceError
+            As for `confidence_interval`.
+        ValueError
+            The shapes do not fit, or the rows of R are linearly dependent.
+        """
+        inference = self._inference()
+        covariance = inference.required_covariance()
+        if inference.refusal:
+            raise InferenceError(inference.refusal)
+        return wald_test(self.theta.ravel(), covariance, restrictions, values)
+
+    def summary(self, level: float = 0.95) -> str:
         """Return the fit as a table to print.
+
+        Parameters
+        ----------
+        level : float
+            Of the intervals, in (0, 1).
 
         Returns
         -------
         str
-            Parameters with their names, the method, the guarantee, and what to know of the run.
+            Parameters with their names, standard errors, z values, p values and intervals where there are some; the
+            method, the guarantee, and what to know of the run.
         """
         corrected = self.corrected
         if corrected.declared.scores and corrected.release.columns is None:
@@ -118,14 +227,38 @@ class Fit:
             f"  records      {self.diagnostics['records']:,} in {self.diagnostics['steps']:,} steps, "
             f"{self.diagnostics['seconds']:.3g} s",
             *([] if variance is None else [f"  noise        variance {variance:.4g} of the score at theta"]),
+            *([] if self.inference is None else [f"  covariance   {self.inference.kind}"]),
             "",
-            f"  {'parameter':<{width}}  {'theta':>12}",
+            *self._table(names, width, level),
         ]
-        lines += [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, self.theta.ravel(), strict=True)]
         lines += ["", *(f"  note: {note}" for note in corrected.notes)] if corrected.notes else []
         if self.diagnostics.get("on_ball"):
             lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
+        if self.inference is not None:
+            lines += [f"  note: {note}" for note in self.inference.notes]
+            lines += ["", f"  no intervals: {self.inference.refusal}"] if self.inference.refusal else []
         return "\n".join(lines)
+
+    def _table(self, names: list[str], width: int, level: float) -> list[str]:
+        theta = self.theta.ravel()
+        if self.inference is None or self.inference.covariance is None:
+            lines = [f"  {'parameter':<{width}}  {'theta':>12}"]
+            return lines + [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, theta, strict=True)]
+        errors = self.inference.standard_errors()
+        head = f"  {'parameter':<{width}}  {'theta':>12}  {'std err':>10}"
+        if self.inference.refusal:
+            rows = zip(names, theta, errors, strict=True)
+            return [head, *(f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}" for name, value, error in rows)]
+        ends = self.inference.interval(theta, level)
+        tails = f"{(1 - level) / 2:.4g}", f"{(1 + level) / 2:.4g}"
+        lines = [f"{head}  {'z':>9}  {'P>|z|':>7}  {'[' + tails[0]:>11}  {tails[1] + ']':>11}"]
+        for name, value, error, (lower, upper) in zip(names, theta, errors, ends, strict=True):
+            z = value / error if error > 0 else math.copysign(math.inf, value)
+            lines.append(
+                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}  {z:>9.3f}  {2 * norm.sf(abs(z)):>7.3f}  "
+                f"{lower:>11.5g}  {upper:>11.5g}"
+            )
+        return lines
 
 
 def _range(corrected: CorrectedLoss) -> str:

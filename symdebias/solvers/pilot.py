@@ -1,9 +1,9 @@
 """A pilot estimate for surrogates: the self-consistent quadratic surrogate, in closed form.
 
 A surrogate is designed for a range of scores and a noise level, and both depend on the parameters. The pilot
-replaces each part of the loss by the quadratic that fits it best where scores lie, u ~ N(0, v), and solves for theta
-from moments of the released records with the noise taken out; v = theta'S theta, S the debiased Gram matrix, closes the
-circle.
+replaces each part of the loss by the quadratic that fits it best where scores lie, u ~ N(m, v), and solves for theta
+from moments of the released records with the noise taken out; m and v, the debiased mean and variance of the score at
+theta, close the circle.
 """
 
 import math
@@ -14,6 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import weights_array
+from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import weights_of
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
@@ -22,10 +23,11 @@ from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# Rows whose estimated design rows are held at a time.
-_CHUNK = 65_536
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0
+# What the squared error of a surrogate's slope counts in a fit beside its variance. Most of it oscillates about zero
+# and averages out over scores; what does not is held down by itself (measured in benchmarks/surrogates.py).
+_SQUARED_ERROR = 0.005
 # The range of the surrogate in standard deviations of the true score: nearly all lie within, and more costs variance.
 _RANGE = 2.0
 # The least eigenvalue of the debiased Gram matrix, relative to the largest.
@@ -43,13 +45,15 @@ class Pilot:
     score_variance : float
         The noise variance of the score at theta, over the noise of all columns.
     signal_variance : float
-        v, the mean square of the true score (of the true residual, for a residual loss).
+        The mean square of the true score (of the true residual, for a residual loss).
     radius : float
-        The range for a surrogate, 2 sqrt(v).
+        The range for a surrogate, 2 sqrt(signal_variance).
     records : float
         The sample size; with weights (sum w)^2/(sum w^2).
     clipped : bool
         Whether the debiased Gram matrix had to be clipped to a positive definite one.
+    gram : array of shape (q, q), float64
+        The debiased and clipped Gram matrix, the mean of x x' over true records.
     """
 
     theta: FloatArray
@@ -58,6 +62,24 @@ class Pilot:
     radius: float
     records: float
     clipped: bool
+    gram: FloatArray
+
+    def resolved(self, corrected: CorrectedLoss, growth: float = 1.0) -> CorrectedLoss:
+        """Return a surrogate designed for this pilot, or for parameters sqrt(growth) times as long."""
+        return corrected.resolve(
+            radius=self.radius * math.sqrt(growth),
+            score_variance=self.score_variance * growth,
+            n=max(1.0, _SQUARED_ERROR * self.records),
+        )
+
+    def as_diagnostics(self) -> dict[str, Any]:
+        """Return what a fit reports of its pilot."""
+        return {
+            "theta": self.theta,
+            "score_variance": self.score_variance,
+            "signal_variance": self.signal_variance,
+            "gram_clipped": self.clipped,
+        }
 
 
 @dataclass(frozen=True)
@@ -100,41 +122,71 @@ def quadratic_pilot(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
             "score_variance=, n=)."
         )
-    parts = corrected.surrogate_parts
-    columns = corrected.number_of_columns(X)
     matrix = corrected.release.design_matrix(X, check_finite=True)
     target = corrected.checked_target(y, len(matrix))
+    weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
+    return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
+
+
+def pilot_of(
+    corrected: CorrectedLoss,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    *,
+    l2: float,
+    noise_scale: Any,
+) -> Pilot:
+    """Return the pilot estimate from checked records; see `quadratic_pilot`.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A loss of one score.
+    matrix : array of shape (n, p), float64
+        What `symdebias.release.Release.design_matrix` returned.
+    target : array of shape (n,), float64
+        What `CorrectedLoss.checked_target` returned.
+    weights : array of shape (n,) or (0,), float64
+        Weights; empty where all records weigh the same.
+    l2, noise_scale
+        As for `quadratic_pilot`.
+    """
+    parts = corrected.surrogate_parts
+    columns = matrix.shape[1]
     design = corrected.release.design(columns)
     covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
-    rows = len(matrix)
-    weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
     multipliers = [
-        _multiplier(corrected, part.multiplier, target) if not parts.is_residual else np.ones(len(matrix))
-        for part in parts.parts
+        None if parts.is_residual else _multiplier(corrected, part.multiplier, target) for part in parts.parts
     ]
-    moments = _moments(design, matrix, target, weights, covariance, multipliers)
-    gram, clipped = _positive(_moments(design, matrix, target, weights, covariance, [np.ones(len(matrix))]).gram[0])
+    moments = _moments(design, matrix, target, weights, covariance, [None, *multipliers])
+    gram, clipped = _positive(moments.gram[0])
+    centre = moments.mean[0]
     size = len(gram)
     penalty = np.full(size, l2)
     if corrected.release.fit_intercept:
         penalty[-1] = 0.0
     theta: FloatArray = np.zeros(size)
-    v = 1.0
+    middle, v = 0.0, 1.0
     nodes, chances = np.polynomial.hermite_e.hermegauss(64)
     chances = chances / chances.sum()
+    slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
     for _ in range(_ROUNDS):
-        points = nodes * math.sqrt(v)
+        points = middle + nodes * math.sqrt(v)
         left, right = np.diag(penalty), np.zeros(size)
-        for part, multiplied, mean in zip(parts.parts, moments.gram, moments.mean, strict=True):
-            slope = part.numbers.slope(points) + _slope(part.exact, parts.variable)(points)
+        for part, slope_of, multiplied, mean in zip(
+            parts.parts, slopes, moments.gram[1:], moments.mean[1:], strict=True
+        ):
+            slope = part.numbers.slope(points) + slope_of(points)
             first = float(slope @ chances)
-            second = float((points * slope) @ chances) / (2 * v)
+            # E (u - m) f'(u)/v = E f''(u) for a normal score (Stein), and so E x f'(u) for normal records.
+            second = float(((points - middle) * slope) @ chances) / v
             if parts.is_residual:
-                left, right = left + 2 * second * gram, right + 2 * second * moments.cross
+                left, right = left + second * gram, right + second * moments.cross
                 continue
             # A multiplier of mean 1 has the Gram matrix itself, which is positive definite.
-            left = left + 2 * second * (gram if part.multiplier == sp.Integer(1) else multiplied)
-            right = right - first * mean
+            left = left + second * (gram if part.multiplier == sp.Integer(1) else multiplied)
+            right = right - (first - second * middle) * mean
         theta = np.asarray(np.linalg.lstsq(left, right, rcond=1e-12)[0], dtype=np.float64)
         if parts.is_residual:
             noise = parts.target_noise
@@ -142,35 +194,50 @@ def quadratic_pilot(
             wanted = theta @ gram @ theta - 2 * theta @ moments.cross + moments.target_square - own
         else:
             wanted = theta @ gram @ theta
-        before, v = v, min(max(float(wanted), 1e-4), _WIDEST)
-        if abs(v - before) <= 1e-10 * v:
+        signal = min(float(wanted), _WIDEST)
+        before, middle = (middle, v), 0.0 if parts.is_residual else float(centre @ theta)
+        v = max(signal - middle**2, 1e-4)
+        if abs(v - before[1]) <= 1e-10 * v and abs(middle - before[0]) <= 1e-10 * (1 + abs(middle)):
             break
-    if v >= _WIDEST:
+    if signal >= _WIDEST:
         raise DivergenceError(
             f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     return Pilot(
         theta,
-        released_variance(design, covariance, theta),
-        v,
-        _RANGE * math.sqrt(v),
+        float(theta @ released_covariance(design, covariance) @ theta),
+        max(signal, 1e-4),
+        _RANGE * math.sqrt(max(signal, 1e-4)),
         moments.records,
         clipped,
+        gram,
     )
 
 
-def released_variance(design: Design, covariance: FloatArray, theta: FloatArray) -> float:
-    """Return the variance of the estimated score of a record over the noise of all columns, categories included."""
-    linear = theta[[part.parameter for part in design.linear]]
+def released_covariance(design: Design, covariance: FloatArray) -> FloatArray:
+    """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
+
+    For columns of categories it is the mean over the true category, each as likely.
+
+    Parameters
+    ----------
+    design : symdebias.release.Design
+        How columns enter the score.
+    covariance : array of shape (p, p), float64
+        Of the additive noise of X's columns.
+    """
+    size = len(design.parameters)
+    found = np.zeros((size, size))
+    at = [part.parameter for part in design.linear]
     places = [part.column for part in design.linear]
-    total = float(linear @ covariance[np.ix_(places, places)] @ linear)
+    found[np.ix_(at, at)] = covariance[np.ix_(places, places)]
     for column in design.categorical:
         matrix = np.array(column.noise.matrix)
-        values = np.array([sum(theta[place] * value for place, value in entries) for entries in column.entries])
-        estimates = weights_of(column) @ values
-        total += float(np.mean(matrix @ estimates**2 - (matrix @ estimates) ** 2))
-    return total
+        estimates = weights_of(column) @ _entries(column, size)
+        means = matrix @ estimates
+        found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
+    return found
 
 
 def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArray) -> FloatArray:
@@ -197,38 +264,44 @@ def _moments(
     target: FloatArray,
     weights: FloatArray,
     covariance: FloatArray,
-    multipliers: list[FloatArray],
+    multipliers: list[FloatArray | None],
 ) -> _Moments:
-    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records."""
-    size, total = len(design.parameters), float(weights.sum())
-    gram = [np.zeros((size, size)) for _ in multipliers]
-    mean = [np.zeros(size) for _ in multipliers]
-    cross = np.zeros(size)
-    for start in range(0, len(matrix), _CHUNK):
-        rows = slice(start, start + _CHUNK)
+    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records; None stands for 1."""
+    size = len(design.parameters)
+    total = float(weights.sum()) if len(weights) else float(len(matrix))
+
+    def work(rows: slice) -> tuple[list[FloatArray], list[FloatArray], list[float], FloatArray, float]:
         estimated = _estimated_rows(design, matrix[rows])
-        cross += estimated.T @ (weights[rows] * target[rows]) / total
-        for m, multiplier in enumerate(multipliers):
-            share = weights[rows] * multiplier[rows] / total
-            mean[m] += estimated.T @ share
+        weight = weights[rows] if len(weights) else np.ones(len(estimated))
+        gram, mean, mass = [], [], []
+        for multiplier in multipliers:
+            share = (weight if multiplier is None else weight * multiplier[rows]) / total
+            mean.append(estimated.T @ share)
+            mass.append(float(share.sum()))
             product = (estimated * share[:, None]).T @ estimated
             for column in design.categorical:
                 # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
                 places = sorted({place for entries in column.entries for place, _ in entries})
-                own = _entries(column, len(design.parameters))[:, places]
+                own = _entries(column, size)[:, places]
                 outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
                 counts = np.bincount(
                     matrix[rows, column.column].astype(int), share, minlength=len(column.noise.outputs)
                 )
                 block = counts @ weights_of(column) @ outer
                 product[np.ix_(places, places)] = block.reshape(len(places), -1)
-            gram[m] += product
+            gram.append(product)
+        share = weight * target[rows] / total
+        return gram, mean, mass, estimated.T @ share, float(share @ target[rows])
+
+    grams, means, masses, crosses, squares = zip(*over_chunks(len(matrix), work), strict=True)
+    gram = [np.sum(parts, axis=0) for parts in zip(*grams, strict=True)]
+    mean = [np.sum(parts, axis=0) for parts in zip(*means, strict=True)]
     at = [part.parameter for part in design.linear]
     places = [part.column for part in design.linear]
-    for m, multiplier in enumerate(multipliers):
-        gram[m][np.ix_(at, at)] -= covariance[np.ix_(places, places)] * float(weights @ multiplier / total)
-    square = float(weights @ target**2 / total)
-    return _Moments(gram, mean, cross, square, total**2 / float(weights @ weights))
+    for matrix_of, mass in zip(gram, zip(*masses, strict=True), strict=True):
+        matrix_of[np.ix_(at, at)] -= covariance[np.ix_(places, places)] * sum(mass)
+    records = total**2 / float(weights @ weights) if len(weights) else total
+    return _Moments(gram, mean, np.sum(crosses, axis=0), float(sum(squares)), records)
 
 
 def _entries(column: Any, size: int) -> FloatArray:

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias import _optional
-from symdebias._arrays import weights_array
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, VarianceWarning
+from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.pilot import quadratic_pilot
+from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -39,17 +39,8 @@ _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 _RUNS = 32
 _LONGEST_RUN = 64
-# Far out, a corrected gradient is the sum of a few enormous terms. Fits are tested on this many records, and refused
-# where fewer than so many of them carry the gradient.
-_TESTED_RECORDS = 10_000
-_FEWEST_CARRIERS = 10
-# From here on the fit is warned of: a hundred times as many records would be needed as without the noise.
-_MUCH_INFLATION = 100.0
 # How far beyond its pilot a surrogate's theta may go, and how many designs a fit may take.
 _BALL, _MOST_STAGES = 1.25, 3
-# What the squared error of a surrogate's slope counts in a fit beside its variance. Most of it oscillates about zero
-# and averages out over scores; what does not is held down by itself (measured in benchmarks/surrogates.py).
-_SQUARED_ERROR = 0.005
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -173,14 +164,13 @@ def sgd(
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-    matrix, target = corrected.checked_data(X, y, check_finite=not corrected.declared.scores, noise_scale=noise_scale)
+    named = not corrected.declared.scores
+    run = Records.checked(corrected, X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+    matrix, target, weights, noise = run.matrix, run.target, run.weights, run.noise
     n, width = matrix.shape
-    columns = corrected.number_of_columns(X)
-    per_record = noise_scale is not None
+    columns, per_record = run.columns, run.per_record
     length = corrected.number_of_parameters(columns)
     theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
-    weighted = sample_weight is not None
-    weights = weights_array(sample_weight, rows=n) if weighted else np.zeros(0)
     batch_size = min(batch_size, n)
     steps_per_epoch = -(-n // batch_size)
     total = epochs * steps_per_epoch
@@ -190,8 +180,7 @@ def sgd(
     penalty = np.full(length, l2)
     if corrected.release.fit_intercept:
         corrected.shaped(penalty)[..., -1] = 0.0
-    kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(weighted=weighted)
-    noise = corrected.noise_vector(columns, per_record=per_record)
+    kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(weighted=bool(len(weights)))
     limits = corrected.limits(finite_variance=True)
     growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
 
@@ -231,22 +220,21 @@ def sgd(
             if taken < upper - lower:
                 positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
                 batch = deal.rows(positions, n)
-                _explain_stop(
-                    _Run(corrected, columns, matrix, target, noise, per_record),
-                    X, theta, batch, done + 1, sizes[done], int(report[0]),
-                )  # fmt: skip
+                _explain_stop(run, X, theta, batch, done + 1, sizes[done], int(report[0]))
             if lower >= first_averaged:
                 averaged += upper - lower
             if upper in recorded:
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
     result = average_theta if averaged else theta
-    run = _Run(corrected, columns, matrix, target, noise, per_record)
     share = inflation = None
     if corrected.method != "none":
-        share, size = _carrying_share(run, result)
-        _refuse_lost_fit(share, len(matrix[:: _stride(n)]), result, radius)
-        inflation = _noise_inflation(run, X, y, size, result)
+        share, size = carrying_share(run, result)
+        bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
+        refuse_lost_fit(
+            run, share, result, f"Use a smaller step_size, {bound_it}, raise l2, or release with less noise."
+        )
+        inflation = noise_inflation(run, X, y, size, result)
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
     result = corrected.shaped(result)
@@ -286,15 +274,11 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
     pilot = quadratic_pilot(
         corrected, X, y, l2=options["l2"], sample_weight=options["sample_weight"], noise_scale=options["noise_scale"]
     )
-    theta, variance, signal = pilot.theta, pilot.score_variance, pilot.signal_variance
+    theta = pilot.theta
     radius, start = options.pop("radius"), options.pop("start")
     for stage in range(1, _MOST_STAGES + 1):
         growth = 1.0 if stage == 1 else float(theta @ theta) / float(pilot.theta @ pilot.theta)
-        resolved = corrected.resolve(
-            radius=pilot.radius * math.sqrt(growth),
-            score_variance=variance * growth,
-            n=max(1.0, _SQUARED_ERROR * pilot.records),
-        )
+        resolved = pilot.resolved(corrected, growth)
         bound = _BALL * max(float(np.linalg.norm(theta)), 1e-3) if radius is None else radius
         begin = theta if start is None else start
         if start is None and np.linalg.norm(begin) > bound:
@@ -311,12 +295,7 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
         fit,
         diagnostics={
             **fit.diagnostics,
-            "pilot": {
-                "theta": pilot.theta,
-                "score_variance": variance,
-                "signal_variance": signal,
-                "gram_clipped": pilot.clipped,
-            },
+            "pilot": pilot.as_diagnostics(),
             "stages": stage,
         },
     )
@@ -404,92 +383,9 @@ def _progress_bar(progress: bool, records: int) -> Iterator[Callable[[int], Any]
         yield bar.update
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What was trained on, as kernels take it."""
-
-    corrected: CorrectedLoss
-    columns: int
-    matrix: FloatArray
-    target: FloatArray
-    noise: FloatArray
-    per_record: bool
-
-    def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
-        """Return the corrected gradients of some records at theta, shape (m, q)."""
-        matrix, target = np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
-        out = np.empty((len(matrix), theta.size))
-        kernels = self.corrected.kernels(self.columns, per_record=self.per_record)
-        kernels.gradient(theta.ravel(), matrix, target, self.noise, out)
-        return out
-
-
-def _carrying_share(run: _Run, theta: FloatArray) -> tuple[float, float]:
-    """Return the share of records that carry the gradient at theta, and the mean square of their gradients.
-
-    The share is (sum ||g||)^2 / (m sum ||g||^2) over m records spread over the table: 1 where all weigh the same, 1/m
-    where one record is all of the gradient. For a corrected loss that grows like e^{u}, whose terms are
-    lognormal, it is about e^{-s}.
-    """
-    with np.errstate(all="ignore"):
-        norms = np.linalg.norm(run.gradients(theta, slice(None, None, _stride(len(run.matrix)))), axis=1)
-        largest = norms.max()
-        if largest > 0:
-            relative = norms / largest
-            share = float(relative.sum() ** 2 / (len(norms) * (relative @ relative)))
-        else:
-            # At theta = 0 a gradient may vanish; elsewhere all of them do where e^{-s/2} has underflowed.
-            share = 0.0 if theta.any() else 1.0
-        size = float(np.mean(norms**2))
-    # Values that are not finite carry everything.
-    share = share if math.isfinite(share) else 0.0
-    return share, size
-
-
-def _noise_inflation(run: _Run, X: Any, y: Any, size: float, theta: FloatArray) -> float | None:
-    """Return by how much undoing the noise inflates the mean square of the gradients, and warn where it is much.
-
-    It is the ratio of the mean squares of the corrected and the uncorrected gradients on the released records.
-    """
-    plain = run.corrected.uncorrected
-    if plain is None:
-        return None
-    stride = _stride(len(run.matrix))
-    matrix, target = plain.checked_rows(X, y, slice(None, None, stride))
-    uncorrected = _Run(plain, run.columns, matrix, target, plain.noise_vector(run.columns), False)
-    with np.errstate(all="ignore"):
-        rows = uncorrected.gradients(theta, slice(None))
-        before = float(np.mean(np.sum(rows**2, axis=1)))
-    if not (before > 0 and math.isfinite(size / before)):
-        return None
-    inflation = size / before
-    if inflation >= _MUCH_INFLATION:
-        warnings.warn(
-            f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: "
-            f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
-            "fewer columns, or use a loss of lower degree or slower growth.",
-            VarianceWarning,
-            stacklevel=3,
-        )
-    return inflation
-
-
-def _stride(records: int) -> int:
-    return max(1, records // _TESTED_RECORDS)
-
-
-def _refuse_lost_fit(share: float, tested: int, theta: FloatArray, radius: float | None) -> None:
-    if tested < 100 * _FEWEST_CARRIERS or share * tested >= _FEWEST_CARRIERS:
-        return
-    bound = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-    raise DivergenceError(
-        f"training was lost: at ||theta|| = {np.linalg.norm(theta):.4g} fewer than {_FEWEST_CARRIERS} of {tested:,} "
-        "records carry the whole corrected gradient: the noise is too large for a theta of this length. Use a smaller "
-        f"step_size, {bound}, raise l2, or release with less noise."
-    )
-
-
-def _explain_stop(run: _Run, X: Any, theta: FloatArray, batch: Any, step: int, step_size: float, reason: int) -> None:
+def _explain_stop(
+    run: Records, X: Any, theta: FloatArray, batch: Any, step: int, step_size: float, reason: int
+) -> None:
     """Raise the error that says why the kernel stopped before this step; theta is the last finite iterate."""
     norm = float(np.linalg.norm(theta))
     corrected = run.corrected

@@ -212,7 +212,7 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
 
 
 def test_a_warning_points_at_the_caller(monkeypatch):
-    monkeypatch.setattr(sys.modules["symdebias.solvers.sgd"], "_MUCH_INFLATION", 1.5)
+    monkeypatch.setattr(sys.modules["symdebias.solvers.records"], "_MUCH_INFLATION", 1.5)
     X, y = logistic_records(20_000, [1.0, 0.5])
     data = noised(sd.Release(sd.GaussianMechanism.from_scale(2.0)), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)

@@ -1,0 +1,284 @@
+"""Standard errors, intervals and tests from arrays: sandwich covariance, bias-aware intervals, batch means.
+
+Nothing here knows a loss or a release: what goes in are Hessians, outer products of gradients and iterates.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.stats import chi2, norm
+
+from symdebias._domains import OPEN_UNIT
+from symdebias.exceptions import InferenceError
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# A Hessian whose condition number is beyond this does not say where its root is.
+_LARGEST_CONDITION = 1e12
+
+
+def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
+    """Return the covariance H^-1 J H^-1 / n of a root of a mean estimating equation.
+
+    Parameters
+    ----------
+    hessian : array of shape (q, q)
+        H, the mean derivative of the equation; positive definite.
+    meat : array of shape (q, q)
+        J, the mean outer product of the records' centred equations; with weights sum w^2 g g' / sum w.
+    total : float
+        n, or the sum of the weights.
+
+    Returns
+    -------
+    array of shape (q, q), float64
+        The covariance.
+
+    Raises
+    ------
+    InferenceError
+        H is not positive definite, or so near to singular that its inverse says nothing.
+
+    References
+    ----------
+    Huber 1967; Stefanski & Boos 2002, equation (10).
+
+    Examples
+    --------
+    >>> sandwich([[2.0]], [[4.0]], 100)
+    array([[0.01]])
+    """
+    bread = np.asarray(hessian, dtype=np.float64)
+    sizes = np.linalg.eigvalsh(bread)
+    if not sizes.min() > 0:
+        raise InferenceError(
+            "the mean corrected Hessian is not positive definite, so that theta is no minimum and has no standard "
+            "errors. Use more records, raise l2, or release with less noise."
+        )
+    scale = 1 / np.sqrt(np.diag(bread))
+    if np.linalg.cond(bread * np.multiply.outer(scale, scale)) > _LARGEST_CONDITION:
+        raise InferenceError(
+            "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "
+            "out columns that repeat others, or give l2."
+        )
+    inverse = np.linalg.inv(bread)
+    found: FloatArray = inverse @ np.asarray(meat, dtype=np.float64) @ inverse.T / total
+    return (found + found.T) / 2
+
+
+def critical_value(level: float, bias_ratio: float = 0.0) -> float:
+    """Return c with P(|N(r, 1)| <= c) = level: how many standard errors an interval reaches.
+
+    Parameters
+    ----------
+    level : float
+        In (0, 1).
+    bias_ratio : float
+        r, a bound on the absolute bias over the standard error; non-negative.
+
+    References
+    ----------
+    Armstrong & Kolesar 2018 (Econometrica 86), equation (4).
+
+    Examples
+    --------
+    >>> round(critical_value(0.95), 4), round(critical_value(0.95, 1.0), 4)
+    (1.96, 2.6461)
+    """
+    level = OPEN_UNIT.check("level", level)
+    plain = float(norm.ppf((1 + level) / 2))
+    if bias_ratio < 1e-9:
+        return plain
+    if not math.isfinite(bias_ratio):
+        return math.inf
+
+    def missing(c: float) -> float:
+        return float(norm.sf(c - bias_ratio) + norm.cdf(-c - bias_ratio)) - (1 - level)
+
+    return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
+
+
+@dataclass(frozen=True)
+class WaldTest:
+    """A Wald test of R theta = r.
+
+    Attributes
+    ----------
+    statistic : float
+        (R theta - r)' (R V R')^-1 (R theta - r).
+    degrees_of_freedom : int
+        The rank of R.
+    pvalue : float
+        From the chi-squared distribution.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    pvalue: float
+
+    def __str__(self) -> str:
+        return f"chi2({self.degrees_of_freedom}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+
+
+def wald_test(theta: FloatArray, covariance: FloatArray, restrictions: ArrayLike, values: ArrayLike = 0.0) -> WaldTest:
+    """Test R theta = r.
+
+    Parameters
+    ----------
+    theta : array of shape (q,), float64
+        The estimate.
+    covariance : array of shape (q, q), float64
+        Its covariance.
+    restrictions : array of shape (q,) or (k, q)
+        R, of full row rank.
+    values : float or array of shape (k,)
+        r.
+
+    Raises
+    ------
+    ValueError
+        The shapes do not fit, or the rows of R are linearly dependent.
+
+    Examples
+    --------
+    >>> print(wald_test(np.array([2.0, 0.0]), np.eye(2), [1.0, 0.0]))
+    chi2(1) = 4, p = 0.0455
+    """
+    rows = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
+    if rows.ndim != 2 or rows.shape[1] != len(theta) or not np.all(np.isfinite(rows)):
+        raise ValueError(
+            f"restrictions has the shape {np.shape(restrictions)}; it must be ({len(theta)},) or (k, {len(theta)}), "
+            "finite: one row for each restriction."
+        )
+    if np.linalg.matrix_rank(rows) < len(rows):
+        raise ValueError("the rows of restrictions are linearly dependent. Leave out those that follow from others.")
+    wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
+    distance = rows @ theta - wanted
+    statistic = float(distance @ np.linalg.solve(rows @ covariance @ rows.T, distance))
+    return WaldTest(statistic, len(rows), float(chi2.sf(statistic, len(rows))))
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a solver knows of the accuracy of its parameters.
+
+    Attributes
+    ----------
+    covariance : array of shape (q, q), float64, or None
+        Of all parameters, scores after one another; None where there is none.
+    kind : str
+        How it was found.
+    refusal : str
+        Why there are no intervals; empty where there are.
+    bias : array of shape (q,), float64
+        A bound on the bias of each parameter that the correction's own bias makes; 0 where it is exact.
+    notes : tuple of str
+        What to know of it.
+    """
+
+    covariance: FloatArray | None
+    kind: str
+    refusal: str = ""
+    bias: FloatArray | None = None
+    notes: tuple[str, ...] = ()
+
+    def required_covariance(self) -> FloatArray:
+        """Return the covariance.
+
+        Raises
+        ------
+        InferenceError
+            There is none.
+        """
+        if self.covariance is None:
+            raise InferenceError(self.refusal)
+        return self.covariance
+
+    def standard_errors(self) -> FloatArray:
+        """Return the roots of the covariance's diagonal."""
+        found: FloatArray = np.sqrt(np.diag(self.required_covariance()))
+        return found
+
+    def interval(self, theta: FloatArray, level: float) -> FloatArray:
+        """Return intervals of shape (q, 2) that reach further where there is bias.
+
+        Raises
+        ------
+        InferenceError
+            There are none; the message says why.
+        """
+        level = OPEN_UNIT.check("level", level)
+        errors = self.standard_errors()
+        if self.refusal:
+            raise InferenceError(self.refusal)
+        bias = np.zeros(len(theta)) if self.bias is None else self.bias
+        reach = [
+            critical_value(level, wrong / error) * error if error > 0 else wrong
+            for wrong, error in zip(bias, errors, strict=True)
+        ]
+        return np.stack([theta - reach, theta + reach], axis=1)
+
+
+def batch_ends(steps: int, power: float) -> list[int]:
+    """Return the steps at which batches end, for the covariance of an average by batch means.
+
+    Batch k of M = steps^((1 - power)/2) ends at steps (k/M)^(1/(1 - power)): batches are long against the memory of the
+    iterates, which grows like t^power.
+
+    Parameters
+    ----------
+    steps : int
+        How many steps there are.
+    power : float
+        a of the step sizes eta t^-a, in (1/2, 1).
+
+    References
+    ----------
+    Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
+    """
+    count = max(2, int(steps ** ((1 - power) / 2)))
+    ends = np.unique(np.round(steps * (np.arange(1, count + 1) / count) ** (1 / (1 - power))).astype(int))
+    return [int(end) for end in ends if end > 0]
+
+
+def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArray:
+    """Return the covariance of the average of all steps but the first batch, by batch means.
+
+    Parameters
+    ----------
+    means : sequence of arrays of shape (q,)
+        The means of the iterates of each batch.
+    lengths : sequence of int
+        The numbers of steps of each.
+
+    Returns
+    -------
+    array of shape (q, q), float64
+        sum_k n_k (mean_k - mean)(mean_k - mean)' / (M - 1) / n.
+
+    Raises
+    ------
+    InferenceError
+        There are no more batches than parameters.
+
+    References
+    ----------
+    Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
+    """
+    rows, weights = np.array(means), np.array(lengths, dtype=float)
+    count, size = rows.shape
+    if count <= size:
+        raise InferenceError(
+            f"{count} batches of steps do not estimate the covariance of {size} parameters. Take more steps (a smaller "
+            'batch_size or more epochs), or ask for covariance="plug-in".'
+        )
+    total = float(weights.sum())
+    centre = weights @ rows / total
+    moved = rows - centre
+    found: FloatArray = (moved * weights[:, None]).T @ moved / (count - 1) / total
+    return found

@@ -1,0 +1,133 @@
+"""The covariance of a root of the mean corrected score, from its records."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symdebias.corrected import Derivatives
+from symdebias.exceptions import InferenceError
+from symdebias.inference import Inference, sandwich
+from symdebias.solvers.records import Records
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# From so few clusters on the normal approximation of cluster sandwiches is poor.
+_FEW_CLUSTERS = 30
+
+
+def at_root(
+    records: Records,
+    theta: FloatArray,
+    found: Derivatives,
+    penalty: FloatArray,
+    *,
+    safeguards: Sequence[str] = (),
+    codes: Any = None,
+    gram: FloatArray | None = None,
+    kind: str = "sandwich",
+) -> Inference:
+    """Return the sandwich covariance at a root, the noise of the mechanism included.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The root.
+    found : Derivatives
+        The derivatives there, with the outer products of gradients.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    safeguards : sequence of str
+        What held theta at the end; there are then no intervals.
+    codes : array of shape (n,), int64, optional
+        Clusters.
+    gram : array of shape (q, q), float64, optional
+        The debiased mean of x x' over true records, for the bias of a surrogate.
+    kind : str
+        The name of the covariance.
+    """
+    corrected = records.corrected
+    mean = -penalty * theta
+    notes: list[str] = []
+    if codes is not None:
+        kind = f"cluster {kind}"
+        count = int(codes.max()) + 1
+        meat = records.meat(theta, mean, codes)
+        if count < _FEW_CLUSTERS:
+            notes.append(f"{count} clusters are few for intervals by the normal distribution")
+    elif not penalty.any():
+        meat = found.meat
+    elif len(records.weights):
+        # The mean of the gradients under squared weights is not what the penalty balances.
+        meat = records.meat(theta, mean)
+    else:
+        meat = found.meat - np.multiply.outer(mean, mean)
+    hessian = found.hessian + np.diag(penalty)
+    try:
+        covariance = sandwich(hessian, meat, records.total)
+    except InferenceError as error:
+        return Inference(None, kind, str(error))
+    if penalty.any():
+        notes.append("intervals are for the penalised optimum, not for the optimum without l2")
+    refusal = ""
+    if safeguards:
+        refusal = (
+            f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "
+            "the constraint, use more records, or release with less noise."
+        )
+    bias: FloatArray | None = np.zeros(len(theta))
+    if corrected.method == "none" and not _is_noiseless(records):
+        bias = None
+        refusal = refusal or (
+            'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
+            "read standard_errors, which are those of the biased estimate."
+        )
+    elif not corrected.is_exact and corrected.method != "none":
+        bias = bias_bound(records, theta, hessian, gram)
+        if not np.all(np.isfinite(bias)):
+            refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
+        notes.append("intervals are widened by the bound on the bias of the correction")
+    return Inference(covariance, kind, refusal, bias, tuple(notes))
+
+
+def _is_noiseless(records: Records) -> bool:
+    release = records.corrected.release
+    return release.target_noise is None and not any(True for _ in release.noises(records.columns))
+
+
+def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, gram: FloatArray | None) -> FloatArray:
+    """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
+
+    For a surrogate b = E[x e'(u)] with e' its error, at most epsilon on its range, so that parameter j is off by at
+    most epsilon E|(H^-1 x)_j| <= epsilon sqrt((H^-1 S H^-1)_jj), S the mean of x x'. For other methods it is
+    ||(H^-1)_j|| times the certified bias of the gradient.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The root.
+    hessian : array of shape (Q, Q), float64
+        H.
+    gram : array of shape (q, q), float64, optional
+        S.
+    """
+    corrected = records.corrected
+    inverse = np.linalg.inv(hessian)
+    if corrected.design is not None and gram is not None:
+        _, slope = corrected.surrogate_parts.worst_errors(
+            corrected.design, corrected.design.radius, corrected.true_targets
+        )
+        return np.asarray(slope * np.sqrt(np.einsum("ij,jk,ik->i", inverse, gram, inverse)))
+    certificate = corrected.certify(
+        theta_radius=max(1.0, float(np.linalg.norm(theta))),
+        columns=records.columns if corrected.declared.scores else None,
+    )
+    worst = certificate.gradient_bias
+    if not math.isfinite(worst):
+        return np.full(len(theta), math.inf)
+    return np.asarray(worst * np.linalg.norm(inverse, axis=1))

@@ -1,0 +1,489 @@
+"""M-estimation: Newton's method on the mean corrected score, with standard errors.
+
+    sum_i w_i (corrected gradient of record i at theta) + l2 theta sum_i w_i = 0
+
+A corrected risk is neither convex nor bounded below: the estimate is the root next to a consistent pilot. So the pilot
+comes first, Newton's steps are short in the norm of the noise and use a positive definite matrix, and theta stays where
+the noise of the score is about what the pilot says.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from scipy.optimize import brentq, lsq_linear
+
+from symdebias._arrays import cluster_codes, parameter_bounds
+from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias.corrected import CorrectedLoss, Derivatives
+from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.solvers.covariance import at_root
+from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.pilot import pilot_of, released_covariance
+from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Newton's matrix has curvatures within these multiples of those of the matrix before it.
+_LEAST_CURVATURE, _MOST_CURVATURE = 0.3, 3.0
+# The longest step in the norm of the noise, sqrt(d'Dd); without noise in units of the score's own spread.
+_LONGEST_STEP = 0.3
+# How much more noise than the pilot's the score may have, and how often that may be raised where a fit wants more.
+_MORE_NOISE, _MOST_STAGES = 1.3, 4
+# Steps, and halvings of one step, before a fit is given up.
+_STEPS, _HALVINGS = 60, 20
+# After a step shorter than the first, relative to theta, covariances are accumulated; one shorter than the second is
+# the last: Newton's error squares, so that what remains is of the order of rounding.
+_NEAR, _ARRIVED = 1e-2, 1e-6
+# From so many records on a first run on a sixteenth of them finds where to start.
+_MANY, _THINNED = 200_000, 16
+# Records for a pilot that gives a start and no design.
+_PILOT_RECORDS = 100_000
+
+
+def m_estimate(
+    corrected: CorrectedLoss,
+    X: Any,
+    y: Any,
+    *,
+    l2: float = 0.0,
+    radius: float | None = None,
+    bounds: Any = None,
+    start: ArrayLike | None = None,
+    sample_weight: Any = None,
+    noise_scale: Any = None,
+    clusters: Any = None,
+) -> Fit:
+    """Find the root of the mean corrected score, with its sandwich covariance.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        What `debias` returned. A surrogate that is not resolved is designed for what a quadratic pilot estimate says
+        of the range and the noise of scores, and is on the result as ``fit.corrected``.
+    X : array of shape (n, p) or table
+        The (noised) records.
+    y : array of shape (n,)
+        The (noised) targets.
+    l2 : float
+        Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised. Intervals then cover the
+        penalised optimum.
+    radius : float, optional
+        Bound on the L2 norm of theta, in (0, inf).
+    bounds : pair of floats or arrays of shape (q,), optional
+        Lower and upper bounds on the parameters, infinite where there are none; not together with `radius`.
+    start : array of shape (q,) or (K, q), optional
+        Where to start: a warm start. By default the pilot estimate, or zeros where the loss has none.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights.
+    noise_scale : array of shape (n,) or (n, p), optional
+        Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+    clusters : array of shape (n,), optional
+        Which records belong together (releases of the same person, members of a household): any hashable labels. The
+        covariance allows for any dependence within a cluster.
+
+    Returns
+    -------
+    Fit
+        With `covariance`, `standard_errors`, `confidence_interval` and `wald_test`.
+
+    Raises
+    ------
+    DivergenceError
+        There is no root near the pilot, or a handful of records carries the whole corrected gradient.
+    NoExactCorrectionError, InfiniteVarianceError
+        The correction, or its variance, does not exist where the data lead.
+    ValueError, TypeError
+        An argument or the data do not fit.
+
+    Notes
+    -----
+    Newton's matrix is the mean corrected Hessian with its eigenvalues, relative to the matrix before it, clipped to
+    [0.3, 3]; a step is at most 0.3 long in the norm of the noise, and is halved until the mean corrected loss falls.
+    Without `radius` and `bounds` the noise variance of the score stays below 1.3 times the pilot's, which is raised
+    up to three times where the fit ends there. ``fit.diagnostics["safeguards"]`` says what was active at the end; there
+    are then no intervals.
+
+    A step is one pass over the data on all cores, without an array of gradients. Where the Hessian is too long to be
+    written out (more than 512 combinations of categories, several scores under Laplace noise) it is found by central
+    differences of the gradient.
+
+    References
+    ----------
+    Stefanski 1989 and Nakamura 1990 (corrected scores); Huber 1967 (sandwich covariance).
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, size=(20_000, 2))
+    >>> y = X @ [1.0, -0.5] + 0.1 * rng.normal(size=20_000)
+    >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=0)
+    >>> fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+    >>> bool(np.all(np.abs(fit.theta - [1.0, -0.5]) < 4 * fit.standard_errors))
+    True
+    """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    l2 = NON_NEGATIVE.check("l2", l2)
+    if radius is not None:
+        radius = POSITIVE.check("radius", radius)
+        if bounds is not None:
+            raise ValueError("radius and bounds were both given. Choose one: a ball or a box.")
+    began = time.perf_counter()
+    scored = bool(corrected.declared.scores)
+    matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
+    codes = None if clusters is None else cluster_codes(clusters, rows=len(matrix))
+    columns = matrix.shape[1]
+    length = corrected.number_of_parameters(columns)
+    penalty = np.full(length, l2)
+    if corrected.release.fit_intercept:
+        corrected.shaped(penalty)[..., -1] = 0.0
+    given = None if start is None else corrected.flat_parameters(start, columns).copy()
+    box = None if bounds is None else parameter_bounds(bounds, length)
+
+    pilot = None
+    if not corrected.is_resolved:
+        pilot = pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
+    elif scored and given is None:
+        stride = max(1, len(matrix) // _PILOT_RECORDS)
+        own = None if noise_scale is None else _thinned_scales(noise_scale, stride)
+        try:
+            pilot = pilot_of(
+                corrected,
+                np.ascontiguousarray(matrix[::stride]),
+                target[::stride],
+                weights[::stride],
+                l2=l2,
+                noise_scale=own,
+            )
+        except (NoExactCorrectionError, DivergenceError):
+            # A loss of several scores, or labels that a hyperplane separates: start at zero.
+            pilot = None
+    begin = given if given is not None else np.zeros(length) if pilot is None else pilot.theta.copy()
+    metric = _noise_metric(corrected, columns, length, noise_scale, len(matrix))
+    safeguards: list[str] = []
+    stage, growth = 0, 1.0
+    while True:
+        stage += 1
+        resolved = corrected if corrected.is_resolved or pilot is None else pilot.resolved(corrected, growth)
+        records = Records(
+            resolved,
+            columns,
+            *resolved.kernel_data(matrix, target, scales=resolved.checked_scales(noise_scale, columns, len(matrix))),
+            weights,
+            noise_scale is not None,
+        )
+        if radius is not None:
+            region: _Region = _Ellipsoid(np.eye(length), radius**2)
+        elif box is not None:
+            region = _Box(*box)
+        elif pilot is not None and pilot.score_variance > 0:
+            region = _Ellipsoid(metric, _MORE_NOISE * growth * pilot.score_variance)
+        else:
+            region = _Everywhere()
+        found = _solve(records, region.inside(begin), penalty, metric, region)
+        if not (found.on_boundary and radius is None and box is None) or stage == _MOST_STAGES:
+            break
+        growth *= _MORE_NOISE
+        begin = found.theta
+    theta = found.theta
+    if found.on_boundary:
+        safeguards.append(region.description)
+    if found.curvature_clipped:
+        safeguards.append("the curvature of the mean corrected loss is not positive")
+    share = inflation = None
+    if resolved.method != "none":
+        share, size = carrying_share(records, theta)
+        refuse_lost_fit(records, share, theta, "Use a radius, raise l2, or release with less noise.")
+        inflation = noise_inflation(records, X, y, size, theta)
+    inference = at_root(
+        records, theta, found.derivatives, penalty, safeguards=safeguards, codes=codes,
+        gram=None if pilot is None else pilot.gram,
+    )  # fmt: skip
+    shaped = corrected.shaped(theta)
+    shaped.setflags(write=False)
+    return Fit(
+        theta=shaped,
+        corrected=resolved,
+        solver="m_estimate",
+        history=History(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *shaped.shape))),
+        inference=inference,
+        diagnostics={
+            "records": len(matrix),
+            "steps": found.steps,
+            "stages": stage,
+            "seconds": time.perf_counter() - began,
+            "start": "given" if given is not None else "zero" if pilot is None else "pilot",
+            "pilot": None if pilot is None else pilot.as_diagnostics(),
+            "safeguards": tuple(safeguards),
+            "hessian": found.hessian,
+            "last_step": found.last_step,
+            "l2": l2,
+            "carrying_share": share,
+            "noise_inflation": inflation,
+            "score_variance": resolved.score_variance(shaped) if scored else None,
+        },
+    )
+
+
+def _thinned_scales(noise_scale: Any, stride: int) -> Any:
+    return np.asarray(noise_scale)[::stride]
+
+
+def _noise_metric(corrected: CorrectedLoss, columns: int, length: int, noise_scale: Any, rows: int) -> FloatArray:
+    """Return D of all parameters, scores after one another; zeros for a free-form loss or an uncorrected one."""
+    if not corrected.declared.scores or corrected.method == "none":
+        return np.zeros((length, length))
+    covariance = corrected.noise_covariance(columns, noise_scale, rows)
+    one = released_covariance(corrected.release.design(columns), covariance)
+    return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), one), dtype=np.float64)
+
+
+# ---- where theta may go --------------------------------------------------------------------------------------------
+
+
+class _Region:
+    """A convex set of parameters."""
+
+    description = ""
+
+    def inside(self, theta: FloatArray) -> FloatArray:
+        """Return a point of the set near theta."""
+        raise NotImplementedError
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
+        raise NotImplementedError
+
+    def on_boundary(self, theta: FloatArray) -> bool:
+        """Whether theta lies on the boundary."""
+        raise NotImplementedError
+
+
+class _Everywhere(_Region):
+    def inside(self, theta: FloatArray) -> FloatArray:
+        return theta
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        return np.asarray(theta - np.linalg.solve(matrix, gradient))
+
+    def on_boundary(self, theta: FloatArray) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class _Ellipsoid(_Region):
+    """The set theta' shape theta <= bound: a ball, or scores whose noise is bounded."""
+
+    shape: FloatArray
+    bound: float
+
+    @property
+    def description(self) -> str:  # type: ignore[override]
+        if np.array_equal(self.shape, np.eye(len(self.shape))):
+            return "theta lies on the ball of radius="
+        return "theta lies where the noise of the score is as large as the pilot estimate allows"
+
+    def _size(self, theta: FloatArray) -> float:
+        return float(theta @ self.shape @ theta)
+
+    def inside(self, theta: FloatArray) -> FloatArray:
+        size = self._size(theta)
+        return theta if size <= self.bound else np.asarray(theta * math.sqrt(self.bound / size))
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        # (matrix + mu shape) x = matrix theta - gradient, with mu such that x lies on the boundary; in coordinates
+        # where both are diagonal.
+        weights, vectors = eigh(self.shape, matrix)
+        weights = np.maximum(weights, 0.0)
+        right = vectors.T @ (matrix @ theta - gradient)
+
+        def excess(multiplier: float) -> float:
+            return float(np.sum(weights * (right / (1 + multiplier * weights)) ** 2)) - self.bound
+
+        multiplier = 0.0
+        if excess(0.0) > 0:
+            upper = 1.0 / weights.max()
+            while excess(upper) > 0:
+                upper *= 4
+            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=8e-16))
+        return np.asarray(vectors @ (right / (1 + multiplier * weights)))
+
+    def on_boundary(self, theta: FloatArray) -> bool:
+        return self._size(theta) >= self.bound * (1 - 1e-9)
+
+
+@dataclass(frozen=True)
+class _Box(_Region):
+    lower: FloatArray
+    upper: FloatArray
+    description = "theta lies on the box of bounds="
+
+    def inside(self, theta: FloatArray) -> FloatArray:
+        return np.clip(theta, self.lower, self.upper)
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        root = np.linalg.cholesky(matrix)
+        free: FloatArray = theta - np.linalg.solve(matrix, gradient)
+        if np.all((free >= self.lower) & (free <= self.upper)):
+            return np.asarray(free)
+        wanted = lsq_linear(root.T, root.T @ free, (self.lower, self.upper), tol=1e-14)
+        # The bounded solver stays inside by a hair: a parameter held by its bound is put on it.
+        held = wanted.active_mask
+        return np.where(held < 0, self.lower, np.where(held > 0, self.upper, wanted.x))
+
+    def on_boundary(self, theta: FloatArray) -> bool:
+        return bool(np.any((theta <= self.lower) | (theta >= self.upper)))
+
+
+# ---- Newton --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Root:
+    theta: FloatArray
+    derivatives: Derivatives
+    steps: int
+    last_step: float
+    on_boundary: bool
+    curvature_clipped: bool
+    hessian: str
+
+
+def _solve(records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, region: _Region) -> _Root:
+    """Run Newton's method, on a part of many records first."""
+    if len(records.matrix) >= _MANY:
+        part = records.thinned(_THINNED)
+        try:
+            first = _newton(part, _derivatives(part)[0], theta, penalty, metric, region)
+        except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
+            first = None
+        if first is not None and not (first.on_boundary or first.curvature_clipped):
+            theta = first.theta
+    derivatives, kind = _derivatives(records)
+    return replace(_newton(records, derivatives, theta, penalty, metric, region), hessian=kind)
+
+
+def _derivatives(records: Records) -> tuple[Callable[..., Derivatives], str]:
+    try:
+        return records.derivatives(), "exact"
+    except NoExactCorrectionError:
+        return _by_differences(records), "central differences"
+
+
+def _by_differences(records: Records) -> Callable[..., Derivatives]:
+    """Return derivatives whose Hessian is that of central differences, where categories are too many to sum over."""
+    means = records.means()
+
+    def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+        value, gradient = means(theta)
+        step = 6e-6 * (1 + float(np.abs(theta).max()))
+        columns = []
+        for j in range(len(theta)):
+            move = np.zeros(len(theta))
+            move[j] = step
+            columns.append((means(theta + move)[1] - means(theta - move)[1]) / (2 * step))
+        hessian = np.array(columns)
+        outer = records.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
+        return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
+
+    return derivatives
+
+
+def _newton(
+    records: Records,
+    derivatives: Callable[..., Derivatives],
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    region: _Region,
+) -> _Root:
+    corrected = records.corrected
+    ridge = np.diag(penalty)
+
+    def allowed(point: FloatArray) -> bool:
+        try:
+            corrected.require_noise_within_limits(point, records.columns, finite_variance=True)
+        except (NoExactCorrectionError, InfiniteVarianceError):
+            return False
+        return True
+
+    corrected.require_noise_within_limits(theta, records.columns, finite_variance=True, at="at the start")
+    before = derivatives(theta)
+    _require_finite(records, before, theta)
+    value = before.loss + 0.5 * float(penalty @ theta**2)
+    reference = _positive(before.hessian + ridge)
+    last = math.inf
+    for step in range(1, _STEPS + 1):
+        gradient = before.gradient + penalty * theta
+        # The first matrix is its own reference: negative curvature there is turned into a little positive one.
+        matrix, clipped = _clipped(before.hessian + ridge, reference)
+        move = region.minimiser(theta, gradient, matrix) - theta
+        length = math.sqrt(float(move @ metric @ move))
+        if length > _LONGEST_STEP:
+            move *= _LONGEST_STEP / length
+        scale = 1 + float(np.abs(theta).max())
+        size = float(np.abs(move).max())
+        arrived = size <= _ARRIVED * scale
+        if arrived and before.meat.size and allowed(theta + move):
+            end = theta + move
+            return _Root(end, before, step, size, region.on_boundary(end), clipped, "exact")
+        share = 1.0
+        for _ in range(_HALVINGS):
+            point = theta + share * move
+            if allowed(point):
+                after = derivatives(point, size <= _NEAR * scale)
+                risk = after.loss + 0.5 * float(penalty @ point**2)
+                slack = 1e-13 * (1 + abs(value))
+                if risk <= value + 1e-4 * share * float(gradient @ move) + slack or arrived:
+                    break
+            share /= 2
+        else:
+            raise DivergenceError(
+                f"Newton's method found no lower mean corrected loss from theta of norm {np.linalg.norm(theta):.4g} on "
+                f"(step {step}): there is no root near the pilot. Give radius=, raise l2, use more records, or release "
+                "with less noise."
+            )
+        theta, before, value, reference, last = point, after, risk, matrix, size
+    raise DivergenceError(
+        f"Newton's method did not settle in {_STEPS} steps (the last one moved theta by {last:.3g}): the mean "
+        "corrected loss has no clear minimum near the pilot. Give radius=, raise l2, use more records, or release with "
+        "less noise."
+    )
+
+
+def _require_finite(records: Records, found: Derivatives, theta: FloatArray) -> None:
+    if math.isfinite(found.loss) and np.all(np.isfinite(found.gradient)) and np.all(np.isfinite(found.hessian)):
+        return
+    with np.errstate(all="ignore"):
+        sizes = np.abs(records.gradients(theta, slice(None))).max(axis=1)
+    bad = int(np.argmax(np.where(np.isfinite(sizes), sizes, math.inf)))
+    raise DivergenceError(
+        f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {bad} has a gradient of "
+        f"{sizes[bad]:.3g}. Scale the features down, give start=, or bound theta with radius=."
+    )
+
+
+def _positive(hessian: FloatArray) -> FloatArray:
+    """Return a matrix with the eigenvalues made positive, at least a thousandth of the largest."""
+    sizes, vectors = np.linalg.eigh(hessian)
+    largest = float(np.abs(sizes).max())
+    if largest == 0:
+        return np.eye(len(hessian))
+    return np.asarray((vectors * np.maximum(np.abs(sizes), 1e-3 * largest)) @ vectors.T)
+
+
+def _clipped(hessian: FloatArray, reference: FloatArray) -> tuple[FloatArray, bool]:
+    """Return the Hessian with its curvatures within limits of a reference's, and whether it has negative ones."""
+    sizes, vectors = eigh(hessian, reference)
+    kept = np.clip(sizes, _LEAST_CURVATURE, _MOST_CURVATURE)
+    if np.array_equal(kept, sizes):
+        return hessian, False
+    left = reference @ vectors
+    return np.asarray((left * kept) @ left.T), bool(sizes.min() <= 0)
