@@ -27,6 +27,7 @@ def at_root(
     codes: Any = None,
     gram: FloatArray | None = None,
     kind: str = "sandwich",
+    by_descent: bool = False,
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
@@ -48,6 +49,8 @@ def at_root(
         The debiased mean of x x' over true records, for the bias of a surrogate.
     kind : str
         The name of the covariance.
+    by_descent : bool
+        Whether theta is an average of iterates, which may be away from the root.
     """
     corrected = records.corrected
     mean = -penalty * theta
@@ -73,6 +76,15 @@ def at_root(
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
     refusal = ""
+    if by_descent:
+        step = np.linalg.solve(hessian, found.gradient - mean)
+        away = float(np.max(np.abs(step) / np.sqrt(np.diag(covariance))))
+        notes.append(f"theta is {away:.2g} standard errors from the root of the mean corrected score")
+        if away > 1:
+            refusal = (
+                f"theta is {away:.3g} standard errors away from the root of the mean corrected score: descent has not "
+                "arrived. Train longer or with larger steps, or use m_estimate."
+            )
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "

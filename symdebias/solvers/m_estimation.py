@@ -10,7 +10,7 @@ the noise of the score is about what the pilot says.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from symdebias.corrected import CorrectedLoss, Derivatives
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import pilot_of, released_covariance
+from symdebias.solvers.pilot import pilot_of, released_covariance, second_moments
 from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -35,6 +35,8 @@ _LEAST_CURVATURE, _MOST_CURVATURE = 0.3, 3.0
 _LONGEST_STEP = 0.3
 # How much more noise than the pilot's the score may have, and how often that may be raised where a fit wants more.
 _MORE_NOISE, _MOST_STAGES = 1.3, 4
+# Where the correction is exact the pilot is a start and no more; then noise is raised in longer steps.
+_MORE_NOISE_WHERE_EXACT = 2.5
 # Steps, and halvings of one step, before a fit is given up.
 _STEPS, _HALVINGS = 60, 20
 # After a step shorter than the first, relative to theta, covariances are accumulated; one shorter than the second is
@@ -105,8 +107,9 @@ def m_estimate(
     -----
     Newton's matrix is the mean corrected Hessian with its eigenvalues, relative to the matrix before it, clipped to
     [0.3, 3]; a step is at most 0.3 long in the norm of the noise, and is halved until the mean corrected loss falls.
-    Without `radius` and `bounds` the noise variance of the score stays below 1.3 times the pilot's, which is raised
-    up to three times where the fit ends there. ``fit.diagnostics["safeguards"]`` says what was active at the end; there
+    Without `radius` and `bounds` the noise variance of the score stays below 1.3 times the pilot's. Where the fit ends
+    there that is raised up to three times, 1.3-fold for a surrogate and 2.5-fold where the correction is exact.
+    ``fit.diagnostics["safeguards"]`` says what was active at the end; there
     are then no intervals.
 
     A step is one pass over the data on all cores, without an array of gradients. Where the Hessian is too long to be
@@ -169,6 +172,7 @@ def m_estimate(
     metric = _noise_metric(corrected, columns, length, noise_scale, len(matrix))
     safeguards: list[str] = []
     stage, growth = 0, 1.0
+    step_of_growth = _MORE_NOISE if not corrected.is_resolved else _MORE_NOISE_WHERE_EXACT
     while True:
         stage += 1
         resolved = corrected if corrected.is_resolved or pilot is None else pilot.resolved(corrected, growth)
@@ -187,10 +191,18 @@ def m_estimate(
             region = _Ellipsoid(metric, _MORE_NOISE * growth * pilot.score_variance)
         else:
             region = _Everywhere()
-        found = _solve(records, region.inside(begin), penalty, metric, region)
-        if not (found.on_boundary and radius is None and box is None) or stage == _MOST_STAGES:
+        may_grow = radius is None and box is None and stage < _MOST_STAGES
+        begin = region.inside(begin)
+        if len(matrix) >= _MANY and (first := _on_a_part(records, begin, penalty, metric, region)):
+            begin = first.theta
+            if first.on_boundary and may_grow:
+                growth *= step_of_growth
+                continue
+        derivatives, kind = records.derivatives_or_differences()
+        found = _newton(records, derivatives, begin, penalty, metric, region)
+        if not (found.on_boundary and may_grow):
             break
-        growth *= _MORE_NOISE
+        growth *= step_of_growth
         begin = found.theta
     theta = found.theta
     if found.on_boundary:
@@ -204,7 +216,7 @@ def m_estimate(
         inflation = noise_inflation(records, X, y, size, theta)
     inference = at_root(
         records, theta, found.derivatives, penalty, safeguards=safeguards, codes=codes,
-        gram=None if pilot is None else pilot.gram,
+        gram=pilot.gram if pilot is not None else second_moments(resolved, matrix, target, weights, noise_scale),
     )  # fmt: skip
     shaped = corrected.shaped(theta)
     shaped.setflags(write=False)
@@ -222,7 +234,7 @@ def m_estimate(
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
             "pilot": None if pilot is None else pilot.as_diagnostics(),
             "safeguards": tuple(safeguards),
-            "hessian": found.hessian,
+            "hessian": kind,
             "last_step": found.last_step,
             "l2": l2,
             "carrying_share": share,
@@ -312,7 +324,7 @@ class _Ellipsoid(_Region):
             upper = 1.0 / weights.max()
             while excess(upper) > 0:
                 upper *= 4
-            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=8e-16))
+            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=1e-14))
         return np.asarray(vectors @ (right / (1 + multiplier * weights)))
 
     def on_boundary(self, theta: FloatArray) -> bool:
@@ -353,47 +365,18 @@ class _Root:
     last_step: float
     on_boundary: bool
     curvature_clipped: bool
-    hessian: str
 
 
-def _solve(records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, region: _Region) -> _Root:
-    """Run Newton's method, on a part of many records first."""
-    if len(records.matrix) >= _MANY:
-        part = records.thinned(_THINNED)
-        try:
-            first = _newton(part, _derivatives(part)[0], theta, penalty, metric, region)
-        except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
-            first = None
-        if first is not None and not (first.on_boundary or first.curvature_clipped):
-            theta = first.theta
-    derivatives, kind = _derivatives(records)
-    return replace(_newton(records, derivatives, theta, penalty, metric, region), hessian=kind)
-
-
-def _derivatives(records: Records) -> tuple[Callable[..., Derivatives], str]:
+def _on_a_part(
+    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, region: _Region
+) -> _Root | None:
+    """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
+    part = records.thinned(_THINNED)
     try:
-        return records.derivatives(), "exact"
-    except NoExactCorrectionError:
-        return _by_differences(records), "central differences"
-
-
-def _by_differences(records: Records) -> Callable[..., Derivatives]:
-    """Return derivatives whose Hessian is that of central differences, where categories are too many to sum over."""
-    means = records.means()
-
-    def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
-        value, gradient = means(theta)
-        step = 6e-6 * (1 + float(np.abs(theta).max()))
-        columns = []
-        for j in range(len(theta)):
-            move = np.zeros(len(theta))
-            move[j] = step
-            columns.append((means(theta + move)[1] - means(theta - move)[1]) / (2 * step))
-        hessian = np.array(columns)
-        outer = records.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
-        return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
-
-    return derivatives
+        found = _newton(part, part.derivatives_or_differences()[0], theta, penalty, metric, region)
+    except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
+        return None
+    return None if found.curvature_clipped else found
 
 
 def _newton(
@@ -433,7 +416,7 @@ def _newton(
         arrived = size <= _ARRIVED * scale
         if arrived and before.meat.size and allowed(theta + move):
             end = theta + move
-            return _Root(end, before, step, size, region.on_boundary(end), clipped, "exact")
+            return _Root(end, before, step, size, region.on_boundary(end), clipped)
         share = 1.0
         for _ in range(_HALVINGS):
             point = theta + share * move

@@ -6,6 +6,7 @@ from moments of the released records with the noise taken out; m and v, the debi
 theta, close the circle.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import weights_array
-from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import weights_of
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
@@ -84,7 +85,7 @@ class Pilot:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Unbiased moments of true records, one entry for each multiplier."""
+    """Unbiased moments of true records: plain ones first, then one entry for each multiplier."""
 
     gram: list[FloatArray]
     mean: list[FloatArray]
@@ -157,9 +158,13 @@ def pilot_of(
     design = corrected.release.design(columns)
     covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
     multipliers = [
-        None if parts.is_residual else _multiplier(corrected, part.multiplier, target) for part in parts.parts
+        None
+        if parts.is_residual or part.multiplier == sp.Integer(1)
+        else _multiplier(corrected, part.multiplier, target)
+        for part in parts.parts
     ]
-    moments = _moments(design, matrix, target, weights, covariance, [None, *multipliers])
+    bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
+    moments = _moments(design, matrix, target, weights, covariance, multipliers, bent)
     gram, clipped = _positive(moments.gram[0])
     centre = moments.mean[0]
     size = len(gram)
@@ -168,8 +173,7 @@ def pilot_of(
         penalty[-1] = 0.0
     theta: FloatArray = np.zeros(size)
     middle, v = 0.0, 1.0
-    nodes, chances = np.polynomial.hermite_e.hermegauss(64)
-    chances = chances / chances.sum()
+    nodes, chances = _normal_rule()
     slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
     for _ in range(_ROUNDS):
         points = middle + nodes * math.sqrt(v)
@@ -184,7 +188,7 @@ def pilot_of(
             if parts.is_residual:
                 left, right = left + second * gram, right + second * moments.cross
                 continue
-            # A multiplier of mean 1 has the Gram matrix itself, which is positive definite.
+            # A multiplier of 1 has the Gram matrix itself, made positive definite.
             left = left + second * (gram if part.multiplier == sp.Integer(1) else multiplied)
             right = right - (first - second * middle) * mean
         theta = np.asarray(np.linalg.lstsq(left, right, rcond=1e-12)[0], dtype=np.float64)
@@ -215,6 +219,24 @@ def pilot_of(
     )
 
 
+def second_moments(
+    corrected: CorrectedLoss, matrix: FloatArray, target: FloatArray, weights: FloatArray, noise_scale: Any
+) -> FloatArray | None:
+    """Return the debiased and clipped mean of x x' over true records, or None for losses that have no use for it.
+
+    Parameters
+    ----------
+    corrected, matrix, target, weights, noise_scale
+        As for `pilot_of`.
+    """
+    if corrected.design is None or not corrected.declared.scores:
+        return None
+    columns = matrix.shape[1]
+    covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
+    moments = _moments(corrected.release.design(columns), matrix, target, weights, covariance, [], [])
+    return _positive(moments.gram[0])[0]
+
+
 def released_covariance(design: Design, covariance: FloatArray) -> FloatArray:
     """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
 
@@ -238,6 +260,13 @@ def released_covariance(design: Design, covariance: FloatArray) -> FloatArray:
         means = matrix @ estimates
         found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
     return found
+
+
+@functools.cache
+def _normal_rule() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights for means over a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+    return nodes, weights / weights.sum()
 
 
 def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArray) -> FloatArray:
@@ -265,43 +294,61 @@ def _moments(
     weights: FloatArray,
     covariance: FloatArray,
     multipliers: list[FloatArray | None],
+    bent: list[bool],
 ) -> _Moments:
-    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records; None stands for 1."""
+    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records.
+
+    A multiplier None stands for 1. Where a part is not bent nobody asks for mean(M x x'), and zeros stand for it.
+    """
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))
-
-    def work(rows: slice) -> tuple[list[FloatArray], list[FloatArray], list[float], FloatArray, float]:
+    wanted = [(None, True), *zip(multipliers, bent, strict=True)]
+    grams = [np.zeros((size, size)) for _ in wanted]
+    means = [np.zeros(size) for _ in wanted]
+    masses = [0.0 for _ in wanted]
+    cross, square = np.zeros(size), 0.0
+    for start in range(0, len(matrix), CHUNK):
+        rows = slice(start, start + CHUNK)
         estimated = _estimated_rows(design, matrix[rows])
         weight = weights[rows] if len(weights) else np.ones(len(estimated))
-        gram, mean, mass = [], [], []
-        for multiplier in multipliers:
-            share = (weight if multiplier is None else weight * multiplier[rows]) / total
-            mean.append(estimated.T @ share)
-            mass.append(float(share.sum()))
-            product = (estimated * share[:, None]).T @ estimated
-            for column in design.categorical:
-                # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
-                places = sorted({place for entries in column.entries for place, _ in entries})
-                own = _entries(column, size)[:, places]
-                outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
-                counts = np.bincount(
-                    matrix[rows, column.column].astype(int), share, minlength=len(column.noise.outputs)
-                )
-                block = counts @ weights_of(column) @ outer
-                product[np.ix_(places, places)] = block.reshape(len(places), -1)
-            gram.append(product)
-        share = weight * target[rows] / total
-        return gram, mean, mass, estimated.T @ share, float(share @ target[rows])
-
-    grams, means, masses, crosses, squares = zip(*over_chunks(len(matrix), work), strict=True)
-    gram = [np.sum(parts, axis=0) for parts in zip(*grams, strict=True)]
-    mean = [np.sum(parts, axis=0) for parts in zip(*means, strict=True)]
+        for place, (multiplier, curved) in enumerate(wanted):
+            if multiplier is None and place > 0:
+                continue
+            share = weight if multiplier is None else weight * multiplier[rows]
+            means[place] += estimated.T @ share
+            masses[place] += float(share.sum())
+            if curved:
+                grams[place] += _product(design, matrix[rows], estimated, share)
+        share = weight * target[rows]
+        cross += estimated.T @ share
+        square += float(share @ target[rows])
     at = [part.parameter for part in design.linear]
     places = [part.column for part in design.linear]
-    for matrix_of, mass in zip(gram, zip(*masses, strict=True), strict=True):
-        matrix_of[np.ix_(at, at)] -= covariance[np.ix_(places, places)] * sum(mass)
+    for place, (multiplier, _) in enumerate(wanted):
+        if multiplier is None and place > 0:
+            grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
+    noise = covariance[np.ix_(places, places)]
+    found = []
+    for gram, mass in zip(grams, masses, strict=True):
+        debiased = gram.copy()
+        debiased[np.ix_(at, at)] -= noise * mass
+        found.append(debiased / total)
     records = total**2 / float(weights @ weights) if len(weights) else total
-    return _Moments(gram, mean, np.sum(crosses, axis=0), float(sum(squares)), records)
+    return _Moments(found, [mean / total for mean in means], cross / total, square / total, records)
+
+
+def _product(design: Design, matrix: FloatArray, estimated: FloatArray, share: FloatArray) -> FloatArray:
+    """Return the sum of share x x', an unbiased one within a column of categories as well."""
+    product: FloatArray = (estimated * share[:, None]).T @ estimated
+    for column in design.categorical:
+        # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
+        places = sorted({place for entries in column.entries for place, _ in entries})
+        own = _entries(column, len(design.parameters))[:, places]
+        outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
+        counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
+        block = counts @ weights_of(column) @ outer
+        product[np.ix_(places, places)] = block.reshape(len(places), -1)
+    return product
 
 
 def _entries(column: Any, size: int) -> FloatArray:
@@ -314,6 +361,8 @@ def _entries(column: Any, size: int) -> FloatArray:
 
 def _estimated_rows(design: Design, matrix: FloatArray) -> FloatArray:
     """Return unbiased estimates of the true records' design rows."""
+    if [part.column for part in design.linear] == list(range(len(design.parameters))):
+        return matrix
     rows = np.zeros((len(matrix), len(design.parameters)))
     for part in design.linear:
         rows[:, part.parameter] = matrix[:, part.column]

@@ -12,7 +12,7 @@ import numpy as np
 from symdebias._arrays import weights_array
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.corrected import CorrectedLoss, Derivatives
-from symdebias.exceptions import DivergenceError, VarianceWarning
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError, VarianceWarning
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -87,11 +87,37 @@ class Records:
             self.per_record,
         )
 
-    def derivatives(self) -> Callable[..., Derivatives]:
-        """Return mean loss, gradient and Hessian as a function of theta; see `CorrectedLoss.derivatives`."""
-        return self.corrected.derivatives(
-            self.columns, self.matrix, self.target, self.weights, self.total, per_record=self.per_record
-        )
+    def derivatives_or_differences(self) -> tuple[Callable[..., Derivatives], str]:
+        """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
+
+        The function is that of `CorrectedLoss.derivatives`; where the Hessian is too long to be written out, it comes
+        from central differences of the gradient.
+        """
+        try:
+            found = self.corrected.derivatives(
+                self.columns, self.matrix, self.target, self.weights, self.total, per_record=self.per_record
+            )
+        except NoExactCorrectionError:
+            return self._by_differences(), "central differences"
+        return found, "exact"
+
+    def _by_differences(self) -> Callable[..., Derivatives]:
+        means = self.means()
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            value, gradient = means(theta)
+            # The cube root of the rounding error balances it with the error of the differences.
+            step = 6e-6 * (1 + float(np.abs(theta).max()))
+            columns = []
+            for j in range(len(theta)):
+                move = np.zeros(len(theta))
+                move[j] = step
+                columns.append((means(theta + move)[1] - means(theta - move)[1]) / (2 * step))
+            hessian = np.array(columns)
+            outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
+            return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
+
+        return derivatives
 
     def means(self) -> Callable[[FloatArray], tuple[float, FloatArray]]:
         """Return mean loss and gradient as a function of theta, for losses without a Hessian."""

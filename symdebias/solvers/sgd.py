@@ -23,9 +23,11 @@ from symdebias import _optional
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError
+from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.inference import Inference, batch_ends, batch_means
+from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import quadratic_pilot
+from symdebias.solvers.pilot import quadratic_pilot, second_moments
 from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
@@ -56,6 +58,7 @@ def sgd(
     l2: float = 0.0,
     radius: float | None = None,
     average: bool | float = False,
+    covariance: str | None = None,
     start: ArrayLike | None = None,
     order: str = "shuffled",
     sample_weight: Any = None,
@@ -93,6 +96,10 @@ def sgd(
     average : bool or float
         True returns the mean of all iterates (Polyak & Juditsky 1992), a share in (0, 1] the mean of the last
         share of them.
+    covariance : {"plug-in", "batch means"}, optional
+        The covariance of averaged iterates. ``"plug-in"`` is the sandwich at the average, for one more pass over the
+        data. ``"batch means"`` comes from the iterates themselves, online: from the spread of the means of longer and
+        longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1, and settles slowly.
     start : array of shape (q,) or (K, q), optional
         Where to start; zeros by default.
     order : {"shuffled", "given"}
@@ -154,11 +161,13 @@ def sgd(
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
     averaged_share = _averaged_share(average)
+    if covariance is not None:
+        _check_covariance(covariance, averaged_share, step_size)
     if not corrected.is_resolved:
         return _in_two_stages(
             corrected, X, y, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
-            average=average, start=start, order=order, sample_weight=sample_weight, noise_scale=noise_scale,
-            record=record, random_state=random_state, progress=progress,
+            average=average, covariance=covariance, start=start, order=order, sample_weight=sample_weight,
+            noise_scale=noise_scale, record=record, random_state=random_state, progress=progress,
         )  # fmt: skip
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
@@ -177,6 +186,10 @@ def sgd(
     recorded = _recorded_steps(record, total)
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
     first_averaged = total if averaged_share == 0 else total - max(1, round(averaged_share * total))
+    ends: list[int] = []
+    if covariance == "batch means":
+        assert isinstance(step_size, StepSize)
+        ends = [first_averaged + end for end in batch_ends(total - first_averaged, step_size.power)]
     penalty = np.full(length, l2)
     if corrected.release.fit_intercept:
         corrected.shaped(penalty)[..., -1] = 0.0
@@ -185,12 +198,13 @@ def sgd(
     growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
 
     average_theta, averaged = theta.copy(), 0
+    sums = {first_averaged: np.zeros(length)}
     kept = {0: theta.copy()}
     report = np.zeros(2, dtype=np.int64)
     deal = _Deal.as_given()
     done, began = 0, time.perf_counter()
     with _progress_bar(progress, epochs * n) as advance:
-        for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged}, batch_size):
+        for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged, *ends}, batch_size):
             offset = lower % steps_per_epoch
             if offset == 0 and order == "shuffled":
                 deal = _Deal.shuffled(n, width, rng)
@@ -223,6 +237,8 @@ def sgd(
                 _explain_stop(run, X, theta, batch, done + 1, sizes[done], int(report[0]))
             if lower >= first_averaged:
                 averaged += upper - lower
+                if upper in ends:
+                    sums[upper] = averaged * average_theta
             if upper in recorded:
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
@@ -235,6 +251,16 @@ def sgd(
             run, share, result, f"Use a smaller step_size, {bound_it}, raise l2, or release with less noise."
         )
         inflation = noise_inflation(run, X, y, size, result)
+    inference = None
+    if covariance is not None:
+        on_the_way = ["theta was projected on the ball of radius="] if report[1] else []
+        derivatives, _ = run.derivatives_or_differences()
+        inference = at_root(
+            run, result, derivatives(result, True), penalty, safeguards=on_the_way, by_descent=True,
+            kind="plug-in sandwich of the average", gram=_gram(run, X, y, noise_scale),
+        )  # fmt: skip
+        if covariance == "batch means":
+            inference = _by_batch_means(inference, sums)
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
     result = corrected.shaped(result)
@@ -250,6 +276,7 @@ def sgd(
             records=full * n + np.minimum(rest * batch_size, n),
             theta=np.stack([corrected.shaped(kept[int(step)]) for step in steps]),
         ),
+        inference=inference,
         diagnostics={
             "records": n,
             "steps": total,
@@ -346,6 +373,40 @@ def _averaged_share(average: bool | float) -> float:
             "of all iterates, or average=0.5 for that of the last half."
         )
     return float(average)
+
+
+def _check_covariance(covariance: str, averaged_share: float, step_size: Any) -> None:
+    if covariance not in ("plug-in", "batch means"):
+        raise ValueError(f'covariance={covariance!r:.60} is not known. Choose "plug-in" or "batch means".')
+    if averaged_share == 0:
+        raise ValueError(
+            "the covariance is that of averaged iterates, and average=False returns the last one. Pass average=True, "
+            "or average=0.5 for the last half."
+        )
+    if covariance == "batch means" and not (isinstance(step_size, StepSize) and 0.5 < step_size.power < 1):
+        raise ValueError(
+            f"batch means need step sizes eta t^-a with 1/2 < a < 1; got step_size={step_size!r:.80}. Pass "
+            "StepSize(eta, power=0.6)."
+        )
+
+
+def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference:
+    """Return the inference with the covariance of batch means; the first batch holds the start, and is left out."""
+    kind = "batch means of the iterates"
+    cuts = sorted(sums)[1:]
+    means = [(sums[b] - sums[a]) / (b - a) for a, b in itertools.pairwise(cuts)]
+    try:
+        covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
+    except InferenceError as error:
+        return Inference(None, kind, str(error))
+    return replace(plug_in, covariance=covariance, kind=kind)
+
+
+def _gram(run: Records, X: Any, y: Any, noise_scale: Any) -> FloatArray | None:
+    if run.corrected.design is None:
+        return None
+    matrix, target, _ = run.corrected.checked_records(X, y)
+    return second_moments(run.corrected, matrix, target, run.weights, noise_scale)
 
 
 def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:

@@ -203,6 +203,11 @@ _STABLE = {
 
 def numeric(expression: sp.Expr, symbols: Sequence[sp.Symbol]) -> Callable[..., FloatArray]:
     """Return a NumPy function of an expression, with its symbols renamed."""
+    return _numeric(expression, tuple(symbols))
+
+
+@functools.lru_cache(maxsize=512)
+def _numeric(expression: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..., FloatArray]:
     renamed = [sp.Dummy(f"v{index}", real=True) for index in range(len(symbols))]
     body = expression.xreplace(dict(zip(symbols, renamed, strict=True)))
     # As stacks of arrays, which SymPy prints for them, Max and Min take no numbers beside arrays.
