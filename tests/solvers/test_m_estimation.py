@@ -1,0 +1,423 @@
+import math
+
+import numpy as np
+import pytest
+from instances import records
+from scipy import optimize, stats
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias.exceptions import InferenceError, SymdebiasError
+
+COLUMNS = {("x0", "x1"): sd.GaussianMechanism.from_scale(1.0)}
+EXPONENTIAL = sd.debias(sd.losses.exponential(), sd.Release(COLUMNS, sd.RandomizedResponse(epsilon=2.0)))
+
+
+def simulated(n, seed):
+    """The setting of the check in the theory: X uniform on the square, a logistic label, both noised."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    y = np.where(rng.random(n) < expit(2 * X[:, 0] - X[:, 1]), 1.0, -1.0)
+    noised = EXPONENTIAL.release.privatize(X, y, random_state=seed)
+    return noised.X, noised.y
+
+
+def regression(n=5_000, p=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, X @ np.linspace(-1, 1, p) + 0.5 * rng.normal(size=n)
+
+
+# ---- against independent references ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", ["simulated", "diabetes"])
+def test_errors_in_variables_in_closed_form(data):
+    if data == "simulated":
+        X, y = regression()
+    else:
+        datasets = pytest.importorskip("sklearn.datasets")
+        X, y = datasets.load_diabetes(return_X_y=True)
+        X, y = X[:, [2, 3, 8]] * 20, y / 100
+    release = sd.Release(features={("x0", "x1", "x2"): sd.GaussianMechanism.from_scale(0.3)}, fit_intercept=True)
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), X, y)
+    design = np.column_stack([X, np.ones(len(X))])
+    noise = np.diag([0.09, 0.09, 0.09, 0.0])
+    gram = design.T @ design / len(X) - noise
+    theta = np.linalg.solve(gram, design.T @ y / len(X))
+    np.testing.assert_allclose(fit.theta, theta, rtol=1e-8)
+    scores = design * (design @ theta - y)[:, None] - noise @ theta
+    bread = np.linalg.inv(gram)
+    np.testing.assert_allclose(fit.covariance, bread @ (scores.T @ scores) @ bread / len(X) ** 2, rtol=1e-7)
+
+
+def test_poisson_against_a_direct_solution_of_its_equation():
+    rng = np.random.default_rng(1)
+    X = 0.5 * rng.normal(size=(4_000, 2))
+    y = rng.poisson(np.exp(0.3 + X @ [0.6, -0.4])).astype(float)
+    D = np.diag([0.09, 0.09, 0.0])
+    released = X + 0.3 * rng.normal(size=X.shape)
+    release = sd.Release(features={("x0", "x1"): sd.GaussianMechanism.from_scale(0.3)}, fit_intercept=True)
+    fit = sd.m_estimate(sd.debias(sd.losses.poisson(), release), released, y)
+    design = np.column_stack([released, np.ones(len(X))])
+
+    def equation(theta):
+        rate = np.exp(design @ theta - theta @ D @ theta / 2)
+        return (rate[:, None] * (design - D @ theta) - design * y[:, None]).mean(axis=0)
+
+    direct = optimize.root(equation, fit.theta + 0.05, tol=1e-13)
+    assert direct.success
+    np.testing.assert_allclose(fit.theta, direct.x, atol=1e-8)
+    assert fit.diagnostics["safeguards"] == ()
+
+
+@pytest.mark.parametrize("loss", ["least_squares", "logistic", "poisson"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_statsmodels_without_noise(loss, clustered):
+    api = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(800, 2))
+    score = 0.2 + X @ [0.7, -0.5]
+    release = sd.Release(features={}, noiseless=("a", "b"), fit_intercept=True)
+    design = np.column_stack([X, np.ones(len(X))])
+    groups = rng.integers(0, 60, len(X))
+    options = (
+        {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
+        if clustered
+        else {"cov_type": "HC0"}
+    )
+    if loss == "least_squares":
+        y = score + rng.normal(size=len(X))
+        other = api.OLS(y, design).fit(**options)
+    elif loss == "logistic":
+        y = np.where(rng.random(len(X)) < expit(score), 1.0, -1.0)
+        other = api.Logit((y + 1) / 2, design).fit(disp=0, tol=1e-12, method="newton", **options)
+    else:
+        y = rng.poisson(np.exp(score)).astype(float)
+        other = api.Poisson(y, design).fit(disp=0, tol=1e-12, method="newton", **options)
+    fit = sd.m_estimate(sd.debias(getattr(sd.losses, loss)(), release), X, y, clusters=groups if clustered else None)
+    np.testing.assert_allclose(fit.theta, other.params, atol=1e-6)
+    factor = math.sqrt(60 / 59) if clustered else 1.0
+    np.testing.assert_allclose(fit.standard_errors, other.bse * factor, atol=1e-6)
+    np.testing.assert_allclose(
+        fit.confidence_interval(0.9)[:, 1] - fit.theta, 1.6448536 * fit.standard_errors, rtol=1e-6
+    )
+    ours = fit.wald_test(np.eye(3)[:2], [0.5, 0.0])
+    distance = fit.theta[:2] - [0.5, 0.0]
+    wanted = distance @ np.linalg.solve(fit.covariance[:2, :2], distance)
+    assert ours.statistic == pytest.approx(wanted, rel=1e-10)
+    assert ours.pvalue == pytest.approx(stats.chi2.sf(wanted, 2), rel=1e-10)
+
+
+# ---- what the sandwich promises --------------------------------------------------------------------------
+
+
+def test_mean_squared_error_and_coverage_of_the_check():
+    # The predicted n E ||theta - theta*||^2 is 2.59. 400 fits know it to 7.5% (one standard error), so 40% off is seen;
+    # coverage is within 95% +- 5.5% with a false alarm of 1e-6.
+    n, fits = 5_000, 400
+    optimum = np.array([0.2085, -0.0824])
+    rng = np.random.default_rng(11)
+    X = rng.uniform(-1, 1, (2_000_000, 2))
+    chance = expit(2 * X[:, 0] - X[:, 1])
+
+    def risk(theta):
+        z = X @ theta
+        return float(np.mean(chance * np.exp(-z) + (1 - chance) * np.exp(z)) + theta @ theta / 2)
+
+    optimum = optimize.minimize(risk, optimum, tol=1e-10).x
+    covered, errors, predicted = np.zeros(2), [], []
+    for seed in range(fits):
+        fit = sd.m_estimate(EXPONENTIAL, *simulated(n, seed), l2=1.0)
+        ends = fit.confidence_interval()
+        covered += (ends[:, 0] < optimum) & (optimum < ends[:, 1])
+        errors.append(n * np.sum((fit.theta - optimum) ** 2))
+        predicted.append(n * np.trace(fit.covariance))
+    assert np.mean(predicted) == pytest.approx(2.59, rel=0.02)
+    assert np.mean(errors) == pytest.approx(2.59, rel=0.4)
+    assert np.all(np.abs(covered / fits - 0.95) < 0.055)
+
+
+def test_releases_of_the_same_records_are_one_cluster_each():
+    first, y = simulated(20_000, 1)
+    rng = np.random.default_rng(5)
+    twice = np.concatenate([first, first]), np.concatenate([y, y])
+    people = np.tile(np.arange(len(y)), 2)
+    order = rng.permutation(len(people))
+    once = sd.m_estimate(EXPONENTIAL, first, y, l2=1.0)
+    together = sd.m_estimate(EXPONENTIAL, twice[0][order], twice[1][order], l2=1.0, clusters=people[order])
+    apart = sd.m_estimate(EXPONENTIAL, *twice, l2=1.0)
+    factor = len(y) / (len(y) - 1)
+    np.testing.assert_allclose(together.covariance, once.covariance * factor, rtol=1e-6)
+    np.testing.assert_allclose(apart.covariance, once.covariance / 2, rtol=1e-6)
+
+
+def test_weights_are_repetitions_of_clusters():
+    X, y = simulated(6_000, 2)
+    counts = np.random.default_rng(0).integers(0, 4, len(y))
+    weighted = sd.m_estimate(EXPONENTIAL, X, y, l2=0.5, sample_weight=counts)
+    people = np.repeat(np.arange(len(y)), counts)
+    repeated = sd.m_estimate(EXPONENTIAL, X[people], y[people], l2=0.5, clusters=people)
+    np.testing.assert_allclose(weighted.theta, repeated.theta, atol=1e-9)
+    groups = len(np.unique(people))
+    np.testing.assert_allclose(weighted.covariance * groups / (groups - 1), repeated.covariance, rtol=1e-6)
+
+
+def test_a_warm_start_and_a_cold_one_meet():
+    X, y = simulated(20_000, 3)
+    cold = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
+    warm = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0, start=[0.5, 0.5])
+    np.testing.assert_allclose(warm.theta, cold.theta, atol=1e-9)
+    assert warm.diagnostics["start"] == "given"
+    assert cold.diagnostics["start"] == "pilot"
+    again = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0, start=cold.theta)
+    assert again.diagnostics["steps"] <= 2
+
+
+# ---- constraints and safeguards --------------------------------------------------------------------------
+
+
+def test_the_ball_and_the_box_hold():
+    X, y = simulated(20_000, 4)
+    free = sd.m_estimate(EXPONENTIAL, X, y, l2=0.5)
+    corrected = EXPONENTIAL
+
+    def risk(theta):
+        return corrected.mean_loss(theta, X, y) + 0.25 * theta @ theta
+
+    ball = sd.m_estimate(corrected, X, y, l2=0.5, radius=0.2)
+    by_angle = optimize.minimize_scalar(
+        lambda a: risk(0.2 * np.array([math.cos(a), math.sin(a)])), bounds=(-math.pi, math.pi), method="bounded",
+        options={"xatol": 1e-10},
+    )  # fmt: skip
+    np.testing.assert_allclose(ball.theta, 0.2 * np.array([math.cos(by_angle.x), math.sin(by_angle.x)]), atol=1e-6)
+    box = sd.m_estimate(corrected, X, y, l2=0.5, bounds=([0.0, -0.05], [math.inf, math.inf]))
+    assert box.theta[1] == -0.05
+    along = optimize.minimize_scalar(lambda t: risk(np.array([t, -0.05])), bounds=(0, 1), method="bounded",
+                                     options={"xatol": 1e-10})  # fmt: skip
+    assert box.theta[0] == pytest.approx(along.x, abs=1e-6)
+    for held in (ball, box):
+        assert held.diagnostics["safeguards"]
+        with pytest.raises(InferenceError, match="constraint, not the data"):
+            held.confidence_interval()
+        with pytest.raises(InferenceError, match="constraint"):
+            held.wald_test([1.0, 0.0])
+        assert "no intervals" in held.summary()
+    for wide in (
+        sd.m_estimate(corrected, X, y, l2=0.5, radius=5.0),
+        sd.m_estimate(corrected, X, y, l2=0.5, bounds=(-5, 5)),
+    ):
+        np.testing.assert_allclose(wide.theta, free.theta, atol=1e-9)
+        np.testing.assert_allclose(wide.covariance, free.covariance, rtol=1e-6)
+
+
+def test_much_noise_and_few_records_are_refused_or_said():
+    # The debiased Gram matrix of 200 records under noise of variance 1 is hardly positive: whatever comes out must be
+    # an error, or a fit that says what held it.
+    refused = 0
+    for seed in range(12):
+        X, y = simulated(200, seed)
+        try:
+            fit = sd.m_estimate(EXPONENTIAL, 0.2 * X, y)
+        except SymdebiasError:
+            refused += 1
+            continue
+        held = bool(fit.diagnostics["safeguards"])
+        refused += held
+        if held:
+            with pytest.raises(InferenceError):
+                fit.confidence_interval()
+    assert refused >= 1
+
+
+def test_the_noise_of_the_score_is_held_near_the_pilots():
+    X, y = simulated(3_000, 7)
+    fit = sd.m_estimate(EXPONENTIAL, X, y)
+    pilot = fit.diagnostics["pilot"]
+    assert fit.diagnostics["score_variance"] <= 1.3 * 2.5**3 * pilot["score_variance"] * (1 + 1e-9)
+
+
+# ---- corrections with bias -------------------------------------------------------------------------------
+
+
+def test_intervals_reach_further_where_there_is_bias():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    y = np.where(rng.random(len(X)) < expit(X @ [1.0, -0.5]), 1.0, -1.0)
+    noised = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.4)}).privatize(X, y, random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    assert fit.corrected.is_resolved
+    assert np.all(np.abs(fit.theta - [1.0, -0.5]) < 5 * fit.standard_errors + fit.bias_bound)
+    ends = fit.confidence_interval()
+    width = (ends[:, 1] - ends[:, 0]) / 2
+    assert np.all(width >= 1.959 * fit.standard_errors)
+    assert np.all(width <= 1.96 * fit.standard_errors + fit.bias_bound)
+    assert np.all(fit.bias_bound > 0)
+    series = sd.m_estimate(
+        sd.debias(sd.losses.logistic(), noised.release, method="series", order=3), noised.X, noised.y
+    )
+    assert np.all(series.bias_bound > 0)
+    np.testing.assert_allclose(series.theta, fit.theta, atol=0.02)
+    naive = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release, method="none"), noised.X, noised.y)
+    with pytest.raises(InferenceError, match="leaves the bias"):
+        naive.confidence_interval()
+    with pytest.raises(InferenceError, match="leaves the bias"):
+        _ = naive.bias_bound
+    assert np.all(naive.standard_errors > 0)
+
+
+def test_differences_where_the_hessian_is_too_long():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (4_000, 2))
+    target = np.array([rng.choice(3, p=row) for row in softmax(X @ np.array([[1, 0, -1], [0, 1, 0.5]]))]).astype(float)
+    release = sd.Release({("x0", "x1"): sd.LaplaceMechanism.from_scale(0.2)})
+    noised = release.privatize(X, target, random_state=0)
+    fit = sd.m_estimate(sd.debias(sd.losses.softmax(3), noised.release), noised.X, noised.y, l2=0.01)
+    assert fit.diagnostics["hessian"] == "central differences"
+    assert fit.theta.shape == fit.standard_errors.shape == (3, 2)
+    assert fit.confidence_interval().shape == (3, 2, 2)
+    gradient = fit.corrected.mean_gradient(fit.theta, noised.X, noised.y) + 0.01 * fit.theta
+    assert np.abs(gradient).max() < 1e-9
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+# ---- averaged descent ------------------------------------------------------------------------------------
+
+
+def test_the_covariance_of_averaged_descent():
+    X, y = simulated(40_000, 6)
+    newton = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
+    options = {"step_size": sd.StepSize(0.5, power=0.6), "batch_size": 4, "l2": 1.0, "random_state": 0}
+    plug_in = sd.sgd(EXPONENTIAL, X, y, average=True, covariance="plug-in", **options)
+    np.testing.assert_allclose(plug_in.standard_errors, newton.standard_errors, rtol=0.02)
+    assert np.all(np.abs(plug_in.theta - newton.theta) < newton.standard_errors)
+    assert plug_in.confidence_interval().shape == (2, 2)
+    online = sd.sgd(EXPONENTIAL, X, y, average=True, covariance="batch means", **options)
+    np.testing.assert_array_equal(online.theta, plug_in.theta)
+    # About ten batches know a standard error to a quarter.
+    ratio = online.standard_errors / newton.standard_errors
+    assert np.all((ratio > 0.4) & (ratio < 2.0))
+    short = sd.sgd(EXPONENTIAL, X, y, step_size=1e-5, average=True, covariance="plug-in", l2=1.0, random_state=0)
+    with pytest.raises(InferenceError, match="has not arrived"):
+        short.confidence_interval()
+    held = sd.sgd(
+        EXPONENTIAL, X, y, step_size=0.1, radius=0.05, average=True, covariance="plug-in", l2=1.0, random_state=0
+    )
+    with pytest.raises(InferenceError, match="ball"):
+        held.confidence_interval()
+    with pytest.raises(InferenceError, match="batches of steps"):
+        _ = sd.sgd(
+            EXPONENTIAL, X[:50], y[:50], step_size=sd.StepSize(0.1, power=0.6), average=True,
+            covariance="batch means", l2=1.0,
+        ).covariance  # fmt: skip
+    with pytest.raises(InferenceError, match="no covariance"):
+        _ = sd.sgd(EXPONENTIAL, X, y, l2=1.0).covariance
+
+
+# ---- what a user sees and mistypes -----------------------------------------------------------------------
+
+
+def test_the_summary_is_a_table_of_coefficients():
+    X, y = simulated(20_000, 8)
+    fit = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
+    text = fit.summary(0.9)
+    for part in ("std err", "P>|z|", "[0.05", "0.95]", "sandwich", "penalised optimum"):
+        assert part in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("x0")).split()
+    assert float(row[1]) == pytest.approx(fit.theta[0], rel=1e-4)
+    assert float(row[3]) == pytest.approx(fit.theta[0] / fit.standard_errors[0], rel=1e-3)
+
+
+def test_any_kind_of_array_or_table_will_do():
+    X, y = simulated(2_000, 9)
+    fit = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
+    frozen = np.asfortranarray(X)
+    frozen.setflags(write=False)
+    same = sd.m_estimate(EXPONENTIAL, frozen, y.astype(np.int32), l2=1.0)
+    np.testing.assert_array_equal(same.theta, fit.theta)
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(X, columns=["x0", "x1"])[["x1", "x0"]]
+    np.testing.assert_array_equal(sd.m_estimate(EXPONENTIAL, table, y, l2=1.0).theta, fit.theta)
+    single = sd.m_estimate(EXPONENTIAL, X.astype(np.float32), y, l2=1.0)
+    np.testing.assert_allclose(single.theta, fit.theta, atol=1e-5)
+
+
+GOOD_X, GOOD_Y = records(60, 2)
+BAD = {
+    "not a corrected loss": ({"corrected": sd.losses.exponential()}, TypeError, "what symdebias.debias returned"),
+    "negative l2": ({"l2": -1.0}, ValueError, "l2"),
+    "radius of zero": ({"radius": 0.0}, ValueError, "radius"),
+    "ball and box": ({"radius": 1.0, "bounds": (-1, 1)}, ValueError, "Choose one"),
+    "bounds not a pair": ({"bounds": 3.0}, TypeError, "pair"),
+    "bounds of another length": ({"bounds": ([0, 0, 0], 1)}, ValueError, "shape"),
+    "bounds with NaN": ({"bounds": (math.nan, 1)}, ValueError, "bounds"),
+    "crossed bounds": ({"bounds": (1, -1)}, ValueError, "not below"),
+    "start of another length": ({"start": [1.0]}, ValueError, "shape"),
+    "start with NaN": ({"start": [1.0, math.nan]}, ValueError, "finite|NaN"),
+    "NaN in X": ({"X": np.where(GOOD_X == GOOD_X[3, 1], np.nan, GOOD_X)}, ValueError, "row 3"),
+    "labels of 0 and 1": ({"y": (GOOD_Y + 1) / 2}, ValueError, r"-1 or"),
+    "no records": ({"X": GOOD_X[:0], "y": GOOD_Y[:0]}, ValueError, r"no record|empty|at least"),
+    "negative weights": ({"sample_weight": -np.ones(60)}, ValueError, "weight"),
+    "weights that are all zero": ({"sample_weight": np.zeros(60)}, ValueError, "weight"),
+    "clusters of another length": ({"clusters": np.zeros(3)}, ValueError, "one label per record"),
+    "one cluster": ({"clusters": np.zeros(60)}, ValueError, "single"),
+    "clusters with NaN": ({"clusters": np.where(np.arange(60) == 5, np.nan, 1.0)}, ValueError, "missing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named(case):
+    changed, error, message = BAD[case]
+    arguments = {"corrected": EXPONENTIAL, "X": GOOD_X, "y": GOOD_Y, **changed}
+    with pytest.raises(error, match=message):
+        sd.m_estimate(arguments.pop("corrected"), arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+def test_levels_and_restrictions_are_checked():
+    fit = sd.m_estimate(EXPONENTIAL, *simulated(2_000, 9), l2=1.0)
+    for level in (0.0, 1.0, math.nan, 95):
+        with pytest.raises(ValueError, match="level"):
+            fit.confidence_interval(level)
+    with pytest.raises(ValueError, match="shape"):
+        fit.wald_test([1.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="linearly dependent"):
+        fit.wald_test([[1.0, 0.0], [2.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"covariance": "sandwich", "average": True}, "not known"),
+        ({"covariance": "plug-in"}, "averaged iterates"),
+        ({"covariance": "batch means", "average": True}, "1/2 < a < 1"),
+        ({"covariance": "batch means", "average": True, "step_size": sd.inverse_time(1.0)}, "1/2 < a < 1"),
+    ],
+)
+def test_a_covariance_that_descent_cannot_give_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        sd.sgd(EXPONENTIAL, GOOD_X, GOOD_Y, **options)
+
+
+def test_columns_that_repeat_others_have_no_standard_errors():
+    X, y = regression()
+    release = sd.Release(features={}, noiseless=("a", "b", "c"))
+    X[:, 2] = X[:, 0]
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), X, y)
+    with pytest.raises(InferenceError, match=r"singular|positive definite"):
+        _ = fit.standard_errors
+
+
+def test_noise_of_the_records_own():
+    X, y = regression(20_000)
+    rng = np.random.default_rng(0)
+    scales = rng.uniform(0.1, 0.8, len(X))
+    release = sd.Release(features={("x0", "x1", "x2"): sd.GaussianMechanism.from_scale(0.3)})
+    released = X + scales[:, None] * rng.normal(size=X.shape)
+    fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), released, y, noise_scale=scales)
+    gram = released.T @ released / len(X) - np.mean(scales**2) * np.eye(3)
+    np.testing.assert_allclose(fit.theta, np.linalg.solve(gram, released.T @ y / len(X)), rtol=1e-8)
+    assert np.all(np.abs(fit.theta - np.linspace(-1, 1, 3)) < 5 * fit.standard_errors)
