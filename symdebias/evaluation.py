@@ -46,9 +46,13 @@ _METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
 _LINKS = ("logistic", "identity", "exponential")
 _LABEL_MODELS = ("any", "logistic")
 _LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
-# The range of scores that a surrogate is designed for, in standard deviations of the true score. A declared bound that
-# is at most so many times as wide is taken in its place, because the bias is then certified for every record.
-_RANGE, _WORTH = 3.0, 1.5
+# The range of scores that a surrogate is designed for: at least so many standard deviations of the true score, and so
+# many times the farthest released score, shrunk by the ratio of the standard deviations of true and released ones.
+# Beyond its range a surrogate is wild where there is little noise, and one such record would carry the whole mean.
+_RANGE, _FARTHEST = 2.5, 1.1
+# A declared bound that is at most so many times as wide is taken as the range, because the bias is then certified for
+# every record.
+_WORTH = 1.5
 # What the squared error of the sign counts beside the variance in its design. Most of it oscillates about zero and
 # averages out over scores.
 _SQUARED_ERROR = 0.03
@@ -418,6 +422,8 @@ class _Spread:
         only variance.
     noise : float
         The noise variance of the score.
+    farthest : float
+        The largest distance of a released one from the mean.
     bound : float
         The declared bound on its absolute value.
     """
@@ -425,12 +431,14 @@ class _Spread:
     mean: float
     variance: float
     noise: float
+    farthest: float
     bound: float
 
     @property
     def radius(self) -> float:
         """The range for a surrogate."""
-        usual = max(abs(self.mean) + _RANGE * math.sqrt(self.variance), 1e-3)
+        shrunk = math.sqrt(self.variance / (self.variance + self.noise)) if self.noise > 0 else 1.0
+        usual = abs(self.mean) + max(_RANGE * math.sqrt(self.variance), _FARTHEST * shrunk * self.farthest, 1e-3)
         return self.bound if 0 < self.bound <= _WORTH * usual else usual
 
     def mean_outside(self, radius: float, function: Callable[[FloatArray], FloatArray]) -> float:
@@ -464,7 +472,8 @@ def _spread(
     influence = second - 2 * mean * first
     variance = float(share @ second) - mean**2
     error = math.sqrt(float(share**2 @ (influence - share @ influence) ** 2))
-    return _Spread(mean, max(variance, 0.0) + 2 * error, scores.noise, scores.bound + reach)
+    farthest = float(np.abs(first - mean).max())
+    return _Spread(mean, max(variance, 0.0) + 2 * error, scores.noise, farthest, scores.bound + reach)
 
 
 # ---- what a metric is ----------------------------------------------------------------------------------------
@@ -850,8 +859,8 @@ def evaluate(
         or -1 and +1.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
-        for it, and its bias is certified for scores within it. By default 3 standard deviations of the true score and
-        its mean, or the bound that the release declares where that is at most half as wide again.
+        for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
+        released ones tell, or it is the bound that the release declares where that is at most half as wide again.
     label_model : {"any", "logistic"}
         What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
         probability with the debiased means of y and y u. The second is much smaller.
@@ -1227,7 +1236,8 @@ def cross_validate(
     if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
         raise TypeError(
             "candidates must map names, at least one, to callables of X and y that return a Fit; got "
-            f"{candidates!r:.60}. Pass {'l2 = 0.1': functools.partial(sd.sgd, corrected, l2=0.1)}, for instance."
+            f"{candidates!r:.60}. "
+            "Pass {'l2 = 0.1': functools.partial(sd.sgd, corrected, l2=0.1)}, for instance."
         )
     release = _release_of(None, release)
     metric = _checked_metric(metric)
