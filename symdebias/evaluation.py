@@ -30,7 +30,7 @@ from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import weights_of
 from symdebias.driver import debias
-from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -58,6 +58,8 @@ _WORTH = 1.5
 _SQUARED_ERROR = 0.03
 # Combinations of categories and steps of a grid that a sign is summed over exactly.
 _MOST_COMBINATIONS = 512
+# Squares of larger numbers, summed over records, are on the way to overflow.
+_LARGEST = 1e100
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 _NODES, _REACH = 4001, 8.0
 
@@ -351,7 +353,7 @@ class _Scores:
         for choice in itertools.product(*map(range, sizes)):
             for moved in itertools.product(*shifts):
                 at = self.linear + sum(offset for offset, _ in moved)
-                weight = np.full(len(at), math.prod(factor for _, factor in moved))
+                weight = np.full(len(at), float(math.prod(factor for _, factor in moved)))
                 size = np.abs(self.linear) + sum(abs(offset) for offset, _ in moved)
                 for column, category in zip(self.categories, choice, strict=True):
                     at = at + column.values[category]
@@ -535,6 +537,16 @@ class _Metric:
     bias: Callable[[FloatArray], tuple[float, bool]]
 
 
+def _finite(values: FloatArray, metric: str) -> FloatArray:
+    bad = ~(np.abs(values) < _LARGEST)
+    if bad.any():
+        raise DivergenceError(
+            f"the corrected {metric} of record {int(np.argmax(bad))} is beyond {_LARGEST:g} or not finite at these "
+            "parameters: its score is too large. Use smaller parameters, or a metric that grows less."
+        )
+    return values
+
+
 def _no_bias(_: FloatArray) -> tuple[float, bool]:
     return 0.0, True
 
@@ -641,7 +653,7 @@ def _loss_metric(
             "score_variance": max(spread.noise for spread in spreads.values()),
             "n": max(1.0, records.effective),
         }
-    corrected = debias(loss, release, **settings)  # type: ignore[arg-type]
+    corrected = _corrected(loss, release, settings)
     if not corrected.is_resolved:
         raise NoExactCorrectionError(
             f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
@@ -657,6 +669,16 @@ def _loss_metric(
         return _surrogate_bias(corrected, records, spreads[theta.tobytes()], promised=radius is not None)
 
     return _Metric(name, corrected.method, False, values, _no_bias if corrected.is_exact else bias)
+
+
+def _corrected(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
+    if settings.get("score_variance") == 0:
+        # Without noise in the score there is no variance to weigh against exactness.
+        try:
+            return debias(loss, release, method="exact")
+        except NoExactCorrectionError:
+            pass
+    return debias(loss, release, **settings)  # type: ignore[arg-type]
 
 
 def _surrogate_bias(
@@ -874,6 +896,8 @@ def evaluate(
     ------
     NoExactCorrectionError, InfiniteVarianceError
         The metric has no correction under this noise, or none of finite variance at these parameters.
+    DivergenceError
+        A record's corrected metric is not finite.
     TypeError, ValueError
         An argument or the data do not fit.
 
@@ -915,7 +939,7 @@ def evaluate(
     theta = _parameters(theta_or_fit, release, X, metric if isinstance(metric, Loss) else None)
     records = _records(release, X, y, sample_weight, clusters)
     found = _metric(metric, records, [theta], target_values=labels, radius=radius, label_model=label_model)
-    values = found.values(theta, X, y)
+    values = _finite(found.values(theta, X, y), found.name)
     bias, certified = found.bias(theta)
     return records.estimate(values, metric=found.name, method=found.method, bias=bias, certified=certified)
 
@@ -972,6 +996,8 @@ def calibration_curve(
     ------
     NoExactCorrectionError
         A column with noise that is not normal has a part in the score.
+    DivergenceError
+        A prediction is not finite.
     TypeError, ValueError
         An argument or the data do not fit; the bandwidth is not above the noise.
 
@@ -1056,7 +1082,13 @@ def calibration_curve(
                 f"no record has a released score near {middle:g}. Choose points where records lie, or a larger "
                 "bandwidth."
             )
-        prediction = window.prediction(released, middle, link, found) * kernel
+        with np.errstate(over="ignore", invalid="ignore"):
+            prediction = window.prediction(released, middle, link, found) * kernel
+        if not np.all(np.abs(prediction) < _LARGEST):
+            raise DivergenceError(
+                f"what the model predicts near the score {middle:g} is beyond {_LARGEST:g} or not finite with its "
+                "noise taken out. Use a larger bandwidth, or smaller parameters."
+            )
         seen = target * kernel
         predicted, observed = float(share @ prediction) / density, float(share @ seen) / density
         parts = (prediction - predicted * kernel, seen - observed * kernel)
@@ -1327,4 +1359,4 @@ def _held_out(judge: _Metric, thetas: list[FloatArray], records: _Records, parts
     for part, theta in enumerate(thetas):
         rows = np.flatnonzero(parts == part)
         values[rows] = judge.values(theta, take_rows(records.X, rows), take_rows(records.y, rows))
-    return values
+    return _finite(values, judge.name)
