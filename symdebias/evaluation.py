@@ -35,7 +35,7 @@ from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
-from symdebias.solvers.pilot import released_variance
+from symdebias.solvers.pilot import released_covariance
 from symdebias.transforms import surrogate, unbiased_weights
 from symdebias.transforms.certificate import numeric
 
@@ -407,7 +407,7 @@ def _scores(release: Release, theta: FloatArray, X: Any) -> _Scores:
         normal=float(at @ design.covariance[np.ix_(places, places)] @ at),
         others=tuple(others),
         categories=tuple(categories),
-        noise=released_variance(design, covariance, theta),
+        noise=max(0.0, float(theta @ released_covariance(design, covariance) @ theta)),
         additive=float(at @ covariance[np.ix_(places, places)] @ at),
         bound=float(np.abs(known).max()) + bound,
     )
@@ -1209,8 +1209,8 @@ def cross_validate(
     ----------
     candidates : mapping from str to callable
         Each takes X and y, and returns a Fit or parameters; with `sample_weight` it is given the keyword
-        ``sample_weight`` as well. A partial of a solver does: ``functools.partial(sd.sgd, corrected, l2=0.1)``. Give
-        them from the simplest to the most complex for `CrossValidation.one_standard_error`.
+        ``sample_weight`` as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
+        Give them from the simplest to the most complex for `CrossValidation.one_standard_error`.
     X, y, metric, target_values, radius, label_model
         As for `evaluate`.
     release : Release
@@ -1269,7 +1269,7 @@ def cross_validate(
         raise TypeError(
             "candidates must map names, at least one, to callables of X and y that return a Fit; got "
             f"{candidates!r:.60}. "
-            "Pass {'l2 = 0.1': functools.partial(sd.sgd, corrected, l2=0.1)}, for instance."
+            "Pass {'l2 = 0.1': functools.partial(sd.m_estimate, corrected, l2=0.1)}, for instance."
         )
     release = _release_of(None, release)
     metric = _checked_metric(metric)
