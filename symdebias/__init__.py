@@ -8,6 +8,14 @@ from symdebias import exceptions, losses
 from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, check_guarantee, check_unbiased
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
+from symdebias.evaluation import (
+    CalibrationCurve,
+    CrossValidation,
+    Estimate,
+    calibration_curve,
+    cross_validate,
+    evaluate,
+)
 from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
 from symdebias.mechanisms import (
@@ -39,9 +47,12 @@ from symdebias.transforms.certificate import Certificate
 __version__ = "0.1.0"
 
 __all__ = [
+    "CalibrationCurve",
     "Certificate",
     "CorrectedLoss",
+    "CrossValidation",
     "DiscreteLaplaceMechanism",
+    "Estimate",
     "FiniteChannel",
     "Fit",
     "GaussianMechanism",
@@ -61,10 +72,13 @@ __all__ = [
     "UnbiasednessCheck",
     "UniformMechanism",
     "bias",
+    "calibration_curve",
     "check_guarantee",
     "check_unbiased",
     "constant",
+    "cross_validate",
     "debias",
+    "evaluate",
     "exceptions",
     "inverse_square_root",
     "inverse_time",

@@ -406,6 +406,21 @@ def cluster_codes(clusters: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.in
     return np.asarray(codes.reshape(-1), dtype=np.int64)
 
 
+def take_rows(data: Any, rows: np.ndarray[Any, Any]) -> Any:
+    """Return some rows of an array, a table or a column of a table, as what it is.
+
+    Parameters
+    ----------
+    data : array or table
+        With one row per record.
+    rows : array of int
+        Which rows.
+    """
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    return data[rows] if is_table(data) else np.asarray(data)[rows]
+
+
 def table_like(template: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
     """Return a table of the same kind as another, with the same row labels where it has them.
 

@@ -22,6 +22,7 @@ LAYERS = [
     {"driver"},
     {"checks"},
     {"solvers"},
+    {"evaluation"},
     {"interfaces"},
 ]
 # The foundations may use one another.

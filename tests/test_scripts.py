@@ -54,6 +54,7 @@ def test_the_methods_that_surrogates_are_compared_with():
     ("script", "options", "expected"),
     [
         ("sgd_kernel.py", ["--records", "5000", "--repeats", "1"], "SGDClassifier, one pass / shuffled"),
+        pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
         pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),
         pytest.param(
             "mechanisms.py",

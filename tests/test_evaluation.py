@@ -1,0 +1,560 @@
+"""Metrics of true records from released ones: exact by enumeration and quadrature, honest by simulation."""
+
+import functools
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import sympy as sp
+from scipy import stats
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias import evaluation
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
+from symdebias.noise import AdditiveNoise, ChannelNoise
+
+THETA = np.array([1.3, -0.8, 0.2])
+COIN = sd.RandomizedResponse(epsilon=1.5)
+NORMAL = sd.GaussianMechanism.from_scale(0.5)
+TRUE = sd.Release(fit_intercept=True)
+
+
+def release_of(first, target=None, **options):
+    """Return a release whose first column is noised and whose second is not; or neither."""
+    features = {} if first is None else {"first": first}
+    noiseless = ("second",) if features else ("first", "second")
+    return sd.Release(features or None, target, noiseless=noiseless, fit_intercept=True, **options)
+
+
+def records(n=400, seed=0, labels=(-1, 1)):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    return X, np.where(rng.random(n) < expit(X @ THETA[:2] + THETA[2]), labels[1], labels[0]).astype(float)
+
+
+def outcomes(noise, value):
+    """Return the released values of a true one with their probabilities."""
+    if noise is None:
+        return np.array([value]), np.ones(1)
+    if isinstance(noise, ChannelNoise):
+        return np.array(noise.outputs), np.array(noise.matrix)[noise.inputs.index(value)]
+    assert isinstance(noise, AdditiveNoise)
+    scale = math.sqrt(noise.variance)
+    if noise.is_gaussian:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+        kept = weights > 1e-16
+        return value + scale * nodes[kept], weights[kept] / weights[kept].sum()
+    if noise.step is not None:
+        steps = np.arange(-400, 401) * noise.step
+        weights = np.exp(-np.abs(steps) * noise.tail_rate)
+        kept = weights > 1e-17
+        return value + steps[kept], weights[kept] / weights.sum()
+    nodes, weights = np.polynomial.laguerre.laggauss(64)
+    kept = weights > 1e-16
+    ends = nodes[kept] / noise.tail_rate
+    return value + np.r_[ends, -ends], np.r_[weights[kept], weights[kept]] / 2
+
+
+def every_outcome(release, X, y):
+    """Return all released records of true ones, each with its probability as weight."""
+    first = release.groups[0][1].noise if release.groups else None
+    rows, targets, weights = [], [], []
+    for record, target in zip(X, y, strict=True):
+        values = outcomes(first, record[0])
+        labels = outcomes(release.target_noise, target)
+        for (value, p), (label, q) in itertools.product(zip(*values, strict=True), zip(*labels, strict=True)):
+            rows.append((value, record[1]))
+            targets.append(label)
+            weights.append(p * q)
+    return np.array(rows), np.array(targets), np.array(weights)
+
+
+def truth(metric, X, y):
+    u = X @ THETA[:2] + THETA[2]
+    return {
+        "accuracy": np.mean(y * u > 0),
+        "log_loss": np.mean(np.logaddexp(0, -y * u)),
+        "squared_error": np.mean((y - u) ** 2),
+        "poisson": np.mean(np.exp(u) - y * u),
+    }[metric]
+
+
+# name -> (metric, release); in each the value over all outcomes is that of the true records
+EXACT = {
+    "accuracy, label noise": ("accuracy", release_of(None, COIN)),
+    "accuracy, three outputs": (
+        "accuracy",
+        release_of(None, sd.FiniteChannel([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], (-1, 1), (-1, 0, 1))),
+    ),
+    "accuracy, categories": ("accuracy", release_of(sd.RandomizedResponse(epsilon=1.0), COIN)),
+    "accuracy, a grid": ("accuracy", release_of(sd.DiscreteLaplaceMechanism.from_scale(0.7, step=0.5), COIN)),
+    "log loss, label noise": ("log_loss", release_of(None, COIN)),
+    "squared error, both noised": ("squared_error", release_of(NORMAL, sd.GaussianMechanism.from_scale(0.7))),
+    "poisson": ("poisson", release_of(NORMAL)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_metrics_have_the_true_mean_over_the_noise(name):
+    metric, release = EXACT[name]
+    X, y = records(n=30)
+    if "categories" in name:
+        X[:, 0] = np.where(X[:, 0] > 0, 1, -1)
+    released = every_outcome(release, X, y)
+    found = sd.evaluate(THETA, *released[:2], metric=metric, release=release, sample_weight=released[2])
+    wanted = truth(metric, X, y)
+    assert found.value == pytest.approx(wanted, abs=1e-10)
+    assert (found.bias, found.bias_is_certified, found.method) == (0.0, True, "exact")
+    naive = sd.evaluate(THETA, released[0], np.sign(released[1]) + (released[1] == 0), metric=metric, release=TRUE,
+                        sample_weight=released[2]) if metric != "squared_error" else None  # fmt: skip
+    assert naive is None or abs(naive.value - wanted) > 0.005
+
+
+@pytest.mark.parametrize("noise", ["normal", "Laplace"])
+def test_accuracy_by_a_surrogate_is_within_its_stated_bias(noise):
+    mechanism = {"normal": NORMAL, "Laplace": sd.LaplaceMechanism.from_scale(0.4)}[noise]
+    release = release_of(mechanism, COIN)
+    X, y = records(n=120)
+    released = every_outcome(release, X, y)
+    found = {
+        model: sd.evaluate(
+            THETA, *released[:2], metric="accuracy", release=release, sample_weight=released[2], label_model=model
+        )
+        for model in ("any", "logistic")
+    }
+    error = abs(found["any"].value - truth("accuracy", X, y))
+    assert found["any"].method == "surrogate"
+    assert not found["any"].bias_is_certified
+    assert error < found["any"].bias < 0.15
+    # With labels that are logistic in the score most of the error averages out, up to the draw of 300 records.
+    assert found["logistic"].bias < found["any"].bias / 5
+    assert error < found["logistic"].bias + 0.02
+    naive = sd.evaluate(THETA, *released[:2], metric="accuracy", release=TRUE, sample_weight=released[2])
+    assert abs(naive.value - truth("accuracy", X, y)) > 0.08
+
+
+def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
+    kinds = sd.RandomizedResponse(epsilon=1.0, categories=("a", "b", "c"))
+    release = sd.Release({"first": NORMAL, "kind": kinds, "second": sd.LaplaceMechanism.from_scale(0.4)})
+    theta = np.array([0.8, 0.5, -1.0, 0.3, 0.6])
+    truth = (0.7, 1, -0.4)
+    u = 0.8 * 0.7 - 1.0 + 0.6 * -0.4
+    noises = [noise for _, noise in release.noises(3)]
+    parts = [outcomes(noise, float(value)) for noise, value in zip(noises, truth, strict=True)]
+    X = np.array(list(itertools.product(*(values for values, _ in parts))))
+    weights = np.array([math.prod(chances) for chances in itertools.product(*(chances for _, chances in parts))])
+    scores = evaluation._scores(release, theta, X)
+    assert not scores.has_exact_signs
+    np.testing.assert_allclose(weights @ scores.estimates, u, atol=1e-10)
+    np.testing.assert_allclose(weights @ scores.squares, u**2, atol=1e-9)
+    means = [weights @ wave for wave in scores.waves(0.5, 4)]
+    np.testing.assert_allclose(means, np.exp(0.5j * u * np.arange(1, 5)), atol=1e-9)
+
+
+def test_log_loss_by_a_surrogate_is_within_its_stated_bias():
+    release = release_of(NORMAL, COIN)
+    X, y = records(n=120)
+    released = every_outcome(release, X, y)
+    options = {"metric": "log_loss", "release": release, "sample_weight": released[2]}
+    found = sd.evaluate(THETA, *released[:2], **options)
+    assert found.method == "surrogate"
+    assert not found.bias_is_certified  # no bound on the records is declared
+    assert abs(found.value - truth("log_loss", X, y)) < found.bias < 0.01
+    # A promised bound on the scores makes the bias a certified one.
+    promised = sd.evaluate(THETA, *released[:2], radius=6.0, **options)
+    assert promised.bias_is_certified
+    assert abs(promised.value - truth("log_loss", X, y)) < promised.bias
+    naive = sd.evaluate(THETA, *released[:2], metric="log_loss", release=TRUE, sample_weight=released[2])
+    assert naive.value > truth("log_loss", X, y) + 0.1
+
+
+def test_declared_bounds_certify_the_bias():
+    mechanism = sd.GaussianMechanism(epsilon=6.0, delta=1e-5, radius=1.0)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.where(rng.random(3000) < expit(X @ [2.0, -1.0]), 1.0, -1.0)
+    noised = sd.Release(mechanism).privatize(X, y, random_state=11)
+    found = sd.evaluate([2.0, -1.0], noised.X, noised.y, metric="log_loss", release=noised.release)
+    assert found.method == "surrogate"
+    assert found.bias_is_certified
+    wanted = np.logaddexp(0, -y * (X @ [2.0, -1.0])).mean()
+    assert abs(found.value - wanted) < 5 * found.standard_error + found.bias
+
+
+def test_residual_losses_find_their_range_in_residuals():
+    release = release_of(NORMAL, sd.GaussianMechanism.from_scale(0.5))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = X @ THETA[:2] + THETA[2] + rng.normal(size=150)
+    rows, targets, weights = [], [], []
+    nodes, chances = np.polynomial.hermite_e.hermegauss(30)
+    for a, b in itertools.product(range(30), range(30)):
+        rows.append(X + np.array([0.5 * nodes[a], 0.0]))
+        targets.append(y + 0.5 * nodes[b])
+        weights.append(np.full(150, chances[a] * chances[b] / chances.sum() ** 2))
+    loss = sd.losses.huber()
+    found = sd.evaluate(
+        THETA, np.concatenate(rows), np.concatenate(targets),
+        metric=loss, release=release, sample_weight=np.concatenate(weights),
+    )  # fmt: skip
+    residual = np.abs(X @ THETA[:2] + THETA[2] - y)
+    k = 1.345
+    wanted = np.where(residual <= k, residual**2 / 2, k * residual - k**2 / 2).mean()
+    assert found.metric == "huber"
+    assert abs(found.value - wanted) < found.bias < 0.05
+
+
+@pytest.mark.parametrize(("metric", "draws", "naive_error"), [("accuracy", 100, 0.03), ("log_loss", 12, 0.04)])
+def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_error):
+    """Alarms falsely below 1e-6; sees a bias of .01 of the accuracy and of .04 of the log loss."""
+    X, y = records(n=4000)
+    release = release_of(NORMAL, sd.RandomizedResponse(epsilon=3.0))
+    table = pd.DataFrame(X, columns=["first", "second"])
+    found = []
+    for draw in range(draws):
+        # The design follows what is seen, so it varies from draw to draw.
+        noised = release.privatize(table, y, random_state=1000 + draw)
+        found.append(sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=release, label_model="logistic"))
+    values = np.array([estimate.value for estimate in found])
+    error = np.mean([estimate.standard_error for estimate in found])
+    bias = np.mean([estimate.bias for estimate in found])
+    wanted = truth(metric, X, y)
+    # The records stay the same: the spread over draws is below the standard error, which has theirs too.
+    assert abs(values.mean() - wanted) < 5 * error / math.sqrt(draws) + bias
+    tail = stats.chi2(draws - 1)
+    assert (values.std() / error) ** 2 < tail.isf(1e-7) / (draws - 1)
+    assert (values.std() / error) ** 2 > tail.ppf(1e-7) / (draws - 1) / 4
+    naive = sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=TRUE)
+    assert abs(naive.value - wanted) > naive_error
+
+
+def test_clusters_and_weights():
+    X, y = records(n=200)
+    one = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE)
+    twice = np.repeat(np.arange(200), 2)
+    both = sd.evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE, clusters=twice)
+    assert (both.value, both.standard_error) == pytest.approx((one.value, one.standard_error))
+    apart = sd.evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE)
+    assert apart.standard_error == pytest.approx(one.standard_error / math.sqrt(2), rel=0.01)
+    weights = np.r_[np.ones(100), np.zeros(100)]
+    half = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, sample_weight=weights)
+    assert half.value == pytest.approx(truth("accuracy", X[:100], y[:100]))
+
+
+def test_parameters_of_zero_have_no_noise():
+    found = sd.evaluate(np.zeros(3), X4, Y4, metric="log_loss", release=release_of(NORMAL, COIN))
+    assert found.value == pytest.approx(math.log(2), abs=1e-6)
+    assert sd.evaluate(np.zeros(3), X4, Y4, metric="accuracy", release=release_of(NORMAL, COIN)).value == 0.5
+
+
+def test_a_score_of_zero_counts_half():
+    X = np.array([[1.0], [0.0]])
+    assert sd.evaluate([1.0], X, [1, 1], metric="accuracy", release=sd.Release()).value == 0.75
+
+
+def test_labels_come_from_the_release_the_fit_or_the_call():
+    X, y = records(labels=(0, 1))
+    wanted = truth("accuracy", X, 2 * y - 1)
+    assert sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, target_values=(0, 1)).value == wanted
+    u, target = sp.symbols("u y", real=True)
+    loss = sd.Loss(sp.log(1 + sp.exp(u)) - target * u, score=u, target=target, target_values=(0, 1))
+    corrected = sd.debias(loss, TRUE)
+    history = sd.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+    fit = sd.Fit(THETA, corrected, "by hand", history)
+    found = sd.evaluate(fit, X, y, metric="accuracy")
+    assert (found.value, found.records) == (wanted, 400)
+    log_loss = sd.evaluate(fit, X, y, metric="log_loss")
+    assert log_loss.value == pytest.approx(truth("log_loss", X, 2 * y - 1))
+    text = sd.Release(None, sd.RandomizedResponse(epsilon=2.0, categories=("no", "yes")), fit_intercept=True)
+    noised = text.privatize(X, np.where(y > 0, "yes", "no").astype(object), random_state=5)
+    found = sd.evaluate(THETA, noised.X, noised.y, metric="accuracy", release=noised.release)
+    assert abs(found.value - wanted) < 5 * found.standard_error
+
+
+def test_an_estimate_says_what_it_is():
+    found = sd.Estimate(0.75, 0.01, 0.02, False, 1000, "accuracy", "surrogate")
+    assert found.confidence_interval(0.95) == pytest.approx((0.75 - 0.0396, 0.75 + 0.0396), abs=1e-4)
+    assert str(found) == ("accuracy 0.75, standard error 0.01, bias at most 0.02 (estimated); surrogate, 1,000 records")
+    with pytest.raises(ValueError, match=r"level=1.0 is too large"):
+        found.confidence_interval(1.0)
+
+
+# ---- calibration -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("link", ["logistic", "identity", "exponential"])
+def test_calibration_has_the_true_means_over_the_noise(link):
+    release = release_of(NORMAL, COIN)
+    X, y = records(n=120)
+    released = every_outcome(release, X, y)
+    u = X @ THETA[:2] + THETA[2]
+    curve = sd.calibration_curve(
+        THETA, *released[:2], release=release, link=link, sample_weight=released[2], points=[-1.5, 0.0, 1.0]
+    )
+    s = 0.25 * THETA[0] ** 2
+    assert curve.score_variance == pytest.approx(s)
+    window = np.exp(-((u - curve.scores[:, None]) ** 2) / (2 * curve.bandwidth**2))
+    window /= window.sum(axis=1, keepdims=True)
+    model = {"logistic": expit(u), "identity": u, "exponential": np.exp(u)}[link]
+    targets = (y + 1) / 2 if link == "logistic" else y
+    np.testing.assert_allclose(curve.observed, window @ targets, atol=1e-9)
+    allowed = curve.bias if link == "logistic" else 1e-9
+    assert np.all(np.abs(curve.predicted - window @ model) <= allowed)
+    assert np.all(curve.bias < 0.01)
+    if link == "logistic":
+        naive = sd.calibration_curve(
+            THETA, released[0], released[1], release=TRUE, sample_weight=released[2], points=[-1.5, 0.0, 1.0],
+            bandwidth=curve.bandwidth,
+        )  # fmt: skip
+        assert np.abs(naive.observed - window @ targets).max() > 0.05
+
+
+def test_calibration_tells_a_calibrated_model_from_an_overconfident_one():
+    X, y = records(n=20_000)
+    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=9)
+    good = sd.calibration_curve(THETA, noised.X, noised.y, release=noised.release)
+    gap = np.abs(good.observed - good.predicted) / good.difference_standard_errors
+    assert gap.max() < 5.5  # ten windows: a false alarm below 4e-7
+    assert np.all(np.diff(good.predicted) > 0)
+    assert str(good).count("\n") == 11
+    bad = sd.calibration_curve(2 * THETA, noised.X, noised.y, release=noised.release)
+    assert (np.abs(bad.observed - bad.predicted) / bad.difference_standard_errors).max() > 6
+    # Without noise the curve is a kernel smoother of the true records.
+    plain = sd.calibration_curve(THETA, X, y, release=TRUE, points=3)
+    assert plain.score_variance == 0
+    assert np.all(plain.bias == 0)
+
+
+# ---- cross-validation --------------------------------------------------------------------------------------
+
+RIDGE_NOISE = 0.64
+GRID = (3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
+
+
+def ridge(X, y, *, l2, sample_weight=None):
+    """Least squares on debiased second moments."""
+    matrix = np.asarray(X)
+    weights = np.ones(len(matrix)) if sample_weight is None else sample_weight
+    weights = weights / weights.sum()
+    gram = (matrix * weights[:, None]).T @ matrix + (l2 - RIDGE_NOISE) * np.eye(matrix.shape[1])
+    return np.linalg.solve(gram, matrix.T @ (weights * np.asarray(y)))
+
+
+CANDIDATES = {f"l2 = {l2:g}": functools.partial(ridge, l2=l2) for l2 in GRID}
+
+
+def noised_regression(seed=0, n=1500, p=12):
+    rng = np.random.default_rng(seed)
+    covariance = 0.5 * np.ones((p, p)) + 0.5 * np.eye(p)
+    theta = np.r_[1.0, -1.0, 0.5, np.zeros(p - 3)]
+    X = rng.multivariate_normal(np.zeros(p), covariance, size=n)
+    y = X @ theta + rng.normal(size=n)
+    release = sd.Release(sd.GaussianMechanism.from_scale(math.sqrt(RIDGE_NOISE)))
+    return release.privatize(X, y, random_state=5000 + seed), theta, covariance
+
+
+def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not():
+    noised, theta, covariance = noised_regression()
+    options = {"metric": "squared_error", "random_state": 0}
+    found = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=noised.release, **options)
+    naive = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=sd.Release(), **options)
+
+    def excess(name):
+        error = CANDIDATES[name](noised.X, noised.y) - theta
+        return error @ covariance @ error
+
+    assert found.best in ("l2 = 0.03", "l2 = 0.1")
+    assert naive.best == "l2 = 1"
+    assert excess(found.best) < 0.15 < 0.4 < excess(naive.best)
+    # The squared error of the true model is 1, that of its noised records more.
+    assert found.estimates[found.best].value == pytest.approx(1.0, abs=0.4)
+    assert found.one_standard_error in ("l2 = 0.1", "l2 = 0.03")
+    # Pairing takes the noise that all share out of the comparison.
+    difference = found.differences["l2 = 0.1"]
+    assert difference.standard_error < found.estimates["l2 = 0.1"].standard_error / 2
+    assert found.differences[found.best].value == 0
+    table = str(found).splitlines()
+    assert len(table) == 1 + len(GRID)
+    assert [line.split("  ")[0] for line in table[1:]] == list(CANDIDATES)
+    assert sum("<- best" in line for line in table) == 1
+
+
+def test_cross_validation_is_the_mean_over_held_out_records():
+    noised, *_ = noised_regression(n=100, p=3)
+    seen = []
+
+    def spy(X, y):
+        seen.append((X, y))
+        return np.zeros(3)
+
+    table = pd.DataFrame(noised.X, columns=["x0", "x1", "x2"], index=np.arange(100)[::-1])
+    y = pd.Series(noised.y, index=table.index)
+    people = np.repeat([f"person {k}" for k in range(50)], 2)
+    weights = np.linspace(0.5, 1.5, 100)
+    found = sd.cross_validate(
+        {"zero": spy},
+        table,
+        y,
+        release=noised.release,
+        metric="squared_error",
+        folds=4,
+        clusters=people,
+        random_state=1,
+    )
+    assert len(seen) == 4
+    held_out = []
+    for X, y_part in seen:
+        assert isinstance(X, pd.DataFrame)
+        assert X.index.equals(y_part.index)
+        rows = 99 - X.index.to_numpy()
+        assert set(people[rows]).isdisjoint(np.delete(people, rows))
+        held_out.append(np.delete(np.arange(100), rows))
+    assert sorted(np.concatenate(held_out)) == list(range(100))
+    np.testing.assert_allclose(found.fold_values["zero"], [np.mean(noised.y[rows] ** 2) for rows in held_out])
+    assert found.estimates["zero"].value == pytest.approx(np.mean(noised.y**2))
+    # Weights reach the fits and the metric.
+    weighted = sd.cross_validate(
+        {"ridge": functools.partial(ridge, l2=1.0), "zero": lambda X, y, sample_weight: np.zeros(3)},
+        noised.X, noised.y, release=noised.release, metric="squared_error", sample_weight=weights, random_state=1,
+    )  # fmt: skip
+    assert weighted.estimates["zero"].value == pytest.approx(np.average(noised.y**2, weights=weights))
+
+
+def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
+    X, y = records(n=3000)
+    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)
+    found = sd.cross_validate(
+        {"wrong": lambda X, y: -THETA, "right": lambda X, y: THETA, "again": lambda X, y: THETA.copy()},
+        noised.X, noised.y, release=noised.release, metric="accuracy", random_state=0,
+    )  # fmt: skip
+    assert found.best == "right"
+    assert found.higher_is_better
+    assert found.differences["again"].value == 0
+    assert found.estimates["wrong"].value == pytest.approx(1 - found.estimates["right"].value)
+    assert found.estimates["right"].bias > 0
+
+
+def test_solvers_are_candidates():
+    noised, *_ = noised_regression(n=600, p=3)
+    corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    table = pd.DataFrame(noised.X, columns=noised.release.columns)
+    found = sd.cross_validate(
+        {f"l2 = {l2}": functools.partial(sd.m_estimate, corrected, l2=l2) for l2 in (10.0, 0.0)},
+        table, noised.y, release=noised.release, metric="squared_error", random_state=0,
+    )  # fmt: skip
+    assert found.best == "l2 = 0.0"
+    fit = sd.m_estimate(corrected, table, noised.y)
+    # On the records that it was fitted to a model looks better than on held-out ones, corrected or not.
+    at_once = sd.evaluate(fit, table, noised.y, metric="squared_error")
+    assert 0.8 < at_once.value < found.estimates["l2 = 0.0"].value
+
+
+def test_refused_candidates_are_reported():
+    noised, *_ = noised_regression(n=100, p=3)
+
+    def lost(X, y):
+        raise DivergenceError("training was lost.")
+
+    options = {"release": noised.release, "metric": "squared_error", "random_state": 0}
+    found = sd.cross_validate({"lost": lost, "zero": lambda X, y: np.zeros(3)}, noised.X, noised.y, **options)
+    assert found.refused == {"lost": "training was lost."}
+    assert list(found.estimates) == ["zero"]
+    assert "lost       refused: training was lost." in str(found)
+    with pytest.raises(SymdebiasError, match=r"every candidate was refused:\n  lost: training was lost\."):
+        sd.cross_validate({"lost": lost}, noised.X, noised.y, **options)
+    # A metric without finite variance at a candidate's parameters refuses that candidate alone.
+    scores, target = sp.symbols("u0:2", real=True), sp.Symbol("y", real=True)
+    loss = sd.Loss(sp.exp(scores[0]) + sp.exp(-scores[1]) + target**2, score=scores, target=target, name="sum")
+    with pytest.raises(SymdebiasError, match=r"long: at this theta .* infinite variance"):
+        sd.cross_validate(
+            {"long": lambda X, y: np.full((2, 1), 0.3)}, noised.X[:, :1], noised.y,
+            release=sd.Release(sd.LaplaceMechanism.from_scale(1.0)), metric=loss, random_state=0,
+        )  # fmt: skip
+
+
+# ---- what is refused ---------------------------------------------------------------------------------------
+
+X4, Y4 = np.array([[1.0, 0.5], [-1.0, 0.3], [0.2, -0.7], [0.9, 0.1]]), np.array([1.0, -1.0, 1.0, 1.0])
+EVALUATE = functools.partial(sd.evaluate, THETA)
+CURVE = functools.partial(sd.calibration_curve, THETA)
+BAD = {
+    "metric": (EVALUATE, {"metric": "auc"}, ValueError, "metric='auc' is not known"),
+    "no release": (EVALUATE, {"metric": "accuracy", "release": None}, ValueError, "parameters alone do not say"),
+    "release": (EVALUATE, {"metric": "accuracy", "release": "none"}, TypeError, "release must be"),
+    "label model": (EVALUATE, {"metric": "accuracy", "label_model": "probit"}, ValueError, "label_model='probit'"),
+    "radius": (EVALUATE, {"metric": "accuracy", "radius": 0.0}, ValueError, r"radius=0.0 is too small"),
+    "labels": (EVALUATE, {"metric": "accuracy", "target_values": (0, 1)}, ValueError, "labels must be 0 or 1"),
+    "three labels": (EVALUATE, {"metric": "accuracy", "target_values": (0, 1, 2)}, ValueError, "two are needed"),
+    "other labels": (
+        EVALUATE, {"metric": "accuracy", "release": release_of(None, COIN), "target_values": (0, 1)},
+        ValueError, "are not the labels",
+    ),
+    "many classes": (
+        EVALUATE,
+        {"metric": "accuracy", "release": release_of(None, sd.RandomizedResponse(epsilon=1.0, categories=(-1, 0, 1)))},
+        ValueError, "the target has 3 values",
+    ),
+    "one record": (EVALUATE, {"metric": "accuracy", "X": X4[:1], "y": Y4[:1]}, ValueError, "one record has no"),
+    "nan": (EVALUATE, {"metric": "accuracy", "X": np.where(X4 == 0.2, np.nan, X4)}, ValueError, "NaN in row 2"),
+    "empty": (EVALUATE, {"metric": "accuracy", "X": X4[:0], "y": Y4[:0]}, ValueError, "X is empty"),
+    "rows": (EVALUATE, {"metric": "accuracy", "y": Y4[:3]}, ValueError, "y has"),
+    "weights": (EVALUATE, {"metric": "accuracy", "sample_weight": -Y4}, ValueError, "sample_weight is negative"),
+    "clusters": (EVALUATE, {"metric": "accuracy", "clusters": [1, 2]}, ValueError, r"clusters has the shape \(2,\)"),
+    "one cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 1, 1, 1]}, ValueError, "single label"),
+    "missing cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 2, 3, np.nan]}, ValueError, "missing labels"),
+    "theta": (functools.partial(sd.evaluate, [1.0, 2.0]), {"metric": "accuracy"}, ValueError, r"must be \(3,\)"),
+    "no waves": (
+        EVALUATE, {"metric": "accuracy", "release": release_of(sd.UniformMechanism(0.5))},
+        NoExactCorrectionError, "no wave can be undone",
+    ),
+    "link": (CURVE, {"link": "probit"}, ValueError, "link='probit' is not known"),
+    "bandwidth": (
+        CURVE, {"release": release_of(NORMAL), "bandwidth": 0.6}, ValueError, "bandwidth=0.6 is not above the standard",
+    ),
+    "no points": (CURVE, {"points": 0}, ValueError, "points=0 is too small"),
+    "points": (CURVE, {"points": "ten"}, TypeError, "points='ten' is neither"),
+    "far point": (CURVE, {"points": [1e3]}, ValueError, "no record has a released score near 1000"),
+    "flat": (functools.partial(sd.calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
+    "overflow": (
+        functools.partial(sd.evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",
+    ),
+    "overflowing prediction": (
+        functools.partial(sd.calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
+    ),
+    "other noise": (
+        CURVE, {"release": release_of(sd.LaplaceMechanism.from_scale(0.3))}, NoExactCorrectionError,
+        "another noise has a part",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused(name):
+    function, options, error, message = BAD[name]
+    arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
+    with pytest.raises(error, match=message):
+        function(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"candidates": {}}, TypeError, "candidates must map names, at least one"),
+        ({"candidates": {"zero": np.zeros(2)}}, TypeError, "candidates must map names, at least one"),
+        ({"folds": 1}, ValueError, "folds=1 is too small"),
+        ({"folds": 5}, ValueError, "folds=5 is more than the 4 records"),
+        ({"folds": 3, "clusters": [1, 1, 2, 2]}, ValueError, "folds=3 is more than the 2 clusters"),
+        ({"release": None}, ValueError, "parameters alone"),
+        ({"sample_weight": [1.0, 0.0, 0.0, 0.0]}, ValueError, "sample_weight is 0 for every record of a part"),
+        ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
+    ],
+)
+def test_bad_cross_validation_is_refused(options, error, message):
+    candidates = options.pop("candidates", {"zero": lambda X, y, **_: THETA})
+    arguments = {"release": TRUE, "metric": "accuracy", "folds": 2, "random_state": 0, **options}
+    with pytest.raises(error, match=message):
+        sd.cross_validate(candidates, X4, Y4, **arguments)
