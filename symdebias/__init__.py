@@ -22,16 +22,25 @@ from symdebias.mechanisms import (
 from symdebias.privacy import Guarantee
 from symdebias.release import Noised, Release
 from symdebias.solvers import (
+    Baseline,
+    Comparison,
+    ComparisonRow,
     Fit,
     History,
     Pilot,
     StepSize,
+    compare_methods,
+    conditional_score,
     constant,
     inverse_square_root,
     inverse_time,
     m_estimate,
+    monte_carlo_score,
+    naive,
     quadratic_pilot,
+    regression_calibration,
     sgd,
+    simex,
 )
 from symdebias.tradeoff import Tradeoff
 from symdebias.transforms.certificate import Certificate
@@ -39,7 +48,10 @@ from symdebias.transforms.certificate import Certificate
 __version__ = "0.1.0"
 
 __all__ = [
+    "Baseline",
     "Certificate",
+    "Comparison",
+    "ComparisonRow",
     "CorrectedLoss",
     "DiscreteLaplaceMechanism",
     "FiniteChannel",
@@ -63,6 +75,8 @@ __all__ = [
     "bias",
     "check_guarantee",
     "check_unbiased",
+    "compare_methods",
+    "conditional_score",
     "constant",
     "debias",
     "exceptions",
@@ -70,6 +84,10 @@ __all__ = [
     "inverse_time",
     "losses",
     "m_estimate",
+    "monte_carlo_score",
+    "naive",
     "quadratic_pilot",
+    "regression_calibration",
     "sgd",
+    "simex",
 ]
