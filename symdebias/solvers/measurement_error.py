@@ -25,11 +25,17 @@ from symdebias._domains import COUNT, NON_NEGATIVE, Interval
 from symdebias._randomness import generator, spawn
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
-from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError, VarianceWarning
+from symdebias.exceptions import (
+    DivergenceError,
+    InferenceError,
+    NoExactCorrectionError,
+    SymdebiasError,
+    VarianceWarning,
+)
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
-from symdebias.solvers.sgd import sgd
+from symdebias.solvers.m_estimation import m_estimate
 from symdebias.transforms import unbiased_weights
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -1053,7 +1059,8 @@ def compare_methods(
         As for `naive`.
     methods : sequence of str
         Which, in the order of the rows: ``"naive"``, ``"regression_calibration"``, ``"simex"``,
-        ``"conditional_score"``, ``"monte_carlo_score"``, and ``"corrected"``, the fit of ``debias(loss, release)``.
+        ``"conditional_score"``, ``"monte_carlo_score"``, and ``"corrected"``, which is
+        ``m_estimate(debias(loss, release), X, y)``.
     true_theta : array of shape (q,) or (K, q), optional
         The true parameters, in a simulation: each row then has its distance to them.
     random_state : int, numpy.random.Generator or None
@@ -1100,17 +1107,7 @@ def compare_methods(
         "monte_carlo_score": lambda: monte_carlo_score(
             loss, release, X, y, l2=l2, random_state=generators["monte_carlo_score"]
         ),
-        "corrected": lambda: sgd(
-            debias(loss, release),
-            X,
-            y,
-            l2=l2,
-            step_size=0.5,
-            batch_size=max(1, records // 20),
-            epochs=40,
-            average=0.5,
-            random_state=generators["corrected"],
-        ),
+        "corrected": lambda: m_estimate(debias(loss, release), X, y, l2=l2),
     }
     rows = tuple(_timed_row(method, calls[method], truth) for method in wanted)
     return Comparison(rows, _names(plain, columns), records, truth)
@@ -1136,6 +1133,12 @@ def _timed_row(method: str, call: Callable[[], Any], truth: FloatArray | None) -
     except SymdebiasError as refusal:
         return ComparisonRow(method, None, None, None, time.perf_counter() - began, str(refusal))
     seconds = time.perf_counter() - began
-    notes = (*getattr(fit, "notes", ()), *(str(warning.message) for warning in caught))
+    notes = [] if method == "corrected" else list(fit.notes)
+    notes += [str(warning.message) for warning in caught]
+    try:
+        errors = fit.standard_errors
+    except InferenceError as reason:
+        errors = None
+        notes.append(str(reason))
     distance = None if truth is None else float(np.linalg.norm(fit.theta - truth))
-    return ComparisonRow(method, fit.theta, getattr(fit, "standard_errors", None), distance, seconds, None, notes)
+    return ComparisonRow(method, fit.theta, errors, distance, seconds, None, tuple(notes))
