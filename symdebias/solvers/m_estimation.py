@@ -312,7 +312,7 @@ class _Ellipsoid(_Region):
             upper = 1.0 / weights.max()
             while excess(upper) > 0:
                 upper *= 4
-            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=8e-16))
+            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=9e-16))
         return np.asarray(vectors @ (right / (1 + multiplier * weights)))
 
     def on_boundary(self, theta: FloatArray) -> bool:
