@@ -1133,7 +1133,8 @@ def _timed_row(method: str, call: Callable[[], Any], truth: FloatArray | None) -
     except SymdebiasError as refusal:
         return ComparisonRow(method, None, None, None, time.perf_counter() - began, str(refusal))
     seconds = time.perf_counter() - began
-    notes = [] if method == "corrected" else list(fit.notes)
+    # What held a corrected fit at its end is not the data's choice: a reader of the table must see it.
+    notes = list(fit.diagnostics["safeguards"] if method == "corrected" else fit.notes)
     notes += [str(warning.message) for warning in caught]
     try:
         errors = fit.standard_errors
