@@ -8,8 +8,9 @@ s, for scores up to 2, 5 and 10: uncorrected, by series of order 1 to 3, and by 
 labels by randomized response of budget 2), by the default beside the methods of the literature? What does a record
 cost?
 
-The conditional score (Stefanski & Carroll 1987), SIMEX (Cook & Stefanski 1994) and the Monte-Carlo corrected score
-(Novick & Stefanski 2002, here in spite of the poles of the logistic function) are written out below, in NumPy.
+The methods of the literature are the package's own (`symdebias.compare_methods`); the Monte-Carlo corrected score runs
+here in spite of the poles of the logistic function. A method that finds no fit is counted as refused, and its error is
+that of its other fits.
 """
 
 import argparse
@@ -18,7 +19,6 @@ import time
 import warnings
 
 import numpy as np
-from scipy.optimize import root
 from scipy.special import expit
 
 import symdebias as sd
@@ -29,7 +29,6 @@ RANGES = (2.0, 5.0, 10.0)
 # ||theta||, noise variance of a feature, records.
 CASES = ((1.0, 6.37, 200_000), (2.0, 2.86, 1_000_000), (3.0, 0.44, 200_000))
 LABEL_BUDGET = 2.0
-GAIN = 1 / math.tanh(LABEL_BUDGET / 2)
 
 
 # ---- bias and deviation ----------------------------------------------------------------------------------
@@ -95,71 +94,18 @@ def by_sgd(noised, start=None, **options):
     return fit.theta
 
 
-def naive(noised):
-    return by_sgd(noised, method="none")
-
-
 def series(order):
     return lambda noised: by_sgd(noised, method="series", order=order)
 
 
-def estimated_label(y):
-    return (1 + GAIN * y) / 2
+def of_the_literature(method, **options):
+    """Return the parameters by one of the package's methods for measurement error."""
 
+    def theta(noised):
+        given = {name: value(len(noised.y)) for name, value in options.items() if callable(value)}
+        return method(sd.losses.logistic(), noised.release, noised.X, noised.y, **options | given).theta
 
-def conditional_score(noised):
-    """Solve sum (y - expit(d'theta)) d = 0 with d = x~ + (y - 1/2) D theta, y in {0, 1}; label noise is undone first.
-
-    Given d the record is free of the true x. An equation in two labels is undone as any loss is: by its values at both,
-    with the weights of the randomized response.
-    """
-    X, y = noised.X, noised.y
-    variance = noised.release.feature_variances(2)[0]
-
-    def equation(theta):
-        total = np.zeros(2)
-        for label in (0.0, 1.0):
-            weight = (1 + GAIN * y * (2 * label - 1)) / 2
-            d = X + (label - 0.5) * variance * theta
-            total += ((weight * (label - expit(d @ theta)))[:, None] * d).mean(axis=0)
-        return total
-
-    return solved(equation, quadratic(noised))
-
-
-def monte_carlo_score(noised):
-    """Average the score at x~ + i sigma z over draws of z; expit has poles, which the draws pass by."""
-    draws = max(2, 2_000_000 // len(noised.y))
-    X, y = noised.X, noised.y
-    sigma = math.sqrt(noised.release.feature_variances(2)[0])
-    z = np.random.default_rng(0).normal(size=(draws, *X.shape))
-
-    def equation(theta):
-        total = np.zeros(2)
-        for one in z:
-            moved = X + 1j * sigma * one
-            total += np.mean(((1 / (1 + np.exp(-moved @ theta)) - estimated_label(y))[:, None] * moved).real, axis=0)
-        return total / draws
-
-    return solved(equation, quadratic(noised))
-
-
-def simex(noised):
-    """Add noise in steps, fit without correcting the features, and extrapolate to no noise with a quadratic."""
-    rng = np.random.default_rng(0)
-    sigma = math.sqrt(noised.release.feature_variances(2)[0])
-    steps = np.array([0.0, 0.5, 1.0, 1.5, 2.0])
-    fits = []
-    for step in steps:
-        repeats = 1 if step == 0 else max(1, 400_000 // len(noised.y))
-        found = np.zeros(2)
-        for _ in range(repeats):
-            X = noised.X + math.sqrt(step) * sigma * rng.normal(size=noised.X.shape)
-            found += solved(
-                lambda theta, X=X: X.T @ (expit(X @ theta) - estimated_label(noised.y)) / len(X), np.zeros(2)
-            )
-        fits.append(found / repeats)
-    return np.array([np.polyval(np.polyfit(steps, column, 2), -1.0) for column in np.array(fits).T])
+    return theta
 
 
 def quadratic(noised):
@@ -167,21 +113,17 @@ def quadratic(noised):
     return sd.quadratic_pilot(corrected, noised.X, noised.y).theta
 
 
-def solved(equation, start):
-    with np.errstate(all="ignore"):
-        found = root(equation, start, options={"maxfev": 60})
-    # Where the equation has no root near its pilot, the pilot is what a user is left with.
-    return found.x if found.success and np.linalg.norm(found.x) < 3 * max(np.linalg.norm(start), 1) else start
-
-
 METHODS = {
-    "naive": naive,
+    "naive": of_the_literature(sd.naive),
     "series, K = 1": series(1),
     "series, K = 2": series(2),
     "series, K = 3": series(3),
-    "conditional score": conditional_score,
-    "SIMEX": simex,
-    "Monte-Carlo score": monte_carlo_score,
+    "regression calibration": of_the_literature(sd.regression_calibration),
+    "SIMEX": of_the_literature(sd.simex, repeats=lambda n: max(1, 400_000 // n), random_state=0),
+    "conditional score": of_the_literature(sd.conditional_score),
+    "Monte-Carlo score": of_the_literature(
+        sd.monte_carlo_score, draws=lambda n: max(2, min(20, 2_000_000 // n)), poles="ignore", random_state=0
+    ),
     "quadratic (pilot)": quadratic,
     "default (two-stage)": by_sgd,
 }
@@ -206,12 +148,12 @@ def print_fits(replicates):
         print(f"\n||theta|| {norm:g}, score variance {variance * norm**2:.3g}, n {n:,}: rmse of theta (standard error)")
         for name, squares in errors.items():
             if not squares:
-                print(f"  {name:<22} no fit")
+                print(f"  {name:<23} no fit")
                 continue
             mean = np.mean(squares)
             error = np.std(squares, ddof=1) / math.sqrt(len(squares)) / (2 * math.sqrt(mean)) if len(squares) > 1 else 0
             note = f"  ({lost[name]} refused)" if lost[name] else ""
-            print(f"  {name:<22}{math.sqrt(mean):>8.3f} ({error:.3f}){note}", flush=True)
+            print(f"  {name:<23}{math.sqrt(mean):>8.3f} ({error:.3f}){note}", flush=True)
 
 
 # ---- time ------------------------------------------------------------------------------------------------

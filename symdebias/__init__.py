@@ -30,16 +30,25 @@ from symdebias.mechanisms import (
 from symdebias.privacy import Guarantee
 from symdebias.release import Noised, Release
 from symdebias.solvers import (
+    Baseline,
+    Comparison,
+    ComparisonRow,
     Fit,
     History,
     Pilot,
     StepSize,
+    compare_methods,
+    conditional_score,
     constant,
     inverse_square_root,
     inverse_time,
     m_estimate,
+    monte_carlo_score,
+    naive,
     quadratic_pilot,
+    regression_calibration,
     sgd,
+    simex,
 )
 from symdebias.tradeoff import Tradeoff
 from symdebias.transforms.certificate import Certificate
@@ -47,8 +56,11 @@ from symdebias.transforms.certificate import Certificate
 __version__ = "0.1.0"
 
 __all__ = [
+    "Baseline",
     "CalibrationCurve",
     "Certificate",
+    "Comparison",
+    "ComparisonRow",
     "CorrectedLoss",
     "CrossValidation",
     "DiscreteLaplaceMechanism",
@@ -75,6 +87,8 @@ __all__ = [
     "calibration_curve",
     "check_guarantee",
     "check_unbiased",
+    "compare_methods",
+    "conditional_score",
     "constant",
     "cross_validate",
     "debias",
@@ -84,6 +98,10 @@ __all__ = [
     "inverse_time",
     "losses",
     "m_estimate",
+    "monte_carlo_score",
+    "naive",
     "quadratic_pilot",
+    "regression_calibration",
     "sgd",
+    "simex",
 ]
