@@ -270,11 +270,11 @@ def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArr
     ----------
     Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
     """
+    count, size = len(means), len(means[0]) if len(means) else 1
     rows, weights = np.array(means), np.array(lengths, dtype=float)
-    count, size = rows.shape
     if count <= size:
         raise InferenceError(
-            f"{count} batches of steps do not estimate the covariance of {size} parameters. Take more steps (a smaller "
+            f"{count} batches of steps do not estimate the covariance of the parameters. Take more steps (a smaller "
             'batch_size or more epochs), or ask for covariance="plug-in".'
         )
     total = float(weights.sum())

@@ -199,7 +199,8 @@ class FeatureProgram:
             *("    " + line for line in outer),
             *(f"    meat[{j}, {k}] = meat[{k}, {j}] = meat[{j}, {k}]/total" for j, k in pairs),
         ]
-        return Piece("\n".join((text, *last, *squares, "return g0/total")), statements.functions)
+        head = "X, y, weights = records, targets, all_weights"
+        return Piece("\n".join((head, text, *last, *squares, "return g0/total")), statements.functions)
 
     def guard(self) -> str:
         """Return lines that compute ``variance``: 0 where all is well, 1 without a variance, 2 without a correction."""

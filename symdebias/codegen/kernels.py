@@ -168,7 +168,7 @@ def kernel(theta, X, y, weights, total, noise, gradient):
     def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         piece = self.program.derivatives(weighted=weighted)
         text = f"""{piece.helpers}
-def kernel(theta, X, y, weights, total, noise, gradient, out, meat):
+def kernel(theta, records, targets, all_weights, total, noise, gradient, out, meat):
 {_indent(piece.text, 4)}
 """
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix)

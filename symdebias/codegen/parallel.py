@@ -3,6 +3,8 @@
 Chunks have a fixed size, so that a result does not depend on the number of threads. Kernels release Python's lock.
 """
 
+import functools
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -30,8 +32,13 @@ def over_chunks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
     threads = min(len(chunks), numba.get_num_threads())
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, chunks))
+    return list(_pool(threads, os.getpid()).map(work, chunks))
+
+
+@functools.cache
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Return threads that wait for work: starting them takes longer than a pass. A forked process has its own."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="symdebias")
 
 
 def summed(

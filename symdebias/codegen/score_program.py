@@ -27,24 +27,28 @@ BLOCK = 256
 # run out and separate loops are faster (measured at 20, 32, 40 and 50 columns).
 _MOST_UNROLLED = 32
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
-_MOMENTS = """
+_MOMENTS = f"""
 
-@njit(fastmath={"contract", "reassoc"}, error_model="numpy")
+@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy")
 def add_moments(tile, kept, count, square, line):
-    rows, squares = tile.shape[0], square.shape[0]
-    scaled = np.empty(count)
+    squares, rows = square.shape[0], square.shape[1]
+    scaled = np.empty({BLOCK})
     for n in range(squares):
         for j in range(rows):
+            weight, column = kept[n*{BLOCK}:n*{BLOCK} + count], tile[j*{BLOCK}:j*{BLOCK} + count]
             for i in range(count):
-                scaled[i] = kept[n, i]*tile[j, i]
+                scaled[i] = weight[i]*column[i]
             l = j
             while l + 4 <= rows:
                 a, b, c, d = 0.0, 0.0, 0.0, 0.0
+                place = l*{BLOCK}
+                first, second = tile[place:place + count], tile[place + {BLOCK}:place + {BLOCK} + count]
+                third, fourth = tile[place + 2*{BLOCK}:place + 2*{BLOCK} + count], tile[place + 3*{BLOCK}:]
                 for i in range(count):
-                    a += scaled[i]*tile[l, i]
-                    b += scaled[i]*tile[l + 1, i]
-                    c += scaled[i]*tile[l + 2, i]
-                    d += scaled[i]*tile[l + 3, i]
+                    a += scaled[i]*first[i]
+                    b += scaled[i]*second[i]
+                    c += scaled[i]*third[i]
+                    d += scaled[i]*fourth[i]
                 square[n, j, l] += a
                 square[n, j, l + 1] += b
                 square[n, j, l + 2] += c
@@ -52,15 +56,18 @@ def add_moments(tile, kept, count, square, line):
                 l += 4
             while l < rows:
                 a = 0.0
+                first = tile[l*{BLOCK}:l*{BLOCK} + count]
                 for i in range(count):
-                    a += scaled[i]*tile[l, i]
+                    a += scaled[i]*first[i]
                 square[n, j, l] += a
                 l += 1
     for n in range(line.shape[0]):
+        weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
         for j in range(rows):
+            column = tile[j*{BLOCK}:j*{BLOCK} + count]
             a = 0.0
             for i in range(count):
-                a += kept[squares + n, i]*tile[j, i]
+                a += weight[i]*column[i]
             line[n, j] += a
 
 """
@@ -675,10 +682,10 @@ class ScoreProgram:
                 inside += [] if self.intercept is None else [f"shifted[{n}, a, {p}] += part"]
         for n in range(fixed):
             inside += [
-                f"both[{n}, {other}] += ({second[index[m + records + n, m + records + other]]}){weight}"
+                f"both{n}_{other} += ({second[index[m + records + n, m + records + other]]}){weight}"
                 for other in range(n, fixed)
             ]
-            inside.append(f"first[{n}] += ({first[m + records + n]}){weight}")
+            inside.append(f"first{n} += ({first[m + records + n]}){weight}")
         if records:
             inside += self._record_derivatives(second, first, index, weight)
         kept = len(twice) + len(once) + fixed
@@ -695,38 +702,46 @@ class ScoreProgram:
             *self._lookups(),
             *zero,
             *self._each(statements, inside),
-            *(f"kept[{n}, i - start] = kept{n}" for n in range(kept)),
-            *([f"for j in range({m * q}):", "    own[i - start, j] = moved[j]"] if moving else []),
+            *(f"kept[{n * BLOCK} + i] = kept{n}" for n in range(kept)),
+            *([f"for j in range({m * q}):", "    own[i, j] = moved[j]"] if moving else []),
         ]
         rows = p + (self.intercept is not None)
         lines = [
             *self._before(statements),
             *(f"t{k}_{j} = theta[{k * q + self.linear[j]}]" for k in range(m) for j in range(p) if unrolled),
-            f"tile, kept = np.ones(({rows}, {BLOCK})), np.zeros(({kept}, {BLOCK}))",
+            # In one row each, so that the compiler sees at once that they do not overlap with the records.
+            f"tile, kept = np.ones({rows * BLOCK}), np.zeros({kept * BLOCK})",
             f"square, line = np.zeros(({len(twice)}, {rows}, {rows})), np.zeros(({len(once)}, {rows}))",
             f"held, shifted = np.zeros(({kept}, {self.configurations})), "
             f"np.zeros(({len(twice)}, {self.configurations}, {rows}))",
             f"row, bent, shift_row = np.zeros({q}), np.zeros({q}), np.zeros({q})",
             f"cross, jacobian = np.zeros(({fixed}, {m * q})), np.zeros(({fixed}, {m * q}))",
             f"both, first = np.zeros(({fixed}, {fixed})), np.zeros({fixed})",
-            f"products = np.zeros(({len(pairs) + m * fixed}, {BLOCK}))",
+            f"products = np.zeros({(len(pairs) + m * fixed) * BLOCK})",
             f"outer = np.zeros(({len(pairs)}, {rows}, {rows}))",
             f"outer_line, outer_both = np.zeros(({m * fixed}, {rows})), np.zeros(({fixed}, {fixed}))",
             *([f"own, whole = np.zeros(({BLOCK}, {m * q})), np.zeros(({fixed}, {m * q}))"] if moving else []),
             "value = 0.0",
+            # Sums in registers: adding to memory would keep the loop over records from vectorising.
+            *(f"first{n} = 0.0" for n in range(fixed)),
+            *(f"both{n}_{other} = 0.0" for n in range(fixed) for other in range(n, fixed)),
             *(self._jacobian_lines("whole") if moving else []),
-            f"for start in range(0, X.shape[0], {BLOCK}):",
-            f"    stop = min(start + {BLOCK}, X.shape[0])",
-            "    for i in range(start, stop):",
+            f"for start in range(0, records.shape[0], {BLOCK}):",
+            f"    stop = min(start + {BLOCK}, records.shape[0])",
+            "    X, y = records[start:stop], targets[start:stop]",
+            "    weights, count = all_weights[start:stop], stop - start",
+            "    for i in range(count):",
             *("        " + line for line in each),
-            "    for i in range(start, stop):",
-            f"        for j in range({p}):",
-            "            tile[j, i - start] = X[i, j]",
-            "    add_moments(tile, kept, stop - start, square, line)",
+            f"    for j in range({p}):",
+            "        for i in range(count):",
+            f"            tile[j*{BLOCK} + i] = X[i, j]",
+            "    add_moments(tile, kept, count, square, line)",
             "    if meat.shape[0] == 0:",
             "        continue",
             *("    " + text for text in self._outer_products(len(twice), len(once), fixed, moving)),
         ]
+        lines += [f"first[{n}] = first{n}" for n in range(fixed)]
+        lines += [f"both[{n}, {other}] = both{n}_{other}" for n in range(fixed) for other in range(n, fixed)]
         lines += self._assembled_derivatives(pairs, fixed)
         helpers, called = self._helpers
         return Piece("\n".join(lines), statements.functions | called, helpers + _MOMENTS)
@@ -738,35 +753,40 @@ class ScoreProgram:
             # A record's own noise, or its combination of categories, moves its gradient: row by row.
             places = list(self.linear) + ([] if self.intercept is None else [self.intercept])
             return [
-                "for i in range(stop - start):",
+                "for i in range(count):",
                 *(
                     line
                     for k in range(m)
                     for j, place in enumerate(places)
-                    for line in (f"    own[i, {k * q + place}] += kept[{first + k}, i]*tile[{j}, i]",)
+                    for line in (
+                        f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * BLOCK} + i]",
+                    )
                 ),
                 f"    for n in range({fixed}):",
                 f"        for j in range({m * q}):",
-                f"            own[i, j] += kept[{first + once} + n, i]*whole[n, j]",
+                f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
                 f"    for j in range({m * q}):",
                 f"        for l in range({m * q}):",
                 "            meat[j, l] += own[i, j]*own[i, l]",
             ]
         pairs = list(itertools.combinations_with_replacement(range(m), 2))
-        lines = ["for i in range(stop - start):"]
+        lines = ["for i in range(count):"]
         for n, (a, b) in enumerate(pairs):
-            lines.append(f"    products[{n}, i] = kept[{first + a}, i]*kept[{first + b}, i]")
+            lines.append(
+                f"    products[{n * BLOCK} + i] = kept[{(first + a) * BLOCK} + i]*kept[{(first + b) * BLOCK} + i]"
+            )
         for k in range(m):
             for n in range(fixed):
                 place = len(pairs) + k * fixed + n
-                lines.append(f"    products[{place}, i] = kept[{first + k}, i]*kept[{first + once + n}, i]")
-        lines.append("add_moments(tile, products, stop - start, outer, outer_line)")
+                left, right = (first + k) * BLOCK, (first + once + n) * BLOCK
+                lines.append(f"    products[{place * BLOCK} + i] = kept[{left} + i]*kept[{right} + i]")
+        lines.append("add_moments(tile, products, count, outer, outer_line)")
         lines += [
             f"for n in range({fixed}):",
             f"    for o in range(n, {fixed}):",
             "        part = 0.0",
-            "        for i in range(stop - start):",
-            f"            part += kept[{first + once} + n, i]*kept[{first + once} + o, i]",
+            "        for i in range(count):",
+            f"            part += kept[({first + once} + n)*{BLOCK} + i]*kept[({first + once} + o)*{BLOCK} + i]",
             "        outer_both[n, o] += part",
         ]
         return lines

@@ -6,6 +6,7 @@ u - y. Each part is replaced by a surrogate (`symdebias.transforms.surrogate`), 
 noises is a factor for each wave.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,6 +140,7 @@ class SurrogateParts:
         )
 
 
+@functools.lru_cache(maxsize=256)
 def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogateParts:
     """Take a loss apart.
 

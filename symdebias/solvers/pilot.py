@@ -26,6 +26,8 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0
+# Rounds before steps are halved, and the relative change of the last round with which a pilot may be used.
+_FULL_STEPS, _SETTLED = 8, 1e-3
 # What the squared error of a surrogate's slope counts in a fit beside its variance. Most of it oscillates about zero
 # and averages out over scores; what does not is held down by itself (measured in benchmarks/surrogates.py).
 _SQUARED_ERROR = 0.005
@@ -175,7 +177,8 @@ def pilot_of(
     middle, v = 0.0, 1.0
     nodes, chances = _normal_rule()
     slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
-    for _ in range(_ROUNDS):
+    moved = math.inf
+    for turn in range(_ROUNDS):
         points = middle + nodes * math.sqrt(v)
         left, right = np.diag(penalty), np.zeros(size)
         for part, slope_of, multiplied, mean in zip(
@@ -199,14 +202,23 @@ def pilot_of(
         else:
             wanted = theta @ gram @ theta
         signal = min(float(wanted), _WIDEST)
-        before, middle = (middle, v), 0.0 if parts.is_residual else float(centre @ theta)
-        v = max(signal - middle**2, 1e-4)
-        if abs(v - before[1]) <= 1e-10 * v and abs(middle - before[0]) <= 1e-10 * (1 + abs(middle)):
+        at = 0.0 if parts.is_residual else float(centre @ theta)
+        spread = max(signal - at**2, 1e-4)
+        moved = max(abs(spread - v) / spread, abs(at - middle) / (1 + abs(at)))
+        # Where full steps go to and fro between two points, half steps settle between them.
+        share = 1.0 if turn < _FULL_STEPS else 0.5
+        middle, v = middle + share * (at - middle), v * (spread / v) ** share
+        if moved <= 1e-8:
             break
     if signal >= _WIDEST:
         raise DivergenceError(
             f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
+        )
+    if moved > _SETTLED:
+        raise DivergenceError(
+            "the pilot estimate does not settle: no quadratic fits the loss where its own parameters put the scores. "
+            "Scale the features down, raise l2, or give m_estimate a start."
         )
     return Pilot(
         theta,
@@ -310,18 +322,18 @@ def _moments(
     for start in range(0, len(matrix), CHUNK):
         rows = slice(start, start + CHUNK)
         estimated = _estimated_rows(design, matrix[rows])
-        weight = weights[rows] if len(weights) else np.ones(len(estimated))
+        weight = weights[rows] if len(weights) else None
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
                 continue
-            share = weight if multiplier is None else weight * multiplier[rows]
-            means[place] += estimated.T @ share
-            masses[place] += float(share.sum())
+            share = _times(weight, None if multiplier is None else multiplier[rows])
+            means[place] += (np.ones(len(estimated)) if share is None else share) @ estimated
+            masses[place] += float(len(estimated) if share is None else share.sum())
             if curved:
                 grams[place] += _product(design, matrix[rows], estimated, share)
-        share = weight * target[rows]
-        cross += estimated.T @ share
-        square += float(share @ target[rows])
+        weighted = target[rows] if weight is None else weight * target[rows]
+        cross += weighted @ estimated
+        square += float(weighted @ target[rows])
     at = [part.parameter for part in design.linear]
     places = [part.column for part in design.linear]
     for place, (multiplier, _) in enumerate(wanted):
@@ -337,9 +349,15 @@ def _moments(
     return _Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
 
-def _product(design: Design, matrix: FloatArray, estimated: FloatArray, share: FloatArray) -> FloatArray:
+def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return np.asarray(left * right)
+
+
+def _product(design: Design, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
     """Return the sum of share x x', an unbiased one within a column of categories as well."""
-    product: FloatArray = (estimated * share[:, None]).T @ estimated
+    product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
         places = sorted({place for entries in column.entries for place, _ in entries})

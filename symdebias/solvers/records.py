@@ -102,33 +102,34 @@ class Records:
         return found, "exact"
 
     def _by_differences(self) -> Callable[..., Derivatives]:
-        means = self.means()
-
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
-            value, gradient = means(theta)
+            value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
             step = 6e-6 * (1 + float(np.abs(theta).max()))
             columns = []
             for j in range(len(theta)):
                 move = np.zeros(len(theta))
                 move[j] = step
-                columns.append((means(theta + move)[1] - means(theta - move)[1]) / (2 * step))
+                columns.append((self.mean_gradient(theta + move) - self.mean_gradient(theta - move)) / (2 * step))
             hessian = np.array(columns)
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
             return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
 
         return derivatives
 
-    def means(self) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-        """Return mean loss and gradient as a function of theta, for losses without a Hessian."""
-        kernels, weighted = self.corrected.kernels(self.columns, per_record=self.per_record), bool(len(self.weights))
-        loss, gradient = kernels.mean_loss(weighted=weighted), kernels.mean_gradient(weighted=weighted)
+    def mean_loss(self, theta: FloatArray) -> float:
+        """Return the mean loss."""
+        kernel = self.corrected.kernels(self.columns, per_record=self.per_record)
+        return summed(kernel.mean_loss(weighted=bool(len(self.weights))), self._arguments(theta), ())[0]
 
-        def means(theta: FloatArray) -> tuple[float, FloatArray]:
-            arguments = (theta, self.matrix, self.target, self.weights, self.total, self.noise)
-            return summed(loss, arguments, ())[0], summed(gradient, arguments, ((len(theta),),))[1][0]
+    def mean_gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the mean gradient."""
+        kernel = self.corrected.kernels(self.columns, per_record=self.per_record)
+        shapes = ((len(theta),),)
+        return summed(kernel.mean_gradient(weighted=bool(len(self.weights))), self._arguments(theta), shapes)[1][0]
 
-        return means
+    def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
+        return theta, self.matrix, self.target, self.weights, self.total, self.noise
 
     def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted."""

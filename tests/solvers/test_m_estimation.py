@@ -78,7 +78,7 @@ def test_statsmodels_without_noise(loss, clustered):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(800, 2))
     score = 0.2 + X @ [0.7, -0.5]
-    release = sd.Release(features={}, noiseless=("a", "b"), fit_intercept=True)
+    release = sd.Release(features=None, noiseless=("a", "b"), fit_intercept=True)
     design = np.column_stack([X, np.ones(len(X))])
     groups = rng.integers(0, 60, len(X))
     options = (
@@ -148,8 +148,8 @@ def test_releases_of_the_same_records_are_one_cluster_each():
     together = sd.m_estimate(EXPONENTIAL, twice[0][order], twice[1][order], l2=1.0, clusters=people[order])
     apart = sd.m_estimate(EXPONENTIAL, *twice, l2=1.0)
     factor = len(y) / (len(y) - 1)
-    np.testing.assert_allclose(together.covariance, once.covariance * factor, rtol=1e-6)
-    np.testing.assert_allclose(apart.covariance, once.covariance / 2, rtol=1e-6)
+    np.testing.assert_allclose(together.covariance, once.covariance * factor, rtol=1e-4)
+    np.testing.assert_allclose(apart.covariance, once.covariance / 2, rtol=1e-4)
 
 
 def test_weights_are_repetitions_of_clusters():
@@ -404,7 +404,7 @@ def test_a_covariance_that_descent_cannot_give_is_refused(options, message):
 
 def test_columns_that_repeat_others_have_no_standard_errors():
     X, y = regression()
-    release = sd.Release(features={}, noiseless=("a", "b", "c"))
+    release = sd.Release(features=None, noiseless=("a", "b", "c"))
     X[:, 2] = X[:, 0]
     fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), X, y)
     with pytest.raises(InferenceError, match=r"singular|positive definite"):

@@ -42,7 +42,7 @@ def test_moments_are_those_of_the_true_records():
     covariance = corrected.noise_covariance(6)
     # Released records have their own reading of categories; the codes of the table are those of the outputs.
     matrix = release_of.release.design_matrix(release_of.X)
-    found = pilot_module._moments(design, matrix, y, np.ones(n), covariance, [np.ones(n)])
+    found = pilot_module._moments(design, matrix, y, np.zeros(0), covariance, [], [])
     rows = np.zeros((n, 9))
     true = release_of.release.true_matrix(X)
     for part in design.linear:
