@@ -22,7 +22,7 @@ LAYERS = [
     {"driver"},
     {"checks"},
     {"solvers"},
-    {"evaluation"},
+    {"evaluation", "planning"},
     {"interfaces"},
 ]
 # The foundations may use one another.

@@ -155,7 +155,7 @@ def m_estimate(
     pilot = None
     if not corrected.is_resolved:
         pilot = pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
-    elif scored and given is None:
+    elif scored and given is None and corrected.method != "none":
         stride = max(1, len(matrix) // _PILOT_RECORDS)
         own = None if noise_scale is None else _thinned_scales(noise_scale, stride)
         try:
