@@ -28,7 +28,7 @@ from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism,
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.pilot import Pilot, debiased_moments, released_covariance
-from symdebias.solvers.records import Records, carrying_share
+from symdebias.solvers.records import Records
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Criterion = Literal["worst", "mean", "risk"]
@@ -40,10 +40,12 @@ _NOISE_STREAM = 7_193
 _LEAST_SHARE = 1e-3
 # Shares of the budget between which the best split of two is sought, and to what accuracy.
 _LEAST_PART, _SHARE_ACCURACY = 0.01, 2e-3
+# How far above what is wanted the error at the number found may lie.
+_MISSED = 1.02
 # What is kept back of a budget that is split, relative to it.
 _ROUNDING = 1e-12
 # Rounds of the search for a number of records on which a surrogate depends.
-_ROUNDS = 6
+_ROUNDS = 12
 _FAMILIES = ("binary", "count", "normal")
 _MECHANISMS = ("gaussian", "laplace", "laplace per column")
 
@@ -229,7 +231,9 @@ class ExpectedFit:
     standard_errors : array of shape (q,), float64
         The roots of its diagonal.
     excess_risk : float
-        tr(H C)/2: by how much the risk exceeds that of the best parameters, on average.
+        (tr(H C) + b'H b)/2: by how much the risk exceeds that of the best parameters, on average.
+    bias : array of shape (q,), float64
+        The bias that the surrogate's own error makes on this population; 0 where the correction is exact.
     without_noise : array of shape (q,), float64
         Standard errors from n true records.
     score_variance : float
@@ -245,6 +249,7 @@ class ExpectedFit:
     theta: FloatArray
     covariance: FloatArray
     excess_risk: float
+    bias: FloatArray
     without_noise: FloatArray
     score_variance: float
     method: str
@@ -255,11 +260,15 @@ class ExpectedFit:
         object.__setattr__(self, "standard_errors", np.sqrt(np.diag(self.covariance)))
 
     def criterion(self, by: Criterion) -> float:
-        """Return the largest standard error, their root mean square, or the root of the excess risk."""
+        """Return the largest error of a parameter, their root mean square, or the root of the excess risk.
+
+        An error is the root of squared standard error and squared bias.
+        """
+        squares = self.standard_errors**2 + self.bias**2
         if by == "worst":
-            return float(self.standard_errors.max())
+            return math.sqrt(float(squares.max()))
         if by == "mean":
-            return math.sqrt(float(np.mean(self.standard_errors**2)))
+            return math.sqrt(float(np.mean(squares)))
         return math.sqrt(self.excess_risk)
 
     @property
@@ -284,6 +293,7 @@ def expected_fit(
     population: Population,
     *,
     n: float,
+    method: str = "auto",
     l2: float = 0.0,
     random_state: int = 0,
 ) -> ExpectedFit:
@@ -299,6 +309,8 @@ def expected_fit(
         Records that stand for those to come, in released units.
     n : float
         How many there will be, at least 1.
+    method : {"auto", "exact", "surrogate", "best"}
+        The correction, as for `debias`; ``"best"`` takes the one with the smaller excess risk.
     l2 : float
         Regularisation.
     random_state : int
@@ -334,7 +346,7 @@ def expected_fit(
     """
     records = _sample_size(n)
     truth = _truth(loss, release, population, l2)
-    return _expected(loss, release, population, truth, records, random_state)
+    return _expected(loss, release, population, truth, records, random_state, method=method)
 
 
 def records_needed(
@@ -343,6 +355,7 @@ def records_needed(
     population: Population,
     *,
     standard_error: float,
+    method: str = "auto",
     l2: float = 0.0,
     criterion: Criterion = "worst",
     random_state: int = 0,
@@ -351,12 +364,13 @@ def records_needed(
 
     Parameters
     ----------
-    loss, release, population, l2, random_state
+    loss, release, population, method, l2, random_state
         As for `expected_fit`.
     standard_error : float
         What is wanted, positive.
     criterion : {"worst", "mean", "risk"}
-        Of what: of the largest standard error, of their root mean square, or of the root of the excess risk.
+        Of what: of the largest error of a parameter (its standard error, with the bias of a surrogate), of their root
+        mean square, or of the root of the excess risk.
 
     Returns
     -------
@@ -371,7 +385,7 @@ def records_needed(
     wanted = POSITIVE.check("standard_error", standard_error)
     _check_criterion(criterion)
     truth = _truth(loss, release, population, l2)
-    return _needed(loss, release, population, truth, wanted, criterion, random_state)
+    return _needed(loss, release, population, truth, wanted, criterion, random_state, method)
 
 
 def _needed(
@@ -382,17 +396,24 @@ def _needed(
     wanted: float,
     criterion: Criterion,
     random_state: int,
+    method: str,
 ) -> ExpectedFit:
     n = 1e5
     for _ in range(_ROUNDS):
-        found = _expected(loss, release, population, truth, n, random_state)
+        found = _expected(loss, release, population, truth, n, random_state, method=method)
         needed = math.ceil(max(1.0, n * (found.criterion(criterion) / wanted) ** 2))
         # A surrogate is designed for n, and its variance varies with the design.
         settled = abs(needed - n) <= 1e-3 * n
         n = float(needed)
         if settled:
             break
-    return _expected(loss, release, population, truth, n, random_state)
+    found = _expected(loss, release, population, truth, n, random_state, method=method)
+    if found.criterion(criterion) > _MISSED * wanted:
+        raise InferenceError(
+            f"{n:.3g} records still leave an error of {found.criterion(criterion):.3g}, of which up to "
+            f"{np.abs(found.bias).max():.3g} is the bias of the surrogate. Ask for less, or spend more budget."
+        )
+    return found
 
 
 def _sample_size(n: float) -> float:
@@ -431,9 +452,34 @@ def _truth(loss: Loss, release: Release, population: Population, l2: float) -> _
 
 
 def _expected(
-    loss: Loss, release: Release, population: Population, truth: _Truth, n: float, random_state: int
+    loss: Loss,
+    release: Release,
+    population: Population,
+    truth: _Truth,
+    n: float,
+    random_state: int,
+    *,
+    method: str = "auto",
+    quick: bool = False,
 ) -> ExpectedFit:
-    corrected = debias(loss, release)
+    if method != "best":
+        return _expected_of(debias(loss, release, method=method), population, truth, n, random_state, quick)
+    found: list[ExpectedFit] = []
+    refusals: list[SymdebiasError] = []
+    for one in ("exact", "surrogate"):
+        try:
+            found.append(_expected_of(debias(loss, release, method=one), population, truth, n, random_state, quick))
+        except SymdebiasError as error:
+            refusals.append(error)
+    if not found:
+        raise refusals[0]
+    return min(found, key=lambda fit: fit.excess_risk)
+
+
+def _expected_of(
+    corrected: CorrectedLoss, population: Population, truth: _Truth, n: float, random_state: int, quick: bool
+) -> ExpectedFit:
+    loss, release = corrected.declared, corrected.release
     columns = population.X.shape[1]
     covariance = corrected.noise_covariance(columns)
     theta = truth.theta
@@ -447,7 +493,7 @@ def _expected(
         pilot = Pilot(theta, variance, signal, 2 * math.sqrt(signal), n, False, np.eye(len(theta)))
         corrected = pilot.resolved(corrected)
     corrected.require_noise_within_limits(theta, columns, finite_variance=True, at="at the population's parameters")
-    copies = max(1, round(_RECORDS / len(population.y)))
+    copies = 1 if quick else max(1, round(_RECORDS / len(population.y)))
     meat, least = np.zeros((len(theta), len(theta))), 1.0
     # Not the stream that a population of the same seed is drawn from.
     rng = np.random.default_rng([random_state, _NOISE_STREAM])
@@ -456,24 +502,41 @@ def _expected(
             warnings.simplefilter("ignore", ClippingWarning)
             noised = release.privatize(population.X, population.y, random_state=rng)
         records = Records.checked(corrected, noised.X, noised.y, sample_weight=None, noise_scale=None)
-        mean = records.gradients(theta, slice(None)).mean(axis=0)
-        meat += records.meat(theta, mean) / copies
-        least = min(least, carrying_share(records, theta)[0])
+        gradients = records.gradients(theta, slice(None))
+        centred = gradients - gradients.mean(axis=0)
+        meat += centred.T @ centred / (copies * len(gradients))
+        norms = np.linalg.norm(gradients, axis=1)
+        least = min(least, float(norms.mean() ** 2 / np.mean(norms**2)))
     notes = []
     if least < _LEAST_SHARE:
         notes.append(
             f"a share of {least:.1g} of the records carries the corrected gradient: the noise is too large for these "
             "standard errors to be trusted"
         )
-    if not corrected.is_exact:
-        notes.append("the bias of the surrogate comes on top of the standard errors")
     found = sandwich(truth.hessian, meat, n)
+    bias: FloatArray = np.zeros(len(theta))
+    if corrected.design is not None:
+        plain = debias(loss, release, method="none")
+        _, target, _ = plain.checked_records(population.X, population.y)
+        parts = corrected.surrogate_parts
+        design = np.column_stack([population.X, np.ones(len(population.y))]) if release.fit_intercept else population.X
+        if design.shape[1] != len(theta):
+            raise NoExactCorrectionError(
+                "the bias of a surrogate is planned for columns without one-hot categories. Plan with an exact loss, "
+                "or measure a pilot study."
+            )
+        _, wrong = parts.errors(corrected.design, design @ theta, target)
+        bias = np.asarray(-np.linalg.solve(truth.hessian, design.T @ wrong / len(wrong)))
+        worst = float(np.max(np.abs(bias) / np.sqrt(np.diag(found))))
+        if worst > 0.1:
+            notes.append(f"the surrogate has a bias of up to {worst:.2g} standard errors")
     return ExpectedFit(
         release=release,
         records=n,
         theta=theta,
         covariance=found,
-        excess_risk=float(np.trace(truth.hessian @ found)) / 2,
+        excess_risk=float(np.trace(truth.hessian @ found) + bias @ truth.hessian @ bias) / 2,
+        bias=bias,
         without_noise=np.sqrt(np.diag(sandwich(truth.hessian, truth.meat, n))),
         score_variance=variance,
         method=corrected.method,
@@ -528,7 +591,7 @@ def best_split(
     parts : int
         How many parts, at least 2.
     criterion : {"worst", "mean", "risk"}
-        What is minimised: the largest standard error, their root mean square, or the excess risk.
+        What is minimised: the largest error of a parameter, their root mean square, or the excess risk.
 
     Returns
     -------
@@ -542,8 +605,8 @@ def best_split(
 
     Notes
     -----
-    All splits see the same noise before it is scaled, so that the curve is smooth: a search of one share by Brent's
-    method, of several by that of Nelder and Mead.
+    All splits see the same noise before it is scaled, on one copy of the population, so that the curve is smooth: a
+    search of one share by Brent's method, of several by that of Nelder and Mead.
     """
     whole, count = EPSILON.check("epsilon", epsilon), COUNT.check("parts", parts)
     if count < 2:
@@ -553,22 +616,22 @@ def best_split(
     truth = _truth(loss, build(_parts(whole, (1 / count,) * count)), population, l2)
     refusals: list[SymdebiasError] = []
 
-    def expected(shares: Sequence[float]) -> ExpectedFit | None:
+    def expected(shares: Sequence[float], *, quick: bool = False) -> ExpectedFit | None:
         try:
             release = build(_parts(whole, shares))
-            return _expected(loss, release, population, truth, records, random_state)
+            return _expected(loss, release, population, truth, records, random_state, method="best", quick=quick)
         except SymdebiasError as error:
             refusals.append(error)
             return None
 
     def price(shares: Sequence[float]) -> float:
-        found = expected(shares)
+        found = expected(shares, quick=True)
         return math.inf if found is None else math.log(found.criterion(criterion))
 
     equal = (1 / count,) * count
     if count == 2:
         # A grid first: where a part of the range cannot be corrected, or the method changes, the curve has jumps.
-        grid = np.linspace(0.1, 0.9, 9)
+        grid = np.array([0.02, 0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.98])
         prices = [price((1 - share, share)) for share in grid]
         place = int(np.argmin(prices))
         if not math.isfinite(prices[place]):
@@ -592,7 +655,7 @@ def best_split(
             raise refusals[0]
         result = minimize(
             lambda logits: price(of(logits)), start, method="Nelder-Mead",
-            options={"xatol": 0.02, "fatol": 1e-4, "maxfev": 60 * count,
+            options={"xatol": 0.02, "fatol": 1e-4, "maxfev": 30 * count,
                      "initial_simplex": np.vstack([start, start + 0.5 * np.eye(count - 1)])},
         )  # fmt: skip
         shares = of(result.x)
@@ -755,7 +818,7 @@ def plan(
     l2 : float
         Regularisation.
     criterion : {"worst", "mean", "risk"}
-        What counts: the largest standard error, their root mean square, or the excess risk.
+        What counts: the largest error of a parameter, their root mean square, or the excess risk.
     random_state : int
         Of the noise on the population.
 
@@ -841,34 +904,27 @@ def _option(
     criterion: Criterion,
     random_state: int,
 ) -> Option:
-    options = {"l2": l2, "random_state": random_state}
+    options: dict[str, Any] = {"l2": l2, "random_state": random_state}
     n = records if records is not None else 1e5
     try:
-        budgets: tuple[float, ...] = (whole,)
-        if parts > 1:
-            split = best_split(
-                loss,
-                build,
-                population,
-                epsilon=whole,
-                n=n,
-                parts=parts,
-                criterion=criterion,
-                **options,  # type: ignore[arg-type]
-            )
-            budgets = split.budgets
-        release = build(budgets)
-        if wanted is not None:
+        for _ in range(2):
+            budgets: tuple[float, ...] = (whole,)
+            if parts > 1:
+                split = best_split(
+                    loss, build, population, epsilon=whole, n=n, parts=parts, criterion=criterion, **options
+                )
+                budgets = split.budgets
+            release = build(budgets)
+            if wanted is None:
+                expected = expected_fit(loss, release, population, n=n, method="best", **options)
+                break
             expected = records_needed(
-                loss,
-                release,
-                population,
-                standard_error=wanted,
-                criterion=criterion,
-                **options,  # type: ignore[arg-type]
+                loss, release, population, standard_error=wanted, method="best", criterion=criterion, **options
             )
-        else:
-            expected = expected_fit(loss, release, population, n=n, **options)  # type: ignore[arg-type]
+            # A surrogate is designed for the number of records, and the best split goes with it.
+            if parts == 1 or expected.method == "exact":
+                break
+            n = expected.records
     except SymdebiasError as error:
         return Option(mechanism, None, refusal=str(error))
     half = None
@@ -876,7 +932,7 @@ def _option(
         features = parts - 1
         try:
             halved = build(_parts(whole, [*(0.5 / features for _ in range(features)), 0.5]))
-            half = expected_fit(loss, halved, population, n=expected.records, **options)  # type: ignore[arg-type]
+            half = expected_fit(loss, halved, population, n=expected.records, method="best", **options)
         except SymdebiasError:
             half = None
     return Option(mechanism, expected, budgets, half)

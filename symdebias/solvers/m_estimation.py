@@ -24,7 +24,7 @@ from symdebias.corrected import CorrectedLoss, Derivatives
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import pilot_of, released_covariance, second_moments
+from symdebias.solvers.pilot import Pilot, pilot_of, released_covariance, second_moments
 from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -46,6 +46,8 @@ _NEAR, _ARRIVED = 1e-2, 1e-6
 _POLISHED = 3e-5
 # From so many records on a first run on a sixteenth of them finds where to start.
 _MANY, _THINNED = 200_000, 16
+# Noise of the score that does no harm, however little the pilot has.
+_LITTLE_NOISE = 0.05
 # Records for a pilot that gives a start and no design.
 _PILOT_RECORDS = 100_000
 
@@ -82,7 +84,8 @@ def m_estimate(
     bounds : pair of floats or arrays of shape (q,), optional
         Lower and upper bounds on the parameters, infinite where there are none; not together with `radius`.
     start : array of shape (q,) or (K, q), optional
-        Where to start: a warm start. By default the pilot estimate, or zeros where the loss has none.
+        Where to start: a warm start. By default the pilot estimate, or zeros where the loss has none (several scores,
+        a free-form loss): then `radius` is what keeps theta from roots that the noise makes.
     sample_weight : array of shape (n,), optional
         Non-negative weights.
     noise_scale : array of shape (n,) or (n, p), optional
@@ -99,7 +102,7 @@ def m_estimate(
     Raises
     ------
     DivergenceError
-        There is no root near the pilot, or a handful of records carries the whole corrected gradient.
+        There is no pilot, no root near it, or a handful of records carries the whole corrected gradient.
     NoExactCorrectionError, InfiniteVarianceError
         The correction, or its variance, does not exist where the data lead.
     ValueError, TypeError
@@ -152,68 +155,49 @@ def m_estimate(
     given = None if start is None else corrected.flat_parameters(start, columns).copy()
     box = None if bounds is None else parameter_bounds(bounds, length)
 
-    pilot = None
-    if not corrected.is_resolved:
-        pilot = pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
-    elif scored and given is None and corrected.method != "none":
-        stride = max(1, len(matrix) // _PILOT_RECORDS)
-        own = None if noise_scale is None else _thinned_scales(noise_scale, stride)
-        try:
-            pilot = pilot_of(
-                corrected,
-                np.ascontiguousarray(matrix[::stride]),
-                target[::stride],
-                weights[::stride],
-                l2=l2,
-                noise_scale=own,
-            )
-        except (NoExactCorrectionError, DivergenceError):
-            # A loss of several scores, or labels that a hyperplane separates: start at zero.
-            pilot = None
+    held = radius is not None or box is not None or given is not None
+    pilot = _pilot(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale, needed=not held)
     begin = given if given is not None else np.zeros(length) if pilot is None else pilot.theta.copy()
     metric = _noise_metric(corrected, columns, length, noise_scale, len(matrix))
-    safeguards: list[str] = []
-    stage, growth = 0, 1.0
     step_of_growth = _MORE_NOISE if not corrected.is_resolved else _MORE_NOISE_WHERE_EXACT
-    while True:
-        stage += 1
+
+    def attempt(growth: float, begin: FloatArray, *, by_a_part: bool = True) -> _Attempt:
         resolved = corrected if corrected.is_resolved or pilot is None else pilot.resolved(corrected, growth)
+        scales = resolved.checked_scales(noise_scale, columns, len(matrix))
         records = Records(
-            resolved,
-            columns,
-            *resolved.kernel_data(matrix, target, scales=resolved.checked_scales(noise_scale, columns, len(matrix))),
-            weights,
-            noise_scale is not None,
+            resolved, columns, *resolved.kernel_data(matrix, target, scales=scales), weights, noise_scale is not None
         )
         if radius is not None:
             region: _Region = _Ellipsoid(np.eye(length), radius**2)
         elif box is not None:
             region = _Box(*box)
-        elif pilot is not None and pilot.score_variance > 0:
-            region = _Ellipsoid(metric, _MORE_NOISE * growth * pilot.score_variance)
+        elif pilot is not None and metric.any():
+            region = _Ellipsoid(metric, growth * max(_MORE_NOISE * pilot.score_variance, _LITTLE_NOISE))
         else:
             region = _Everywhere()
-        may_grow = radius is None and box is None and stage < _MOST_STAGES
-        begin = region.inside(begin)
-        first = None
-        if len(matrix) >= _MANY and (first := _on_a_part(records, begin, penalty, metric, region)):
-            begin = first.theta
-            if first.on_boundary and may_grow:
-                growth *= step_of_growth
-                continue
-            # One step with the part's Hessian: all that is missing is the gradient of all records.
-            gradient = records.mean_gradient(begin) + penalty * begin
-            begin = region.minimiser(begin, gradient, _positive(first.derivatives.hessian + np.diag(penalty)))
-        derivatives, kind = records.derivatives_or_differences()
-        found = _newton(records, derivatives, begin, penalty, metric, region, near=first is not None)
-        if not (found.on_boundary and may_grow):
-            break
-        growth *= step_of_growth
-        begin = found.theta
-    theta = found.theta
-    if found.on_boundary:
-        safeguards.append(region.description)
-    if found.curvature_clipped:
+        return _attempt(records, region.inside(begin), penalty, metric, region, by_a_part=by_a_part)
+
+    free = radius is None and box is None
+    stage, growth = 1, 1.0
+    found = attempt(growth, begin)
+    lost = False
+    while found.wants_more and free and stage < _MOST_STAGES and not lost:
+        stage, growth = stage + 1, growth * step_of_growth
+        try:
+            found = attempt(growth, found.root.theta)
+        except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
+            lost = True
+    if stage > 1 and (lost or found.root.on_boundary or found.root.curvature_clipped):
+        # No root further out either: stay next to the pilot.
+        found = attempt(1.0, begin, by_a_part=False)
+    elif found.of_a_part:
+        found = attempt(growth, found.root.theta, by_a_part=False)
+    records, root, resolved = found.records, found.root, found.records.corrected
+    safeguards: list[str] = []
+    theta = root.theta
+    if root.on_boundary:
+        safeguards.append(found.region.description)
+    if root.curvature_clipped:
         safeguards.append("the curvature of the mean corrected loss is not positive")
     share = inflation = None
     if resolved.method != "none":
@@ -221,7 +205,7 @@ def m_estimate(
         refuse_lost_fit(records, share, theta, "Use a radius, raise l2, or release with less noise.")
         inflation = noise_inflation(records, X, y, size, theta)
     inference = at_root(
-        records, theta, found.derivatives, penalty, safeguards=safeguards, codes=codes,
+        records, theta, root.derivatives, penalty, safeguards=safeguards, codes=codes,
         gram=pilot.gram if pilot is not None else second_moments(resolved, matrix, target, weights, noise_scale),
     )  # fmt: skip
     shaped = corrected.shaped(theta)
@@ -234,14 +218,14 @@ def m_estimate(
         inference=inference,
         diagnostics={
             "records": len(matrix),
-            "steps": found.steps,
+            "steps": root.steps,
             "stages": stage,
             "seconds": time.perf_counter() - began,
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
             "pilot": None if pilot is None else pilot.as_diagnostics(),
             "safeguards": tuple(safeguards),
-            "hessian": kind,
-            "last_step": found.last_step,
+            "hessian": found.hessian,
+            "last_step": root.last_step,
             "l2": l2,
             "carrying_share": share,
             "noise_inflation": inflation,
@@ -250,8 +234,41 @@ def m_estimate(
     )
 
 
-def _thinned_scales(noise_scale: Any, stride: int) -> Any:
-    return np.asarray(noise_scale)[::stride]
+def _pilot(
+    corrected: CorrectedLoss,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    *,
+    l2: float,
+    noise_scale: Any,
+    needed: bool,
+) -> Pilot | None:
+    """Return the pilot estimate, or None where a loss has none: one of several scores, a free-form one.
+
+    Without one, where it is needed to tell the right root from others, its error stands.
+    """
+    if not corrected.is_resolved:
+        return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
+    one_score = len(corrected.declared.scores) == 1 and corrected.method != "none"
+    for stride in sorted({max(1, len(matrix) // _PILOT_RECORDS), 1}, reverse=True) if one_score else ():
+        try:
+            found = pilot_of(
+                corrected,
+                np.ascontiguousarray(matrix[::stride]),
+                target[::stride],
+                weights[::stride],
+                l2=l2,
+                noise_scale=None if noise_scale is None else np.asarray(noise_scale)[::stride],
+            )
+        except (NoExactCorrectionError, DivergenceError):
+            if stride == 1 and needed and corrected.noise_covariance(matrix.shape[1], noise_scale, len(matrix)).any():
+                # Without a pilot nothing says which root is the right one.
+                raise
+            continue
+        if stride == 1 or not found.clipped:
+            return found
+    return None
 
 
 def _noise_metric(corrected: CorrectedLoss, columns: int, length: int, noise_scale: Any, rows: int) -> FloatArray:
@@ -371,6 +388,46 @@ class _Root:
     last_step: float
     on_boundary: bool
     curvature_clipped: bool
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """Newton's method in one region."""
+
+    root: _Root
+    records: Records
+    region: _Region
+    hessian: str
+    of_a_part: bool = False
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether the root seems to lie further out: on the boundary, where the risk still curves upwards."""
+        return self.root.on_boundary and not self.root.curvature_clipped
+
+
+def _attempt(
+    records: Records,
+    begin: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    region: _Region,
+    *,
+    by_a_part: bool,
+) -> _Attempt:
+    first = None
+    if by_a_part and len(records.matrix) >= _MANY:
+        first = _on_a_part(records, begin, penalty, metric, region)
+    if first is not None:
+        if first.on_boundary:
+            return _Attempt(first, records, region, "", of_a_part=True)
+        begin = first.theta
+        # One step with the part's Hessian: all that is missing is the gradient of all records.
+        gradient = records.mean_gradient(begin) + penalty * begin
+        begin = region.minimiser(begin, gradient, _positive(first.derivatives.hessian + np.diag(penalty)))
+    derivatives, kind = records.derivatives_or_differences()
+    root = _newton(records, derivatives, begin, penalty, metric, region, near=first is not None)
+    return _Attempt(root, records, region, kind)
 
 
 def _on_a_part(

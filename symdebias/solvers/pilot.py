@@ -167,7 +167,7 @@ def pilot_of(
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
     moments = _moments(design, matrix, target, weights, covariance, multipliers, bent)
-    gram, clipped = _positive(moments.gram[0])
+    gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
     centre = moments.mean[0]
     size = len(gram)
     penalty = np.full(size, l2)
@@ -417,9 +417,11 @@ def _estimated_rows(design: Design, matrix: FloatArray) -> FloatArray:
     return rows
 
 
-def _positive(gram: FloatArray) -> tuple[FloatArray, bool]:
+def _positive(gram: FloatArray, *, penalised: bool = False) -> tuple[FloatArray, bool]:
     sizes, vectors = np.linalg.eigh(gram)
     floor = _LEAST * float(sizes.max())
+    if not floor > 0 and penalised:
+        return np.zeros_like(gram), True
     if not floor > 0:
         raise NoExactCorrectionError(
             "the noise hides all variation of the features: their debiased second moments are not positive. Use more "
