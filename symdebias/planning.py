@@ -37,7 +37,7 @@ Criterion = Literal["worst", "mean", "risk"]
 _RECORDS = 100_000
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
-_LEAST_SHARE = 1e-3
+_LEAST_SHARE = 0.02
 # Shares of the budget between which the best split of two is sought, and to what accuracy.
 _LEAST_PART, _SHARE_ACCURACY = 0.01, 2e-3
 # How far above what is wanted the error at the number found may lie.
@@ -506,13 +506,15 @@ def _expected_of(
         centred = gradients - gradients.mean(axis=0)
         meat += centred.T @ centred / (copies * len(gradients))
         norms = np.linalg.norm(gradients, axis=1)
-        least = min(least, float(norms.mean() ** 2 / np.mean(norms**2)))
-    notes = []
+        size = float(np.mean(norms**2))
+        least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
     if least < _LEAST_SHARE:
-        notes.append(
-            f"a share of {least:.1g} of the records carries the corrected gradient: the noise is too large for these "
-            "standard errors to be trusted"
+        raise InferenceError(
+            f"a share of {least:.1g} of the records carries the corrected gradient of {loss.expression} at the "
+            f"population's parameters (noise variance {variance:.3g} of the score): no normal approximation holds. "
+            "Plan with less noise, or with a shorter theta."
         )
+    notes = []
     found = sandwich(truth.hessian, meat, n)
     bias: FloatArray = np.zeros(len(theta))
     if corrected.design is not None:

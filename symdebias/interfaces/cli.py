@@ -5,9 +5,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from symdebias import losses
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces import demo, plotting
+from symdebias.planning import ExpectedFit, Population, plan
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,7 +57,103 @@ def _parser() -> argparse.ArgumentParser:
     )
     shown.add_argument("--seed", type=int, default=0, help="seed of noise and order (default: 0)")
     shown.set_defaults(run=_demo)
+    _add_plan(commands)
     return parser
+
+
+def _add_plan(commands: Any) -> None:
+    planned = commands.add_parser(
+        "plan",
+        help="which mechanism, which split of the budget, how many records",
+        description="Compare mechanisms and splits of a budget for columns in [-1, 1], before any record is collected: "
+        "how many records a standard error needs, or what standard error a number of records gives.",
+    )
+    planned.add_argument("--loss", choices=tuple(_LOSSES), required=True, help="the model's loss")
+    planned.add_argument("--columns", type=int, help="the number of columns, with guessed parameters of 0.5 each")
+    planned.add_argument(
+        "--theta", type=_numbers, help="guessed parameters, as 1,-0.5,0.25; in place of --columns, intercept last"
+    )
+    planned.add_argument("--spread", type=float, help="guessed standard deviation of the columns (default: uniform)")
+    planned.add_argument("--epsilon", type=float, required=True, help="the budget of a whole record")
+    planned.add_argument("--delta", type=float, default=1e-5, help="of the Gaussian mechanism (default: 1e-5)")
+    goal = planned.add_mutually_exclusive_group(required=True)
+    goal.add_argument("--standard-error", type=float, help="the largest standard error that is wanted")
+    goal.add_argument("--records", type=float, help="the number of records there will be")
+    planned.add_argument(
+        "--mechanisms",
+        nargs="+",
+        choices=("gaussian", "laplace", "laplace-per-column"),
+        default=("gaussian", "laplace"),
+        help="what to compare (a budget per column takes minutes)",
+    )
+    planned.add_argument("--intercept", action="store_true", help="the model has an intercept")
+    planned.add_argument("--public-target", action="store_true", help="the target is released as it is")
+    planned.add_argument("--target-bounds", type=_numbers, help="public bounds of a continuous target, as 0,10")
+    planned.add_argument("--l2", type=float, default=0.0, help="regularisation (default: 0)")
+    planned.add_argument("--plot", type=Path, help="a PNG file for standard errors against the budget")
+    planned.set_defaults(run=_plan)
+
+
+_LOSSES = {
+    "logistic": (losses.logistic, "binary"),
+    "exponential": (losses.exponential, "binary"),
+    "squared-hinge": (losses.squared_hinge, "binary"),
+    "poisson": (losses.poisson, "count"),
+    "least-squares": (losses.least_squares, "normal"),
+}
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers; write them as 1,-0.5,0.25") from None
+
+
+def _plan(options: argparse.Namespace) -> None:
+    if (options.columns is None) == (options.theta is None):
+        raise ValueError("give --columns or --theta, and not both: guessed parameters say how many columns there are.")
+    if options.columns is not None and options.columns < 1:
+        raise ValueError(f"--columns {options.columns} is no number of columns. Give at least 1.")
+    theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
+    make, family = _LOSSES[options.loss]
+    covariance = None
+    if options.spread is not None:
+        covariance = [options.spread**2] * (len(theta) - options.intercept)
+    population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
+    if options.plot is not None and not options.plot.parent.is_dir():
+        raise ValueError(f"the folder {options.plot.parent} of --plot does not exist. Make it, or name another file.")
+    if options.target_bounds is not None and len(options.target_bounds) != 2:
+        raise ValueError("--target-bounds takes two numbers, as 0,10.")
+    settings: dict[str, Any] = {
+        "delta": options.delta,
+        "mechanisms": [name.replace("-", " ") for name in options.mechanisms],
+        "target": "public" if options.public_target else "noised",
+        "target_bounds": options.target_bounds,
+        "fit_intercept": options.intercept,
+        "l2": options.l2,
+    }
+    found = plan(
+        make(),
+        population,
+        epsilon=options.epsilon,
+        n=options.records,
+        standard_error=options.standard_error,
+        **settings,
+    )
+    print(found)
+    best = found.best.expected
+    assert best is not None
+    print(f"\nbest: {found.best.mechanism}; release:\n  {best.release!r}")
+    if options.plot is not None:
+        curves: dict[str, list[ExpectedFit]] = {}
+        for factor in (0.5, 1.0, 2.0, 4.0):
+            there = plan(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
+            for option in there.options:
+                if option.expected is not None:
+                    curves.setdefault(option.mechanism, []).append(option.expected)
+        plotting.save(plotting.planned_errors(curves), options.plot)
+        print(f"standard errors in {options.plot}")
 
 
 def _demo(options: argparse.Namespace) -> None:

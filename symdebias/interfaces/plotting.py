@@ -1,6 +1,6 @@
 """Pictures, by Matplotlib; every function takes results and writes or returns a figure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias.interfaces.demo import CURVES, Outcome
+from symdebias.planning import ExpectedFit
 from symdebias.tradeoff import Tradeoff
 
 # Okabe & Ito's palette tells apart in print and for the colour-blind.
+_PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _COLOURS = dict(zip(CURVES, ("#000000", "#D55E00", "#0072B2"), strict=True))
 _MARKS = {
     "series": ("#D55E00", "o-", "truncated series"),
@@ -127,3 +129,52 @@ def save(figure: Any, path: Path) -> None:
         The file; an existing one is replaced.
     """
     figure.savefig(path, dpi=150, format="png")
+
+
+def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
+    """Draw the largest expected standard error against the budget, a curve per mechanism.
+
+    Parameters
+    ----------
+    curves : mapping from str to sequence of ExpectedFit
+        For each mechanism what `symdebias.expected_fit` or a plan says at several budgets.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, not shown.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+    """
+    figures = _optional.require("matplotlib.figure", extra="plot")
+    figure = figures.Figure(figsize=(5.6, 4.0), layout="constrained")
+    panel = figure.subplots()
+    for (name, fits), colour in zip(curves.items(), _PALETTE, strict=False):
+        budgets = [_budget(fit) for fit in fits]
+        panel.plot(budgets, [fit.standard_errors.max() for fit in fits], "o-", color=colour, label=name, markersize=4)
+    truth = next(iter(curves.values()))
+    panel.plot(
+        [_budget(fit) for fit in truth], [fit.without_noise.max() for fit in truth], ":", color="#000000",
+        label="true records",
+    )  # fmt: skip
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in np.round(budgets, 6)])
+    panel.minorticks_off()
+    panel.set_xlabel("epsilon of a record, best split")
+    panel.set_ylabel("largest expected standard error")
+    panel.set_title(f"{truth[0].records:,.0f} records", fontsize=10)
+    panel.grid(alpha=0.25, which="both")
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.legend(frameon=False)
+    return figure
+
+
+def _budget(fit: ExpectedFit) -> float:
+    guarantee = fit.release.guarantee
+    if guarantee is None:
+        raise ValueError("a release without a guarantee has no budget to draw. Plan with mechanisms of a budget.")
+    return guarantee.epsilon

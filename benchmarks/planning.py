@@ -1,0 +1,108 @@
+"""Expected standard errors beside those of simulated fits, and the best split beside a grid.
+
+    python benchmarks/planning.py [--fits 1000]
+
+Eight settings of loss, mechanism and number of columns: the largest ratio, over parameters, of the standard deviation of
+`m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo error of a ratio is
+1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a grid, and that of
+the half-half split.
+"""
+
+import argparse
+import math
+
+import numpy as np
+
+import symdebias as sd
+
+
+def label(epsilon):
+    return sd.RandomizedResponse(epsilon=epsilon)
+
+
+def normal(p, scale, target=None, **options):
+    return sd.Release({tuple(f"x{j}" for j in range(p)): sd.GaussianMechanism.from_scale(scale)}, target, **options)
+
+
+def laplace(p, scale, target=None, **options):
+    return sd.Release({tuple(f"x{j}" for j in range(p)): sd.LaplaceMechanism.from_scale(scale)}, target, **options)
+
+
+SETTINGS = {
+    "exponential, normal 1.0, labels 2, p 2": (
+        sd.losses.exponential(), normal(2, 1.0, label(2.0)), [2.0, -1.0], "binary", 20_000, 1.0),
+    "exponential, Laplace 0.5, labels 2, p 2": (
+        sd.losses.exponential(), laplace(2, 0.5, label(2.0)), [2.0, -1.0], "binary", 20_000, 1.0),
+    "logistic, normal 0.5, labels 2, p 2": (
+        sd.losses.logistic(), normal(2, 0.5, label(2.0)), [1.0, -0.5], "binary", 20_000, 0.0),
+    "logistic, normal 0.4, p 6": (
+        sd.losses.logistic(), normal(6, 0.4), [1.0, -1.0, 0.5, -0.5, 0.25, 0.0], "binary", 20_000, 0.0),
+    "logistic, Laplace 0.3, labels 3, p 2": (
+        sd.losses.logistic(), laplace(2, 0.3, label(3.0)), [1.0, -0.5], "binary", 20_000, 0.0),
+    "Poisson, normal 0.4, p 3": (
+        sd.losses.poisson(), normal(3, 0.4), [0.8, -0.5, 0.3], "count", 10_000, 0.0),
+    "Poisson, normal 0.4, intercept, p 2": (
+        sd.losses.poisson(), normal(2, 0.4, fit_intercept=True), [0.8, -0.5, 0.3], "count", 10_000, 0.0),
+    "least squares, normal 0.6, p 10": (
+        sd.losses.least_squares(), normal(10, 0.6), list(np.linspace(-1, 1, 10)), "normal", 20_000, 0.0),
+    "least squares, Laplace 0.5, p 5": (
+        sd.losses.least_squares(), laplace(5, 0.5), list(np.linspace(-1, 1, 5)), "normal", 20_000, 0.0),
+}  # fmt: skip
+
+
+def print_errors(fits):
+    print(f"{'':<42}{'expected se':>12}{'simulated / expected':>22}   ({fits} fits, +- {1 / math.sqrt(2 * fits):.3f})")
+    for name, (loss, release, theta, family, n, l2) in SETTINGS.items():
+        options = {"family": family, "intercept": release.fit_intercept}
+        expected = sd.expected_fit(loss, release, sd.Population.guess(theta, **options), n=n, l2=l2)
+        corrected = sd.debias(loss, release)
+        found = []
+        for seed in range(fits):
+            records = sd.Population.guess(theta, size=n, random_state=np.random.default_rng([8, seed]), **options)
+            noised = release.privatize(records.X, records.y, random_state=np.random.default_rng([9, seed]))
+            found.append(sd.m_estimate(corrected, noised.X, noised.y, l2=l2).theta)
+        ratios = np.std(found, axis=0, ddof=1) / expected.standard_errors
+        span = f"{ratios.min():.3f} to {ratios.max():.3f}"
+        print(f"{name:<42}{expected.standard_errors.max():>12.4g}{span:>22}", flush=True)
+
+
+def print_splits():
+    print(f"\n{'split of a budget':<42}{'target':>9}{'over the least of a grid':>26}{'half-half':>11}")
+    population = sd.Population.guess([2.0, -1.0])
+    for loss, l2 in ((sd.losses.exponential(), 1.0), (sd.losses.logistic(), 0.0)):
+        for name, make in (("gaussian", gaussian), ("laplace", pure)):
+            for epsilon in (6.0, 12.0):
+                options = {"n": 1e6, "l2": l2}
+                found = sd.best_split(loss, make, population, epsilon=epsilon, **options)
+                least = math.inf
+                for share in np.linspace(0.02, 0.9, 45):
+                    release = make([epsilon * (1 - share), epsilon * share])
+                    try:
+                        one = sd.expected_fit(loss, release, population, method="best", **options)
+                    except sd.exceptions.SymdebiasError:
+                        continue
+                    least = min(least, one.criterion("worst"))
+                price = found.expected.criterion("worst")
+                half = "refused" if found.equal is None else f"{found.equal.criterion('worst') / price:.2f}"
+                print(
+                    f"{loss.name + ', ' + name + f', epsilon {epsilon:g}':<42}{found.budgets[1]:>9.3g}{price / least:>26.3f}"
+                    f"{half:>11}",
+                    flush=True,
+                )
+
+
+def gaussian(budgets):
+    features = sd.GaussianMechanism(epsilon=budgets[0], delta=1e-5, radius=math.sqrt(2))
+    return sd.Release({("x0", "x1"): features}, label(budgets[1]))
+
+
+def pure(budgets):
+    return sd.Release({("x0", "x1"): sd.LaplaceMechanism(epsilon=budgets[0], radius=2.0)}, label(budgets[1]))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fits", type=int, default=1000)
+    arguments = parser.parse_args()
+    print_errors(arguments.fits)
+    print_splits()
