@@ -2,7 +2,7 @@
 
     python benchmarks/planning.py [--fits 1000]
 
-Eight settings of loss, mechanism and number of columns: the largest ratio, over parameters, of the standard deviation of
+Nine settings of loss, mechanism and number of columns: the ratios, over parameters, of the standard deviation of
 `m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo error of a ratio is
 1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a grid, and that of
 the half-half split.
@@ -84,11 +84,8 @@ def print_splits():
                     least = min(least, one.criterion("worst"))
                 price = found.expected.criterion("worst")
                 half = "refused" if found.equal is None else f"{found.equal.criterion('worst') / price:.2f}"
-                print(
-                    f"{loss.name + ', ' + name + f', epsilon {epsilon:g}':<42}{found.budgets[1]:>9.3g}{price / least:>26.3f}"
-                    f"{half:>11}",
-                    flush=True,
-                )
+                title = f"{loss.name}, {name}, epsilon {epsilon:g}"
+                print(f"{title:<42}{found.budgets[1]:>9.3g}{price / least:>26.3f}{half:>11}", flush=True)
 
 
 def gaussian(budgets):
