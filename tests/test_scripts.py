@@ -57,6 +57,12 @@ def test_the_methods_that_surrogates_are_compared_with():
         pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
         pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),
         pytest.param(
+            "m_estimation.py",
+            ["--n", "5000", "--columns", "2", "--repeats", "1"],
+            "m_estimate: Poisson",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
             "mechanisms.py",
             ["--records", "2000", "--repeats", "1"],
             "mixed, 6 columns, exponential",
