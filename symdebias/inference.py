@@ -275,7 +275,7 @@ def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArr
     if count <= size:
         raise InferenceError(
             f"{count} batches of steps do not estimate the covariance of the parameters. Take more steps (a smaller "
-            'batch_size or more epochs), or ask for covariance="plug-in".'
+            'batch_size or more records), or ask for covariance="plug-in".'
         )
     total = float(weights.sum())
     centre = weights @ rows / total

@@ -395,6 +395,10 @@ def test_levels_and_restrictions_are_checked():
         ({"covariance": "plug-in"}, "averaged iterates"),
         ({"covariance": "batch means", "average": True}, "1/2 < a < 1"),
         ({"covariance": "batch means", "average": True, "step_size": sd.inverse_time(1.0)}, "1/2 < a < 1"),
+        (
+            {"covariance": "batch means", "average": True, "step_size": sd.StepSize(0.5, power=0.6), "epochs": 2},
+            "far too small",
+        ),
     ],
 )
 def test_a_covariance_that_descent_cannot_give_is_refused(options, message):
