@@ -99,7 +99,8 @@ def sgd(
     covariance : {"plug-in", "batch means"}, optional
         The covariance of averaged iterates. ``"plug-in"`` is the sandwich at the average, for one more pass over the
         data. ``"batch means"`` comes from the iterates themselves, online: from the spread of the means of longer and
-        longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1 and a single pass, and settles slowly.
+        longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1 and a single pass. It settles
+        slowly, and intervals and tests allow for that by the distributions of Student and Hotelling.
     start : array of shape (q,) or (K, q), optional
         Where to start; zeros by default.
     order : {"shuffled", "given"}
@@ -404,7 +405,7 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
         covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
     except InferenceError as error:
         return Inference(None, kind, str(error))
-    return replace(plug_in, covariance=covariance, kind=kind)
+    return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
 def _gram(run: Records, X: Any, y: Any, noise_scale: Any) -> FloatArray | None:

@@ -301,6 +301,16 @@ def test_the_covariance_of_averaged_descent():
     # About ten batches know a standard error to a quarter.
     ratio = online.standard_errors / newton.standard_errors
     assert np.all((ratio > 0.4) & (ratio < 2.0))
+    # A covariance from few batches has intervals and tests that allow for its own error.
+    freedom = online.inference.degrees_of_freedom
+    assert 3 <= freedom <= 12
+    width = np.diff(online.confidence_interval(0.9))[:, 0] / online.standard_errors / 2
+    np.testing.assert_allclose(width, stats.t.ppf(0.95, freedom), rtol=1e-12)
+    one, z = online.wald_test([1.0, 0.0]), online.theta[0] / online.standard_errors[0]
+    assert one.pvalue == pytest.approx(2 * stats.t.sf(abs(z), freedom), rel=1e-9)
+    both = online.wald_test(np.eye(2), online.theta + online.standard_errors)
+    assert both.pvalue > stats.chi2.sf(both.statistic, 2)
+    assert str(both).startswith(f"T2(2, {freedom})")
     short = sd.sgd(EXPONENTIAL, X, y, step_size=1e-5, average=True, covariance="plug-in", l2=1.0, random_state=0)
     with pytest.raises(InferenceError, match="has not arrived"):
         short.confidence_interval()
