@@ -7,7 +7,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 import symdebias as sd
-from symdebias.exceptions import InferenceError, SymdebiasError
+from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 
 COLUMNS = {("x0", "x1"): sd.GaussianMechanism.from_scale(1.0)}
 EXPONENTIAL = sd.debias(sd.losses.exponential(), sd.Release(COLUMNS, sd.RandomizedResponse(epsilon=2.0)))
@@ -228,6 +228,18 @@ def test_much_noise_and_few_records_are_refused_or_said():
             with pytest.raises(InferenceError):
                 fit.confidence_interval()
     assert refused >= 1
+
+
+def test_curvature_that_is_lost_to_rounding_is_an_error_of_ours():
+    X, y = simulated(200, 0)
+    with pytest.raises(DivergenceError, match="lost to rounding"):
+        sd.m_estimate(EXPONENTIAL, 0.2 * X, y, radius=3.0)
+
+
+def test_a_bound_on_the_noise_is_not_called_a_ball():
+    # The noise has variance 1 in every column, so that the set looks like a ball; nobody gave a radius.
+    fit = sd.m_estimate(EXPONENTIAL, *simulated(500, 0))
+    assert "noise of the score" in fit.diagnostics["safeguards"][0]
 
 
 def test_the_noise_of_the_score_is_held_near_the_pilots():
