@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, f, norm, t
 
 from symdebias._domains import OPEN_UNIT
 from symdebias.exceptions import InferenceError
@@ -71,8 +71,11 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     return (found + found.T) / 2
 
 
-def critical_value(level: float, bias_ratio: float = 0.0) -> float:
+def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: int | None = None) -> float:
     """Return c with P(|N(r, 1)| <= c) = level: how many standard errors an interval reaches.
+
+    Where standard errors are themselves estimated from few values, it is the quantile of Student's t plus r, with which
+    an interval covers at least that often.
 
     Parameters
     ----------
@@ -80,6 +83,8 @@ def critical_value(level: float, bias_ratio: float = 0.0) -> float:
         In (0, 1).
     bias_ratio : float
         r, a bound on the absolute bias over the standard error; non-negative.
+    degrees_of_freedom : int, optional
+        Of the estimate of the standard error; None where it is as good as known.
 
     References
     ----------
@@ -89,8 +94,12 @@ def critical_value(level: float, bias_ratio: float = 0.0) -> float:
     --------
     >>> round(critical_value(0.95), 4), round(critical_value(0.95, 1.0), 4)
     (1.96, 2.6461)
+    >>> round(critical_value(0.95, degrees_of_freedom=4), 4)
+    2.7764
     """
     level = OPEN_UNIT.check("level", level)
+    if degrees_of_freedom is not None:
+        return float(t.ppf((1 + level) / 2, degrees_of_freedom)) + bias_ratio
     plain = float(norm.ppf((1 + level) / 2))
     if bias_ratio < 1e-9:
         return plain
@@ -114,18 +123,30 @@ class WaldTest:
     degrees_of_freedom : int
         The rank of R.
     pvalue : float
-        From the chi-squared distribution.
+        From the chi-squared distribution; from the F distribution where the covariance rests on few values.
+    of_covariance : int or None
+        The degrees of freedom of the estimate of the covariance, where they are few.
     """
 
     statistic: float
     degrees_of_freedom: int
     pvalue: float
+    of_covariance: int | None = None
 
     def __str__(self) -> str:
+        if self.of_covariance is not None:
+            return f"T2({self.degrees_of_freedom}, {self.of_covariance}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
         return f"chi2({self.degrees_of_freedom}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
 
 
-def wald_test(theta: FloatArray, covariance: FloatArray, restrictions: ArrayLike, values: ArrayLike = 0.0) -> WaldTest:
+def wald_test(
+    theta: FloatArray,
+    covariance: FloatArray,
+    restrictions: ArrayLike,
+    values: ArrayLike = 0.0,
+    *,
+    degrees_of_freedom: int | None = None,
+) -> WaldTest:
     """Test R theta = r.
 
     Parameters
@@ -138,6 +159,8 @@ def wald_test(theta: FloatArray, covariance: FloatArray, restrictions: ArrayLike
         R, of full row rank.
     values : float or array of shape (k,)
         r.
+    degrees_of_freedom : int, optional
+        Of the estimate of the covariance, at least k; the test is then Hotelling's.
 
     Raises
     ------
@@ -160,7 +183,12 @@ def wald_test(theta: FloatArray, covariance: FloatArray, restrictions: ArrayLike
     wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
     distance = rows @ theta - wanted
     statistic = float(distance @ np.linalg.solve(rows @ covariance @ rows.T, distance))
-    return WaldTest(statistic, len(rows), float(chi2.sf(statistic, len(rows))))
+    count = len(rows)
+    if degrees_of_freedom is None:
+        return WaldTest(statistic, count, float(chi2.sf(statistic, count)))
+    left = degrees_of_freedom - count + 1
+    chance = float(f.sf(statistic * left / (degrees_of_freedom * count), count, left))
+    return WaldTest(statistic, count, chance, degrees_of_freedom)
 
 
 @dataclass(frozen=True)
@@ -179,6 +207,8 @@ class Inference:
         A bound on the bias of each parameter that the correction's own bias makes; 0 where it is exact.
     notes : tuple of str
         What to know of it.
+    degrees_of_freedom : int or None
+        Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
     """
 
     covariance: FloatArray | None
@@ -186,6 +216,7 @@ class Inference:
     refusal: str = ""
     bias: FloatArray | None = None
     notes: tuple[str, ...] = ()
+    degrees_of_freedom: int | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -218,10 +249,16 @@ class Inference:
             raise InferenceError(self.refusal)
         bias = np.zeros(len(theta)) if self.bias is None else self.bias
         reach = [
-            critical_value(level, wrong / error) * error if error > 0 else wrong
+            critical_value(level, wrong / error, self.degrees_of_freedom) * error if error > 0 else wrong
             for wrong, error in zip(bias, errors, strict=True)
         ]
         return np.stack([theta - reach, theta + reach], axis=1)
+
+    def pvalue(self, z: float) -> float:
+        """Return the two-sided p value of an estimate that is z standard errors from 0."""
+        if self.degrees_of_freedom is not None:
+            return float(2 * t.sf(abs(z), self.degrees_of_freedom))
+        return float(2 * norm.sf(abs(z)))
 
 
 def batch_ends(steps: int, power: float) -> list[int]:
@@ -275,7 +312,7 @@ def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArr
     if count <= size:
         raise InferenceError(
             f"{count} batches of steps do not estimate the covariance of the parameters. Take more steps (a smaller "
-            'batch_size or more epochs), or ask for covariance="plug-in".'
+            'batch_size or more records), or ask for covariance="plug-in".'
         )
     total = float(weights.sum())
     centre = weights @ rows / total

@@ -34,6 +34,21 @@ def test_known_parameters_are_found():
     assert "uncorrected" in text
 
 
+def test_the_example_of_clipping():
+    """The corrected fit agrees with the clipped one, and not with the truth, where many records are clipped.
+
+    Ten standard errors lie between them; four are allowed (false-alarm rate 2e-4 at a fixed seed).
+    """
+    script = runpy.run_path(str(ROOT / "examples" / "clipping_bias.py"))
+    table = script["rows"](50_000)
+    harsh = next(row for row in table if row.radius == 1.0)
+    assert 0.5 < harsh.share < 0.7
+    assert abs(harsh.corrected - harsh.clipped).max() < 4 * harsh.errors.max()
+    assert harsh.corrected[0] - 1 > 4 * harsh.errors[0]
+    assert table[-1].share < 0.001
+    assert "noise sd" in script["report"](table)
+
+
 def test_the_best_order_and_its_picture(tmp_path):
     script = runpy.run_path(str(ROOT / "examples" / "bias_against_variance.py"))
     text = script["report"]([4.0], tmp_path / "picture.png")
@@ -56,6 +71,18 @@ def test_the_methods_that_surrogates_are_compared_with():
         ("sgd_kernel.py", ["--records", "5000", "--repeats", "1"], "SGDClassifier, one pass / shuffled"),
         pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
         pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),
+        pytest.param(
+            "m_estimation.py",
+            ["--n", "5000", "--columns", "2", "--repeats", "1"],
+            "m_estimate: Poisson",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            "intervals.py",
+            ["--replicates", "100", "--part", "least squares", "--processes", "1"],
+            "p 10, target noise 1",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             "mechanisms.py",
             ["--records", "2000", "--repeats", "1"],

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
@@ -146,7 +145,7 @@ class Fit:
         return inference.bias.reshape(self.theta.shape)
 
     def confidence_interval(self, level: float = 0.95) -> FloatArray:
-        """Return intervals for the parameters by the normal distribution.
+        """Return intervals for the parameters: by the normal distribution, for batch means by Student's t.
 
         Parameters
         ----------
@@ -191,7 +190,8 @@ class Fit:
         covariance = inference.required_covariance()
         if inference.refusal:
             raise InferenceError(inference.refusal)
-        return wald_test(self.theta.ravel(), covariance, restrictions, values)
+        freedom = inference.degrees_of_freedom
+        return wald_test(self.theta.ravel(), covariance, restrictions, values, degrees_of_freedom=freedom)
 
     def summary(self, level: float = 0.95) -> str:
         """Return the fit as a table to print.
@@ -255,7 +255,7 @@ class Fit:
         for name, value, error, (lower, upper) in zip(names, theta, errors, ends, strict=True):
             z = value / error if error > 0 else math.copysign(math.inf, value)
             lines.append(
-                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}  {z:>9.3f}  {2 * norm.sf(abs(z)):>7.3f}  "
+                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}  {z:>9.3f}  {self.inference.pvalue(z):>7.3f}  "
                 f"{lower:>11.5g}  {upper:>11.5g}"
             )
         return lines

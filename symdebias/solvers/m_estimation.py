@@ -159,7 +159,7 @@ def m_estimate(
     pilot = _pilot(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale, needed=not held)
     begin = given if given is not None else np.zeros(length) if pilot is None else pilot.theta.copy()
     metric = _noise_metric(corrected, columns, length, noise_scale, len(matrix))
-    step_of_growth = _MORE_NOISE if not corrected.is_resolved else _MORE_NOISE_WHERE_EXACT
+    step_of_growth = _MORE_NOISE_WHERE_EXACT if corrected.is_exact else _MORE_NOISE
 
     def attempt(growth: float, begin: FloatArray, *, by_a_part: bool = True) -> _Attempt:
         resolved = corrected if corrected.is_resolved or pilot is None else pilot.resolved(corrected, growth)
@@ -168,11 +168,12 @@ def m_estimate(
             resolved, columns, *resolved.kernel_data(matrix, target, scales=scales), weights, noise_scale is not None
         )
         if radius is not None:
-            region: _Region = _Ellipsoid(np.eye(length), radius**2)
+            region: _Region = _Ellipsoid(np.eye(length), radius**2, _ON_BALL)
         elif box is not None:
             region = _Box(*box)
         elif pilot is not None and metric.any():
-            region = _Ellipsoid(metric, growth * max(_MORE_NOISE * pilot.score_variance, _LITTLE_NOISE))
+            bound = growth * max(_MORE_NOISE * pilot.score_variance, _LITTLE_NOISE)
+            region = _Ellipsoid(metric, bound, _AS_NOISY_AS_ALLOWED)
         else:
             region = _Everywhere()
         return _attempt(records, region.inside(begin), penalty, metric, region, by_a_part=by_a_part)
@@ -282,6 +283,9 @@ def _noise_metric(corrected: CorrectedLoss, columns: int, length: int, noise_sca
 
 # ---- where theta may go --------------------------------------------------------------------------------------------
 
+_ON_BALL = "theta lies on the ball of radius="
+_AS_NOISY_AS_ALLOWED = "theta lies where the noise of the score is as large as the pilot estimate allows"
+
 
 class _Region:
     """A convex set of parameters."""
@@ -318,12 +322,7 @@ class _Ellipsoid(_Region):
 
     shape: FloatArray
     bound: float
-
-    @property
-    def description(self) -> str:  # type: ignore[override]
-        if np.array_equal(self.shape, np.eye(len(self.shape))):
-            return "theta lies on the ball of radius="
-        return "theta lies where the noise of the score is as large as the pilot estimate allows"
+    description: str
 
     def _size(self, theta: FloatArray) -> float:
         return float(theta @ self.shape @ theta)
@@ -471,8 +470,15 @@ def _newton(
     for step in range(1, _STEPS + 1):
         gradient = before.gradient + penalty * theta
         # The first matrix is its own reference: negative curvature there is turned into a little positive one.
-        matrix, clipped = _clipped(before.hessian + ridge, reference)
-        move = region.minimiser(theta, gradient, matrix) - theta
+        try:
+            matrix, clipped = _clipped(before.hessian + ridge, reference)
+            move = region.minimiser(theta, gradient, matrix) - theta
+        except np.linalg.LinAlgError as error:
+            raise DivergenceError(
+                "the curvature of the mean corrected loss is lost to rounding at theta of norm "
+                f"{np.linalg.norm(theta):.4g} (step {step}): theta has followed the noise, and there is no root near "
+                "the pilot. Give radius=, raise l2, use more records, or release with less noise."
+            ) from error
         length = math.sqrt(float(move @ metric @ move))
         if length > _LONGEST_STEP:
             move *= _LONGEST_STEP / length

@@ -99,7 +99,8 @@ def sgd(
     covariance : {"plug-in", "batch means"}, optional
         The covariance of averaged iterates. ``"plug-in"`` is the sandwich at the average, for one more pass over the
         data. ``"batch means"`` comes from the iterates themselves, online: from the spread of the means of longer and
-        longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1, and settles slowly.
+        longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1 and a single pass. It settles
+        slowly, and intervals and tests allow for that by the distributions of Student and Hotelling.
     start : array of shape (q,) or (K, q), optional
         Where to start; zeros by default.
     order : {"shuffled", "given"}
@@ -162,7 +163,7 @@ def sgd(
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
     averaged_share = _averaged_share(average)
     if covariance is not None:
-        _check_covariance(covariance, averaged_share, step_size)
+        _check_covariance(covariance, averaged_share, step_size, epochs)
     if not corrected.is_resolved:
         return _in_two_stages(
             corrected, X, y, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
@@ -375,7 +376,7 @@ def _averaged_share(average: bool | float) -> float:
     return float(average)
 
 
-def _check_covariance(covariance: str, averaged_share: float, step_size: Any) -> None:
+def _check_covariance(covariance: str, averaged_share: float, step_size: Any, epochs: int) -> None:
     if covariance not in ("plug-in", "batch means"):
         raise ValueError(f'covariance={covariance!r:.60} is not known. Choose "plug-in" or "batch means".')
     if averaged_share == 0:
@@ -388,6 +389,11 @@ def _check_covariance(covariance: str, averaged_share: float, step_size: Any) ->
             f"batch means need step sizes eta t^-a with 1/2 < a < 1; got step_size={step_size!r:.80}. Pass "
             "StepSize(eta, power=0.6)."
         )
+    if covariance == "batch means" and epochs > 1:
+        raise ValueError(
+            f"batch means with epochs={epochs} would be far too small: iterates of repeated passes scatter about the "
+            'root of these records, not about the true one. Take epochs=1, or ask for covariance="plug-in".'
+        )
 
 
 def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inference:
@@ -399,7 +405,7 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
         covariance = batch_means(means, [b - a for a, b in itertools.pairwise(cuts)])
     except InferenceError as error:
         return Inference(None, kind, str(error))
-    return replace(plug_in, covariance=covariance, kind=kind)
+    return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
 def _gram(run: Records, X: Any, y: Any, noise_scale: Any) -> FloatArray | None:

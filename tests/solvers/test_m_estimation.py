@@ -7,7 +7,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 import symdebias as sd
-from symdebias.exceptions import InferenceError, SymdebiasError
+from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 
 COLUMNS = {("x0", "x1"): sd.GaussianMechanism.from_scale(1.0)}
 EXPONENTIAL = sd.debias(sd.losses.exponential(), sd.Release(COLUMNS, sd.RandomizedResponse(epsilon=2.0)))
@@ -230,6 +230,18 @@ def test_much_noise_and_few_records_are_refused_or_said():
     assert refused >= 1
 
 
+def test_curvature_that_is_lost_to_rounding_is_an_error_of_ours():
+    X, y = simulated(200, 0)
+    with pytest.raises(DivergenceError, match="lost to rounding"):
+        sd.m_estimate(EXPONENTIAL, 0.2 * X, y, radius=3.0)
+
+
+def test_a_bound_on_the_noise_is_not_called_a_ball():
+    # The noise has variance 1 in every column, so that the set looks like a ball; nobody gave a radius.
+    fit = sd.m_estimate(EXPONENTIAL, *simulated(500, 0))
+    assert "noise of the score" in fit.diagnostics["safeguards"][0]
+
+
 def test_the_noise_of_the_score_is_held_near_the_pilots():
     X, y = simulated(3_000, 7)
     fit = sd.m_estimate(EXPONENTIAL, X, y)
@@ -301,6 +313,16 @@ def test_the_covariance_of_averaged_descent():
     # About ten batches know a standard error to a quarter.
     ratio = online.standard_errors / newton.standard_errors
     assert np.all((ratio > 0.4) & (ratio < 2.0))
+    # A covariance from few batches has intervals and tests that allow for its own error.
+    freedom = online.inference.degrees_of_freedom
+    assert 3 <= freedom <= 12
+    width = np.diff(online.confidence_interval(0.9))[:, 0] / online.standard_errors / 2
+    np.testing.assert_allclose(width, stats.t.ppf(0.95, freedom), rtol=1e-12)
+    one, z = online.wald_test([1.0, 0.0]), online.theta[0] / online.standard_errors[0]
+    assert one.pvalue == pytest.approx(2 * stats.t.sf(abs(z), freedom), rel=1e-9)
+    both = online.wald_test(np.eye(2), online.theta + online.standard_errors)
+    assert both.pvalue > stats.chi2.sf(both.statistic, 2)
+    assert str(both).startswith(f"T2(2, {freedom})")
     short = sd.sgd(EXPONENTIAL, X, y, step_size=1e-5, average=True, covariance="plug-in", l2=1.0, random_state=0)
     with pytest.raises(InferenceError, match="has not arrived"):
         short.confidence_interval()
@@ -395,6 +417,10 @@ def test_levels_and_restrictions_are_checked():
         ({"covariance": "plug-in"}, "averaged iterates"),
         ({"covariance": "batch means", "average": True}, "1/2 < a < 1"),
         ({"covariance": "batch means", "average": True, "step_size": sd.inverse_time(1.0)}, "1/2 < a < 1"),
+        (
+            {"covariance": "batch means", "average": True, "step_size": sd.StepSize(0.5, power=0.6), "epochs": 2},
+            "far too small",
+        ),
     ],
 )
 def test_a_covariance_that_descent_cannot_give_is_refused(options, message):
