@@ -8,6 +8,8 @@ import sympy as sp
 import symdebias as sd
 from symdebias.exceptions import NoExactCorrectionError
 
+pytestmark = pytest.mark.exhaustive
+
 RNG = np.random.default_rng(0)
 N = 600
 X = 0.3 * RNG.normal(size=(N, 3))

@@ -10,6 +10,8 @@ import symdebias as sd
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers import measurement_error as methods
 
+pytestmark = pytest.mark.exhaustive
+
 LINEAR, LOGISTIC, POISSON = sd.losses.least_squares(), sd.losses.logistic(), sd.losses.poisson()
 CORRELATED = sd.GaussianMechanism.from_covariance([[0.5, 0.2], [0.2, 0.3]])
 # Two noised columns, one without noise, and an intercept.
