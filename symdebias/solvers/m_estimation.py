@@ -245,14 +245,20 @@ def _pilot(
     noise_scale: Any,
     needed: bool,
 ) -> Pilot | None:
-    """Return the pilot estimate, or None where a loss has none: one of several scores, a free-form one.
+    """Return the pilot estimate, or None where a loss has none: of several scores, free-form, a polynomial.
 
     Without one, where it is needed to tell the right root from others, its error stands.
     """
     if not corrected.is_resolved:
         return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
-    one_score = len(corrected.declared.scores) == 1 and corrected.method != "none"
-    for stride in sorted({max(1, len(matrix) // _PILOT_RECORDS), 1}, reverse=True) if one_score else ():
+    if len(corrected.declared.scores) != 1 or corrected.method == "none":
+        return None
+    try:
+        _ = corrected.surrogate_parts
+    except NoExactCorrectionError:
+        # A polynomial in a margin, or of no known form.
+        return None
+    for stride in sorted({max(1, len(matrix) // _PILOT_RECORDS), 1}, reverse=True):
         try:
             found = pilot_of(
                 corrected,

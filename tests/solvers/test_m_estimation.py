@@ -164,6 +164,43 @@ def test_weights_are_repetitions_of_clusters():
     np.testing.assert_allclose(weighted.covariance * groups / (groups - 1), repeated.covariance, rtol=1e-6)
 
 
+def test_a_loss_without_a_pilot_starts_at_zero():
+    X, y = simulated(20_000, 3)
+    corrected = sd.debias(sd.losses.squared_margin(), EXPONENTIAL.release)
+    fit = sd.m_estimate(corrected, X, y)
+    assert fit.diagnostics["start"] == "zero"
+    gram = X.T @ X / len(X) - np.eye(2)
+    np.testing.assert_allclose(fit.theta, np.linalg.solve(gram, X.T @ y / len(X)) / math.tanh(1.0), rtol=1e-7)
+
+
+def test_a_poisson_fit_with_an_intercept_finds_the_root_next_to_the_truth():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1.5, 1.5, (20_000, 2))
+    y = rng.poisson(np.exp(X @ [0.8, -0.5] + 0.3)).astype(float)
+    release = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.6)}, fit_intercept=True)
+    noised = release.privatize(X, y, random_state=5)
+    fit = sd.m_estimate(sd.debias(sd.losses.poisson(), noised.release), noised.X, noised.y)
+    assert fit.diagnostics["safeguards"] == ()
+    assert np.all(np.abs(fit.theta - [0.8, -0.5, 0.3]) < 5 * fit.standard_errors)
+
+
+def test_without_a_pilot_under_noise_there_is_no_fit():
+    # Noise of variance 200 on 2,000 records hides the features' variance of 1/3: the debiased moments are negative.
+    rng = np.random.default_rng(1)
+    release = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(14.0)}, sd.RandomizedResponse(epsilon=2.0))
+    corrected = sd.debias(sd.losses.exponential(), release)
+    refused = 0
+    for seed in range(6):
+        noised = release.privatize(rng.uniform(-1, 1, (2_000, 2)), np.ones(2_000), random_state=seed)
+        try:
+            fit = sd.m_estimate(corrected, noised.X, noised.y)
+        except SymdebiasError:
+            refused += 1
+        else:
+            assert fit.diagnostics["safeguards"]
+    assert refused > 0
+
+
 def test_a_warm_start_and_a_cold_one_meet():
     X, y = simulated(20_000, 3)
     cold = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
