@@ -85,9 +85,10 @@ def test_the_records_needed_give_what_was_wanted():
     np.testing.assert_array_equal(again.covariance, found.covariance)
 
 
-@pytest.mark.exhaustive
 def test_a_plan_orders_its_options_and_says_what_it_assumes():
-    plan = sd.plan(EXPONENTIAL, POPULATION, epsilon=8.0, standard_error=0.01, l2=1.0)
+    population = sd.Population.guess([1.0, -0.5], family="normal")
+    loss = sd.losses.least_squares()
+    plan = sd.plan(loss, population, epsilon=8.0, standard_error=0.01, target_bounds=(-6.0, 6.0))
     records = [option.expected.records for option in plan.options]
     assert records == sorted(records)
     assert plan.best is plan.options[0]
