@@ -16,7 +16,7 @@ from symdebias import evaluation
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.noise import AdditiveNoise, ChannelNoise
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.newest
 
 THETA = np.array([1.3, -0.8, 0.2])
 COIN = sd.RandomizedResponse(epsilon=1.5)

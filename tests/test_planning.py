@@ -8,7 +8,7 @@ import symdebias as sd
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.interfaces import cli
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.newest
 
 EXPONENTIAL = sd.losses.exponential()
 POPULATION = sd.Population.guess([2.0, -1.0])

@@ -8,7 +8,7 @@ import sympy as sp
 import symdebias as sd
 from symdebias.exceptions import NoExactCorrectionError
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.newest
 
 RNG = np.random.default_rng(0)
 N = 600

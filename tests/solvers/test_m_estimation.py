@@ -71,7 +71,7 @@ def test_poisson_against_a_direct_solution_of_its_equation():
     assert fit.diagnostics["safeguards"] == ()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.newest
 @pytest.mark.parametrize("loss", ["least_squares", "logistic", "poisson"])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_statsmodels_without_noise(loss, clustered):
@@ -290,7 +290,7 @@ def test_the_noise_of_the_score_is_held_near_the_pilots():
 # ---- corrections with bias -------------------------------------------------------------------------------
 
 
-@pytest.mark.exhaustive
+@pytest.mark.newest
 def test_intervals_reach_further_where_there_is_bias():
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (20_000, 2))
@@ -327,7 +327,7 @@ def test_differences_where_the_hessian_is_too_long(monkeypatch):
     np.testing.assert_allclose(found.covariance, exact.covariance, rtol=1e-6)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.newest
 def test_several_scores_have_errors_in_their_shape():
     rng = np.random.default_rng(4)
     X = rng.uniform(-1, 1, (4_000, 2))

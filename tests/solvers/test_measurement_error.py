@@ -10,7 +10,7 @@ import symdebias as sd
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers import measurement_error as methods
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.newest
 
 LINEAR, LOGISTIC, POISSON = sd.losses.least_squares(), sd.losses.logistic(), sd.losses.poisson()
 CORRELATED = sd.GaussianMechanism.from_covariance([[0.5, 0.2], [0.2, 0.3]])
