@@ -4,6 +4,7 @@ from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from symdebias.mechanisms.finite_channel import FiniteChannel
 from symdebias.mechanisms.gaussian import GaussianMechanism
+from symdebias.mechanisms.label_randomizer import LabelRandomizer
 from symdebias.mechanisms.laplace import LaplaceMechanism
 from symdebias.mechanisms.randomized_response import RandomizedResponse
 from symdebias.mechanisms.staircase import StaircaseMechanism
@@ -16,6 +17,7 @@ KINDS: dict[str, type[Mechanism]] = {
         DiscreteLaplaceMechanism,
         FiniteChannel,
         GaussianMechanism,
+        LabelRandomizer,
         LaplaceMechanism,
         RandomizedResponse,
         StaircaseMechanism,
@@ -28,6 +30,7 @@ __all__ = [
     "DiscreteLaplaceMechanism",
     "FiniteChannel",
     "GaussianMechanism",
+    "LabelRandomizer",
     "LaplaceMechanism",
     "Mechanism",
     "RandomizedResponse",

@@ -5,6 +5,7 @@ from symdebias.privacy.calibration import (
     analytic_gaussian_scale,
     classical_gaussian_scale,
     keep_probability,
+    largest_ratio,
 )
 from symdebias.privacy.guarantee import Guarantee, compose
 
@@ -15,4 +16,5 @@ __all__ = [
     "classical_gaussian_scale",
     "compose",
     "keep_probability",
+    "largest_ratio",
 ]

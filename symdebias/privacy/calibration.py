@@ -5,6 +5,7 @@ The curves are evaluated with 70 digits, so that what is rounded is the exact va
 
 import functools
 import math
+from fractions import Fraction
 from typing import Any
 
 from mpmath.ctx_mp import MPContext
@@ -177,6 +178,31 @@ def keep_probability(epsilon: float, categories: int = 2) -> float:
     others = Integer(2).check("categories", categories) - 1
     units = int(context.floor(2**53 / (1 + others * context.exp(-context.mpf(epsilon)))))
     return min(units, 2**53 - 1) / 2**53
+
+
+@functools.lru_cache(maxsize=1024)
+def largest_ratio(epsilon: float) -> Fraction:
+    """Return the largest multiple of 2^-120 that is at most e^epsilon, and at most 2^60.
+
+    Parameters
+    ----------
+    epsilon : float
+        The privacy budget, in [1e-6, 700].
+
+    Returns
+    -------
+    fractions.Fraction
+        A bound that the ratio of two probabilities is compared with in exact arithmetic. Ratios above 2^60 do not
+        occur among multiples of 2^-53.
+
+    Examples
+    --------
+    >>> float(largest_ratio(1.0))
+    2.718281828459045
+    """
+    context = _context()
+    exact = context.exp(min(context.mpf(EPSILON.check("epsilon", epsilon)), 60 * context.log(2)))
+    return Fraction(int(context.floor(exact * 2**120)), 2**120)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,0 +1,250 @@
+"""A label randomizer: a declared label is replaced by a random output, by a matrix that is checked exactly."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import EPSILON, Interval, LabelSet
+from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms import sampling
+from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.randomized_response import one_label_each
+from symdebias.mechanisms.realised import UNBIASED, largest_bias, ratio_holds, sums_to_one
+from symdebias.noise import ChannelNoise
+from symdebias.privacy import Guarantee
+
+# What the loss of a noised label t in the place of the label y is; convex in t.
+LABEL_LOSSES: dict[str, Callable[[Any, Any], Any]] = {
+    "squared": lambda outputs, labels: (outputs - labels) ** 2,
+    "absolute": lambda outputs, labels: np.abs(outputs - labels),
+}
+_BOUND = Interval(-1e-250, 1e250, "both", "Give the certified lower bound of the noisy-label loss, or None.")
+
+
+@dataclass(frozen=True)
+class LabelRandomizer(Mechanism):
+    """A label out of k numbers is replaced by a random one of m outputs.
+
+    Parameters
+    ----------
+    labels : sequence of float
+        The k >= 2 labels, ascending.
+    outputs : sequence of float
+        The m >= 2 outputs, ascending.
+    matrix : sequence of sequences of float
+        ``matrix[i][j]`` is the probability of output j for label i, of shape (k, m): multiples of 2^-53 whose rows sum
+        to exactly 1, as `symdebias.mechanisms.realised` makes them.
+    epsilon : float
+        Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one. No entry is more than e^epsilon
+        times another one of its column; this is checked in exact arithmetic.
+    prior : sequence of float, optional
+        The probabilities of the labels that the design was made for; public, or private by themselves.
+    loss : {"squared", "absolute"}
+        The loss of noised labels that it was made for.
+    lower_bound : float, optional
+        A certified lower bound of the noisy-label loss of any unbiased randomizer of this budget.
+
+    Raises
+    ------
+    PrivacyError
+        The matrix is not epsilon-private.
+    ValueError, TypeError
+        An argument is outside its range, or the matrix cannot be drawn as it stands.
+
+    Notes
+    -----
+    `sd.optimal_unbiased_randomizer`, `sd.debiased_randomized_response` and `sd.randomized_response_on_bins` make them.
+    The draw takes one 53-bit uniform number per label and realises the matrix exactly; the time that it takes and
+    what is left in memory are not covered.
+
+    References
+    ----------
+    Badanidiyuru et al. 2023 (arXiv 2312.05659), Section 2.
+
+    Examples
+    --------
+    >>> coin = LabelRandomizer((0, 1), (-0.5, 1.5), ((0.75, 0.25), (0.25, 0.75)), epsilon=1.1)
+    >>> coin.unbiased, coin.noise.outputs
+    (True, (-0.5, 1.5))
+    """
+
+    labels: tuple[float, ...]
+    outputs: tuple[float, ...]
+    matrix: tuple[tuple[float, ...], ...]
+    epsilon: float
+    prior: tuple[float, ...] | None = None
+    loss: str = "squared"
+    lower_bound: float | None = None
+    kind: ClassVar[str] = "label_randomizer"
+
+    def __post_init__(self) -> None:
+        epsilon = EPSILON.check("epsilon", self.epsilon)
+        for name in ("labels", "outputs"):
+            object.__setattr__(self, name, ascending(getattr(self, name), name))
+        noise = ChannelNoise(self.labels, self.outputs, self.matrix)
+        object.__setattr__(self, "matrix", noise.matrix)
+        object.__setattr__(self, "epsilon", epsilon)
+        if self.prior is not None:
+            object.__setattr__(self, "prior", tuple(checked_prior(self.prior, len(self.labels)).tolist()))
+        if self.loss not in LABEL_LOSSES:
+            raise ValueError(f"loss={self.loss!r:.60} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+        if self.lower_bound is not None:
+            object.__setattr__(self, "lower_bound", _BOUND.check("lower_bound", self.lower_bound))
+        for index, row in enumerate(self.matrix):
+            if not sums_to_one(row):
+                raise ValueError(
+                    f"row {index} of the matrix cannot be drawn as it stands. Its entries must be multiples of 2^-53 "
+                    "that sum to exactly 1: bring it there with symdebias.mechanisms.realised.realised, or use a "
+                    "FiniteChannel."
+                )
+        if not ratio_holds(self.matrix, epsilon):
+            raise PrivacyError(
+                f"the matrix is not {epsilon:g}-private: a column has two entries whose ratio is above e^epsilon. "
+                "Give the budget that it has, or a matrix that keeps this one."
+            )
+
+    @cached_property
+    def noise(self) -> ChannelNoise:
+        """The channel, with the probabilities that the draw realises."""
+        return ChannelNoise(self.labels, self.outputs, self.matrix)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """(epsilon, 0) in the local model."""
+        return Guarantee(self.epsilon, 0.0)
+
+    @property
+    def categories(self) -> tuple[float, ...]:
+        """The labels."""
+        return self.labels
+
+    @property
+    def bound(self) -> float:
+        """The largest absolute value of the labels."""
+        return max(map(abs, self.labels))
+
+    @property
+    def width(self) -> int:
+        """One column."""
+        return 1
+
+    @cached_property
+    def bias(self) -> float:
+        """The largest distance between a label and the mean of its output, exact and rounded up."""
+        return largest_bias(self.matrix, self.outputs, np.array(self.labels))
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the outputs have the labels as means: to 1e-12 of the label range, or the rounding of the outputs."""
+        rounding = 2.0**-52 * max(map(abs, self.outputs))
+        return self.bias <= max(UNBIASED * (self.labels[-1] - self.labels[0]), rounding)
+
+    @cached_property
+    def noisy_label_loss(self) -> float:
+        """The mean loss of the outputs under the prior, sum_y p_y sum_j M_yj loss(t_j, y); uniform without one."""
+        labels, outputs = np.array(self.labels), np.array(self.outputs)
+        prior = np.full(len(labels), 1 / len(labels)) if self.prior is None else np.array(self.prior)
+        losses = LABEL_LOSSES[self.loss](outputs[None, :], labels[:, None])
+        return math.fsum((prior[:, None] * np.array(self.matrix) * losses).ravel())
+
+    @property
+    def optimality_gap(self) -> float | None:
+        """How much less the noisy-label loss of any unbiased randomizer of this budget can be, or None if unknown."""
+        return None if self.lower_bound is None else max(0.0, self.noisy_label_loss - self.lower_bound)
+
+    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+        return one_label_each(values, self.labels, "a label randomizer")
+
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        rows = np.searchsorted(np.array(self.labels), values)
+        sent: FloatArray = np.array(self.outputs)[sampling.categories(np.array(self.matrix), rows, source)]
+        return sent
+
+    def to_card(self) -> dict[str, Any]:
+        """Return what makes an equal mechanism."""
+        return {
+            "labels": list(self.labels),
+            "outputs": list(self.outputs),
+            "matrix": [list(row) for row in self.matrix],
+            "epsilon": self.epsilon,
+            "prior": None if self.prior is None else list(self.prior),
+            "loss": self.loss,
+            "lower_bound": self.lower_bound,
+        }
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "LabelRandomizer":
+        """Make the mechanism that `to_card` described; its promises are checked again."""
+        keys = {"labels", "outputs", "matrix", "epsilon", "prior", "loss", "lower_bound"}
+        if set(card) != keys:
+            raise ValueError(f"a label randomizer has exactly the entries {', '.join(sorted(keys))}")
+        return cls(**card)
+
+    def __repr__(self) -> str:
+        ends = f"{self.labels[0]:g} to {self.labels[-1]:g}"
+        return (
+            f"<LabelRandomizer: {len(self.labels)} labels from {ends}, {len(self.outputs)} outputs, "
+            f"epsilon={self.epsilon:g}>"
+        )
+
+
+def ascending(values: Any, name: str) -> tuple[float, ...]:
+    """Return declared numbers, which must be two or more in ascending order.
+
+    Parameters
+    ----------
+    values : sequence of float
+        What was given.
+    name : str
+        The name of the argument.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no sequence of finite numbers, repeat or are not in order.
+    """
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, range):
+        values = list(values)
+    checked = LabelSet.declare(name, values).values
+    given = tuple(float(value) for value in values)
+    if given != checked:
+        raise ValueError(f"{name} are not in ascending order: {given!r:.100}. Sort them, and the prior with them.")
+    return checked
+
+
+def checked_prior(prior: Any, labels: int) -> FloatArray:
+    """Return the probabilities of labels as an array, after checking them.
+
+    Parameters
+    ----------
+    prior : array of shape (k,)
+        Probabilities; zeros are allowed.
+    labels : int
+        The number k of labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It has another length, a negative or non-finite entry, or does not sum to 1 within 1e-9.
+    """
+    try:
+        array = np.array(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
+    if array.shape != (labels,):
+        raise ValueError(
+            f"prior has the shape {array.shape}. It must give one probability per label, shape ({labels},)."
+        )
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        place = int(np.argmin(np.isfinite(array) & (array >= 0)))
+        raise ValueError(f"prior[{place}]={array[place]!r} is no probability. Each must be in [0, 1].")
+    if not abs(array.sum() - 1) <= 1e-9:
+        raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
+    return array

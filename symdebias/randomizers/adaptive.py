@@ -1,0 +1,191 @@
+"""The optimum over a mesh of outputs, for any convex loss: linear programmes over few outputs at a time.
+
+A linear programme over all outputs of a mesh is long, and its optimum uses few of them. So it is solved over some, its
+multipliers price the whole mesh, what would pay for itself is added and what is not used is dropped, until the lower
+bound that the prices certify meets the value.
+"""
+
+import numpy as np
+import scipy.sparse
+from scipy.optimize import linprog
+
+from symdebias.exceptions import MissingDependencyError
+from symdebias.randomizers.columns import (
+    Columns,
+    Duals,
+    FloatArray,
+    Infeasible,
+    Optimum,
+    Task,
+    best_masses,
+    lower_bound,
+    price_outputs,
+)
+from symdebias.randomizers.conic import mesh_free_optimum
+
+_MOST_ROUNDS = 300
+_START = 26
+# Multipliers of a linear programme over few columns jump about; prices are taken at a point near the best so far.
+_SHARE = 0.3
+_NOTHING = 1e-12
+
+
+def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Columns, FloatArray, Duals]:
+    """Return the optimum over given outputs under the squared loss, from the mesh-free one where that helps.
+
+    Every output of the mesh-free optimum is split between its two neighbours on the mesh, which keeps the means: these
+    columns are next to optimal, and their multipliers too. Without the conic solver, or where the mesh does not reach
+    as far, `adaptive_optimum` finds the same.
+
+    Parameters
+    ----------
+    task : Task
+        The search.
+    outputs : array of shape (m,), float64
+        The mesh, ascending.
+    gap : float
+        The relative gap between value and lower bound to reach.
+
+    Returns
+    -------
+    columns : Columns
+        The columns that were tried.
+    masses : array of shape (c,), float64
+        Their masses.
+    duals : Duals
+        Multipliers whose lower bound certifies it.
+
+    Raises
+    ------
+    Infeasible
+        No randomizer of these outputs is unbiased.
+    """
+    try:
+        ideal = mesh_free_optimum(task, gap=1e-6)
+    except (MissingDependencyError, ArithmeticError):
+        return adaptive_optimum(task, outputs, gap=gap)
+    columns = _split(ideal.columns(len(task.labels))[0], outputs)
+    try:
+        found = best_masses(task, columns)
+    except Infeasible:
+        return adaptive_optimum(task, outputs, gap=gap)
+    price = price_outputs(outputs)
+    best, bound = ideal.duals, lower_bound(task, ideal.duals, price)
+    for _ in range(_MOST_ROUNDS):
+        for duals in (best.towards(found.duals, _SHARE), found.duals):
+            reached = lower_bound(task, duals, price)
+            if reached > bound:
+                best, bound = duals, reached
+        if found.value - bound <= gap * found.value:
+            return columns, found.masses, best
+        more = _paying(task, outputs, best.towards(found.duals, _SHARE)).with_more(_paying(task, outputs, found.duals))
+        if not len(more.outputs):
+            break
+        used = columns.at(found.masses > _NOTHING) if len(columns.outputs) > 12 * len(task.labels) else columns
+        columns = used.with_more(more)
+        found = best_masses(task, columns)
+    return adaptive_optimum(task, outputs, gap=gap)
+
+
+def _split(columns: Columns, outputs: FloatArray) -> Columns:
+    """Return columns at the two outputs next to those of given ones."""
+    inside = (columns.outputs >= outputs[0]) & (columns.outputs <= outputs[-1])
+    columns = columns.at(inside)
+    left = np.clip(np.searchsorted(outputs, columns.outputs, side="right") - 1, 0, len(outputs) - 2)
+    return Columns(columns.chosen, outputs[left]).with_more(Columns(columns.chosen, outputs[left + 1]))
+
+
+def _paying(task: Task, outputs: FloatArray, duals: Duals) -> Columns:
+    """Return the columns that cost less than nothing, one for each run of such outputs where the cost is least."""
+    _, costs, chosen = price_outputs(outputs)(task, duals)
+    least = _local_minima(costs) & (costs < -_NOTHING)
+    return Columns(chosen[least], outputs[least])
+
+
+def _local_minima(costs: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    padded = np.concatenate([[np.inf], costs, [np.inf]])
+    minima: np.ndarray[tuple[int], np.dtype[np.bool_]] = (costs <= padded[:-2]) & (costs <= padded[2:])
+    return minima
+
+
+def adaptive_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Columns, FloatArray, Duals]:
+    """Return the optimum over given outputs, for any convex loss; parameters and results as of `mesh_optimum`."""
+    price = price_outputs(outputs)
+    active = np.unique(np.linspace(0, len(outputs) - 1, min(_START, len(outputs))).round().astype(int))
+    before = np.inf
+    for _ in range(_MOST_ROUNDS):
+        try:
+            found, masses, shares = _over_outputs(task, outputs[active])
+        except Infeasible:
+            if len(active) == len(outputs):
+                raise
+            active = np.unique(np.linspace(0, len(outputs) - 1, min(2 * len(active), len(outputs))).round().astype(int))
+            continue
+        bound = lower_bound(task, found.duals, price)
+        _, costs, _ = price(task, found.duals)
+        new = np.flatnonzero(_local_minima(costs) & (costs < -_NOTHING))
+        if found.value - bound <= gap * found.value or np.isin(new, active).all():
+            columns = _levels(task, outputs[active], masses, shares)
+            return columns, best_masses(task, columns).masses, found.duals
+        # Nothing is dropped while the value stands still, or the same outputs would come and go.
+        improved = found.value < before * (1 - 1e-9)
+        kept = active[masses > _NOTHING] if improved else active
+        active = np.unique(np.concatenate([kept, new, [0, len(outputs) - 1]]))
+        before = found.value
+    raise ArithmeticError(
+        f"the search over {len(outputs)} outputs did not come to an end in {_MOST_ROUNDS} rounds. Give fewer outputs."
+    )
+
+
+def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray, FloatArray]:
+    """Solve M = low m + (1 - low) u with 0 <= u <= m over some outputs; return the optimum, m (c,) and u (k, c)."""
+    count, size = len(task.labels), len(outputs)
+    losses = task.prior[:, None] * task.loss(outputs, task.labels[:, None])
+    cost = np.concatenate([task.low * losses.sum(axis=0), ((1 - task.low) * losses).ravel()])
+    scale = 1 / max(1.0, float(np.abs(outputs).max()))
+    rows = np.repeat(np.arange(count), size)
+    base, share = np.tile(np.arange(size), count), size + np.arange(count * size)
+    places = (np.concatenate([rows, rows]), np.concatenate([base, share]))
+    factors = np.repeat([task.low, 1 - task.low], count * size)
+    shape = (count, size + count * size)
+    sums = scipy.sparse.csr_matrix((factors, places), shape=shape)
+    means = scipy.sparse.csr_matrix((factors * np.tile(outputs, 2 * count) * scale, places), shape=shape)
+    each = np.arange(count * size)
+    below = scipy.sparse.csr_matrix(
+        (np.repeat([1.0, -1.0], count * size), (np.tile(each, 2), np.concatenate([share, base]))),
+        shape=(count * size, shape[1]),
+    )
+    unit = float(np.median(losses)) or 1.0
+    found = linprog(
+        cost / unit,
+        A_ub=below,
+        b_ub=np.zeros(count * size),
+        A_eq=scipy.sparse.vstack([sums, means]),
+        b_eq=np.concatenate([np.ones(count), task.labels * scale]),
+        bounds=(0, None),
+        method="highs-ds",
+    )
+    if found.status == 2:
+        raise Infeasible("no randomizer of these outputs is unbiased")
+    if found.status != 0:
+        raise ArithmeticError(f"the linear programme over {size} outputs ended with: {found.message}")
+    multipliers = np.asarray(found.eqlin.marginals) * unit
+    duals = Duals(multipliers[:count], multipliers[count:] * scale)
+    solution = np.maximum(np.asarray(found.x), 0.0)
+    optimum = Optimum(solution[:size], float(found.fun) * unit, duals)
+    return optimum, solution[:size], solution[size:].reshape(count, size)
+
+
+def _levels(task: Task, outputs: FloatArray, masses: FloatArray, shares: FloatArray) -> Columns:
+    """Return the columns that the shares of each output are sums of: the sets of labels above each level."""
+    chosen, places = [], []
+    for place in np.flatnonzero(masses > _NOTHING):
+        share = shares[:, place] / masses[place]
+        for level in np.unique(np.round(share, 9)):
+            if level > 0:
+                chosen.append(share >= level - 1e-9)
+                places.append(outputs[place])
+        # What is left of the mass stands on all labels alike.
+        chosen.append(np.ones(len(task.labels), dtype=bool))
+        places.append(outputs[place])
+    return Columns(np.array(chosen), np.array(places))

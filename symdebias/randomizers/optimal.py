@@ -1,0 +1,184 @@
+"""The optimal unbiased randomizer: find it, prove how good it is, and bring it onto the grid that is drawn from."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from symdebias._domains import EPSILON
+from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending, checked_prior
+from symdebias.mechanisms.realised import Unrealisable, realised, strict_ratio
+from symdebias.randomizers.adaptive import adaptive_optimum, mesh_optimum
+from symdebias.randomizers.columns import (
+    Columns,
+    FloatArray,
+    Infeasible,
+    Task,
+    best_masses,
+    lower_bound,
+    masses_of,
+    price_line,
+    price_outputs,
+)
+from symdebias.randomizers.conic import mesh_free_optimum
+
+_GAP = 1e-9
+_NOTHING = 1e-11
+MOST_LABELS = 1000
+
+
+def optimal_unbiased_randomizer(
+    labels: Any, prior: Any, epsilon: float, *, loss: str = "squared", outputs: Any = None
+) -> LabelRandomizer:
+    """Find the epsilon-private unbiased randomizer of the least noisy-label loss.
+
+    Parameters
+    ----------
+    labels : sequence of k floats
+        The labels, ascending, 2 to 1000; they need not be equispaced.
+    prior : array of shape (k,)
+        Their probabilities, public or private by themselves; zeros are allowed. Labels without probability are
+        randomized as unbiasedly and privately as the others.
+    epsilon : float
+        Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one.
+    loss : {"squared", "absolute"}
+        The loss of a noised label that is minimised in the mean.
+    outputs : sequence of floats, optional
+        The outputs to choose from, ascending, such as `feasible_outputs`. By default all numbers, for the squared
+        loss; it needs the extra ``conic``. The absolute loss needs outputs.
+
+    Returns
+    -------
+    LabelRandomizer
+        The randomizer, of at most 2 k outputs, with the lower bound that certifies its `optimality_gap`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument is outside its range, or no randomizer of the outputs is unbiased.
+    MissingDependencyError
+        Without outputs: the conic solver is not installed.
+
+    Notes
+    -----
+    Over all numbers the optimum is a second-order cone programme over intervals of labels, solved by Clarabel; over
+    given outputs it is a linear programme, solved by SciPy's HiGHS over few of them at a time. Either way the
+    multipliers give a lower bound that is checked here, whatever the solver's own tolerances. The matrix is then
+    brought onto multiples of 2^-53 in integer arithmetic: epsilon holds exactly, and the outputs have the labels as
+    means to 1e-12 of their range (or to the rounding of the outputs themselves, which counts for epsilon below 1e-3).
+    To leave room for that, the search uses a ratio that is smaller than e^epsilon by some 1e-11 of it; where the grid
+    is too coarse for the budget, above epsilon of 20 or so, the matrix is that of a smaller one.
+
+    References
+    ----------
+    Badanidiyuru et al. 2023 (arXiv 2312.05659), Algorithm 1, Proposition 7 and Theorem 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> best = optimal_unbiased_randomizer(np.arange(1, 6), np.full(5, 0.2), 1.0)
+    >>> round(best.noisy_label_loss, 4), best.unbiased, len(best.outputs) <= 10
+    (25.2419, True, True)
+    """
+    declared = ascending(labels, "labels")
+    epsilon = EPSILON.check("epsilon", epsilon)
+    probabilities = checked_prior(prior, len(declared))
+    if loss not in LABEL_LOSSES:
+        raise ValueError(f"loss={loss!r:.60} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+    if len(declared) > MOST_LABELS:
+        entries = 2 * len(declared) ** 2
+        raise ValueError(
+            f"labels has {len(declared)} values. Up to {MOST_LABELS} are taken: the matrix would have {entries:,} "
+            f"entries, {entries * 32 / 2**30:.2g} GiB of memory and a card of {entries * 22 / 2**30:.2g} GiB, and take "
+            f"about {60 * (len(declared) / 1000) ** 2.5:.0f} s. Round the labels to fewer with round_labels, which is "
+            "unbiased too."
+        )
+    if outputs is None and loss != "squared":
+        raise ValueError(
+            f'loss="{loss}" needs outputs=: without bounds, outputs farther and farther away cost no more. Give the '
+            "labels themselves and the two ends of feasible_outputs(labels, epsilon), between which no others help."
+        )
+    middle, half = (declared[0] + declared[-1]) / 2, (declared[-1] - declared[0]) / 2
+    scaled = (np.array(declared) - middle) / half
+    ratio = strict_ratio(epsilon, len(declared))
+    task = Task(scaled, probabilities / probabilities.sum(), 1 / ratio, LABEL_LOSSES[loss])
+    if outputs is None:
+        found = mesh_free_optimum(task, gap=_GAP)
+        duals, price = found.duals, price_line
+        columns, masses = found.columns(len(declared))
+        if len(masses) > 2 * len(declared):
+            masses = best_masses(task, columns).masses
+    else:
+        mesh = np.array(ascending(outputs, "outputs"))
+        price = price_outputs((mesh - middle) / half)
+        solve = mesh_optimum if loss == "squared" else adaptive_optimum
+        try:
+            columns, masses, duals = solve(task, (mesh - middle) / half, gap=_GAP)
+        except Infeasible:
+            raise ValueError(
+                f"no {epsilon:g}-private randomizer with outputs from {mesh[0]:g} to {mesh[-1]:g} is unbiased. They "
+                "must reach farther than the labels: use feasible_outputs(labels, epsilon), or leave outputs out."
+            ) from None
+    # The bound is for the whole budget, not for the ratio of the search.
+    whole = Task(task.labels, task.prior, math.exp(-epsilon), task.loss)
+    power = 2 if loss == "squared" else 1
+    bound = lower_bound(whole, duals, price) * half**power
+    if outputs is None:
+        scaled_outputs, entries = _on_line(task, columns, masses)
+        points = scaled_outputs * half + middle
+    else:
+        scaled_outputs, entries = _on_mesh(task, columns, masses)
+        points = mesh[np.searchsorted((mesh - middle) / half, scaled_outputs)]
+    try:
+        matrix = realised(entries, epsilon, outputs=points.tolist(), means=declared)
+    except Unrealisable as error:
+        raise PrivacyError(
+            f"the optimal randomizer of {len(declared)} labels at epsilon={epsilon:g} cannot be drawn exactly: {error} "
+            "Use debiased_randomized_response, or fewer labels."
+        ) from None
+    return LabelRandomizer(
+        declared, tuple(points.tolist()), matrix, epsilon, prior=tuple(task.prior.tolist()), loss=loss,
+        lower_bound=max(0.0, bound),
+    )  # fmt: skip
+
+
+def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs, ascending, and the probabilities (k, m) of columns whose outputs may move.
+
+    Masses and moments each solve k equations, and are brought onto them by the least relative change: the conic solver
+    and the simplex method end far above rounding.
+    """
+    used = np.flatnonzero(masses > _NOTHING * masses.max())
+    entries, mass = task.weights(columns.chosen[used]).T, masses[used]
+    moments = mass * columns.outputs[used]
+    sizes = mass * np.maximum(1.0, np.abs(columns.outputs[used]))
+    for _ in range(3):
+        mass = mass + masses[used] * _least(entries * masses[used], 1 - entries @ mass)
+        moments = moments + sizes * _least(entries * sizes, task.labels - entries @ moments)
+    if not (mass > 0).all():
+        raise ArithmeticError("the masses of the optimal randomizer cannot be brought onto their equations.")
+    outputs = moments / mass
+    order = np.argsort(outputs)
+    return outputs[order], (entries * mass)[:, order]
+
+
+def _on_mesh(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs in use, ascending, and the probabilities (k, m) of columns whose outputs stand."""
+    used = np.flatnonzero(masses > 0)
+    kept = columns.at(used)
+    matrix, right, scale = masses_of(task, kept)
+    exact = masses[used] / scale
+    for _ in range(3):
+        exact = np.maximum(exact + _least(matrix, right - matrix @ exact), 0.0)
+    outputs, place = np.unique(kept.outputs, return_inverse=True)
+    together = np.zeros((len(task.labels), len(outputs)))
+    np.add.at(together.T, place, (task.weights(kept.chosen).T * (exact * scale)).T)
+    return outputs, together
+
+
+def _least(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """Return the solution of least norm."""
+    solution: FloatArray = scipy.linalg.lstsq(matrix, right, lapack_driver="gelsy")[0]
+    return solution
