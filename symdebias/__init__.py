@@ -40,6 +40,14 @@ from symdebias.planning import (
     records_needed,
 )
 from symdebias.privacy import Guarantee
+from symdebias.randomizers import (
+    debiased_randomized_response,
+    feasible_outputs,
+    prior_budget,
+    private_prior,
+    randomized_response_on_bins,
+    round_labels,
+)
 from symdebias.release import Noised, Release
 from symdebias.solvers import (
     Baseline,
@@ -111,9 +119,11 @@ __all__ = [
     "constant",
     "cross_validate",
     "debias",
+    "debiased_randomized_response",
     "evaluate",
     "exceptions",
     "expected_fit",
+    "feasible_outputs",
     "inverse_square_root",
     "inverse_time",
     "losses",
@@ -121,9 +131,13 @@ __all__ = [
     "monte_carlo_score",
     "naive",
     "plan",
+    "prior_budget",
+    "private_prior",
     "quadratic_pilot",
+    "randomized_response_on_bins",
     "records_needed",
     "regression_calibration",
+    "round_labels",
     "sgd",
     "simex",
 ]

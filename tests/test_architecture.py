@@ -14,6 +14,7 @@ LAYERS = [
     {"_domains", "_arrays", "_randomness", "_optional"},
     {"losses", "noise", "privacy", "codegen", "inference"},
     {"mechanisms", "transforms"},
+    {"randomizers"},
     {"release"},
     {"derivation"},
     {"certification"},

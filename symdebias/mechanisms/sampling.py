@@ -66,8 +66,11 @@ def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatA
     return scale * source.generator.standard_normal(shape)
 
 
-def flips(probability: float, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return independent coins that are True with a probability, exact for multiples of 2^-53."""
+def flips(probability: float | FloatArray, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return independent coins that are True with a probability, one for all or one each; exact for multiples of 2^-53.
+
+    Any other probability is rounded up to such a multiple.
+    """
     return source.generator.random(count) < probability
 
 

@@ -1,5 +1,17 @@
-"""Randomizers of labels: the optimal unbiased one and the family that it is measured against."""
+"""Designs of label randomizers: which random label stands for which label, for a budget and a loss."""
 
+from symdebias.randomizers.bins import randomized_response_on_bins
 from symdebias.randomizers.optimal import optimal_unbiased_randomizer
+from symdebias.randomizers.prior import prior_budget, private_prior
+from symdebias.randomizers.response import debiased_randomized_response, feasible_outputs
+from symdebias.randomizers.rounding import round_labels
 
-__all__ = ["optimal_unbiased_randomizer"]
+__all__ = [
+    "debiased_randomized_response",
+    "feasible_outputs",
+    "optimal_unbiased_randomizer",
+    "prior_budget",
+    "private_prior",
+    "randomized_response_on_bins",
+    "round_labels",
+]
