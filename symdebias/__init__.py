@@ -20,6 +20,7 @@ from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
 from symdebias.mechanisms import (
     DiscreteLaplaceMechanism,
+    DiscreteStaircaseMechanism,
     FiniteChannel,
     GaussianMechanism,
     LabelRandomizer,
@@ -84,6 +85,7 @@ __all__ = [
     "CorrectedLoss",
     "CrossValidation",
     "DiscreteLaplaceMechanism",
+    "DiscreteStaircaseMechanism",
     "Estimate",
     "ExpectedFit",
     "FiniteChannel",

@@ -262,6 +262,59 @@ def staircase_noise(epsilon: float, sensitivity: float, gamma: float) -> Additiv
     return AdditiveNoise(variance, phi, density, tail_rate=epsilon / sensitivity)
 
 
+@lru_cache(maxsize=1024)
+def discrete_staircase_noise(epsilon: float, sensitivity: int, high: int, step: float) -> AdditiveNoise:
+    """Return staircase noise on the multiples k of a step: stairs of D places, the first r of each e^epsilon higher.
+
+    With b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r
+    and a b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
+
+        phi(w) = a (1 - b) (sin((r - 1/2) v) + b sin((D - r + 1/2) v)) / (sin(v/2) (1 - 2 b cos(D v) + b^2)).
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget.
+    sensitivity : int
+        D, in steps, at least 1; at 1 this is discrete Laplace noise.
+    high : int
+        r, from 1 to D.
+    step : float
+        The step of the grid.
+
+    References
+    ----------
+    Geng & Viswanath 2014, on queries with integer values.
+    """
+    D, r = sensitivity, high
+    if D == 1:
+        return discrete_laplace_noise(step / epsilon, step)
+    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
+    top = missing / (2 * r - 1 + b * (2 * (D - r) + 1))
+    # Sums of |k|^0, |k|^1 and |k|^2 over the first stair, in whole numbers but for b.
+    zeroth = r + b * (D - r)
+    first = (r * (r - 1) + b * (D - r) * (D + r - 1)) / 2
+    second = _sum_of_squares(r) + b * (_sum_of_squares(D) - _sum_of_squares(r))
+    variance = 2 * top * ((D * D * zeroth * b * (1 + b) / missing + 2 * D * first * b) / missing + second) / missing
+    # Fractions, as in staircase_noise.
+    B, h = sp.Rational(b), sp.Rational(step)
+    a = (1 - B) / (2 * r - 1 + B * (2 * (D - r) + 1))
+    v, half = h * FREQUENCY, sp.Rational(1, 2)
+    waves = sp.sin((r - half) * v) + B * sp.sin((D - r + half) * v)
+    phi = a * (1 - B) * waves / (sp.sin(v / 2) * (1 - 2 * B * sp.cos(D * v) + B**2))
+    # Half a place up, so that rounding leaves no value on the edge of a stair.
+    place = sp.Abs(VALUE) / h + half
+    stair = sp.floor(place / D)
+    probability = sp.Float(top, 17) * sp.exp(-sp.Float(epsilon, 17) * stair)
+    probability *= sp.Piecewise((1, place - D * stair < r), (sp.Float(b, 17), True))
+    return AdditiveNoise(variance * step**2, phi, probability, step, tail_rate=epsilon / (D * step))
+
+
+def _sum_of_squares(count: int) -> int:
+    """Return 0^2 + 1^2 + ... + (count - 1)^2."""
+    return (count - 1) * count * (2 * count - 1) // 6
+
+
 @dataclass(frozen=True)
 class ChannelNoise:
     """A value out of a finite set is replaced by a random one.

@@ -2,6 +2,7 @@
 
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
 from symdebias.mechanisms.finite_channel import FiniteChannel
 from symdebias.mechanisms.gaussian import GaussianMechanism
 from symdebias.mechanisms.label_randomizer import LabelRandomizer
@@ -15,6 +16,7 @@ KINDS: dict[str, type[Mechanism]] = {
     mechanism.kind: mechanism
     for mechanism in (
         DiscreteLaplaceMechanism,
+        DiscreteStaircaseMechanism,
         FiniteChannel,
         GaussianMechanism,
         LabelRandomizer,
@@ -28,6 +30,7 @@ KINDS: dict[str, type[Mechanism]] = {
 __all__ = [
     "KINDS",
     "DiscreteLaplaceMechanism",
+    "DiscreteStaircaseMechanism",
     "FiniteChannel",
     "GaussianMechanism",
     "LabelRandomizer",

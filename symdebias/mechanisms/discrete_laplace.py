@@ -7,16 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import EPSILON, SCALE, Interval
+from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.bounds import checked_bounds, one_number_each, scale_of
+from symdebias.mechanisms.grid import checked_grid, clipped_on_grid, ends, places
 from symdebias.noise import AdditiveNoise, discrete_laplace_noise
 from symdebias.privacy import Guarantee
-
-_STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
-# Places on the grid are exact integers in float64 up to here.
-_FARTHEST = 2.0**52
 
 
 @dataclass(frozen=True)
@@ -69,20 +66,9 @@ class DiscreteLaplaceMechanism(Mechanism):
         epsilon = EPSILON.check("epsilon", self.epsilon)
         bounds = checked_bounds(self.bounds)
         self._set(epsilon, bounds, self.step)
-        low, high = self._ends
-        if not low < high:
-            raise ValueError(
-                f"bounds={bounds!r} are one point of the grid of step={self.step!r}. They must differ by a step or "
-                "more: give wider bounds or a smaller step."
-            )
+        low, high = ends(bounds, self.step)
         # From whole steps: the bounds as float64 may lie a rounding closer together than their places.
         self._set_scale(scale_of((high - low) * Fraction(self.step), epsilon))
-
-    @property
-    def _ends(self) -> tuple[int, int]:
-        assert self.bounds is not None
-        low, high = _places(np.array(self.bounds), self.step).tolist()
-        return int(low), int(high)
 
     @property
     def _scale_in_steps(self) -> float:
@@ -97,19 +83,10 @@ class DiscreteLaplaceMechanism(Mechanism):
             )
 
     def _set(self, epsilon: float | None, bounds: Any, step: float) -> None:
-        step = _STEP.check("step", step)
+        bounds, step = checked_grid(bounds, step)
         object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "bounds", None if bounds is None else checked_bounds(bounds))
+        object.__setattr__(self, "bounds", bounds)
         object.__setattr__(self, "step", step)
-        for place, end in enumerate(self.bounds or ()):
-            places = _places(np.array([end]), step)
-            if not (np.abs(places) <= _FARTHEST).all():
-                raise ValueError(
-                    f"bounds[{place}]={end!r} is more than 2^52 steps of {step!r} from 0. Places must be exact "
-                    "integers. Give a larger step."
-                )
-            if not _on_grid(np.array([end]), step).all():
-                raise ValueError(f"bounds[{place}]={end!r} is no multiple of step={step!r}. Give bounds on the grid.")
 
     @classmethod
     def from_scale(
@@ -159,31 +136,12 @@ class DiscreteLaplaceMechanism(Mechanism):
     def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         if self.bounds is not None:
             one_number_each(values, "a discrete Laplace mechanism")
-        places = _places(values, self.step)
-        far = ~(np.abs(places) <= _FARTHEST)
-        if self.bounds is None and far.any():
-            row = int(np.argmax(far.reshape(len(values), -1).any(axis=1)))
-            raise ValueError(
-                f"the value in row {row} is more than 2^52 steps of {self.step!r} from 0. Places must be exact "
-                "integers. Declare bounds, or a larger step."
-            )
-        # Whether a number so far off is on the grid cannot be told; it is clipped to a bound, which is.
-        on_grid = (far | _on_grid(values, self.step)).reshape(len(values), -1).all(axis=1)
-        if not on_grid.all():
-            raise ValueError(
-                f"the value in row {int(np.argmin(on_grid))} is no multiple of step={self.step!r}: noise on a grid "
-                "would leave what lies between its points in the open. Round the values first, or declare their step."
-            )
-        if self.bounds is None:
-            return values.copy(), np.zeros(len(values), dtype=bool)
-        low, high = self._ends
-        outside = (places < low) | (places > high)
-        return np.clip(values, *self.bounds), np.asarray(outside.reshape(len(values), -1).any(axis=1))
+        return clipped_on_grid(values, self.bounds, self.step)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        places = _places(values, self.step).astype(np.int64)
+        where = places(values, self.step).astype(np.int64)
         # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-        return self.step * (places + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
+        return self.step * (where + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism; the scale besides, for readers without this library."""
@@ -214,21 +172,3 @@ class DiscreteLaplaceMechanism(Mechanism):
             bounds = "" if self.bounds is None else f", bounds={self.bounds!r}"
             return f"DiscreteLaplaceMechanism.from_scale({self.scale!r}{step}{bounds})"
         return f"DiscreteLaplaceMechanism(epsilon={self.epsilon!r}, bounds={self.bounds!r}{step})"
-
-
-def _places(values: FloatArray, step: float) -> FloatArray:
-    """Return the nearest places on the grid, whole numbers; infinite where the quotient overflows."""
-    with np.errstate(over="ignore"):
-        places: FloatArray = np.rint(values / step)
-    return places
-
-
-def _on_grid(values: FloatArray, step: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which values are multiples of a step up to 1 part in 1e12: 0.3 counts as 3 steps of 0.1."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        quotients = values / step
-        # Far from 0 that part is more than a step, and everything would pass.
-        tolerance = np.minimum(1e-12 * np.maximum(1, np.abs(quotients)), 0.25)
-        near = (np.abs(quotients) <= _FARTHEST) & (np.abs(quotients - np.rint(quotients)) <= tolerance)
-    result: np.ndarray[Any, np.dtype[np.bool_]] = near
-    return result

@@ -6,6 +6,7 @@ numbers that ``x + normal()`` can take depends on x, and one released value can 
 takes and what is left in memory are not covered either.
 """
 
+import math
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,47 @@ def staircase_noise(
     signs = np.where(generator.random(shape) < 0.5, -1.0, 1.0)
     noise: FloatArray = signs * sensitivity * (stairs + place)
     return noise
+
+
+def discrete_staircase_noise(
+    epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
+
+    A stair has `sensitivity` places; in the last ones, from `high` on, the next stair begins.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget.
+    sensitivity : int
+        D, from 1 to 2^20.
+    high : int
+        r, from 1 to D.
+    shape : tuple of int
+        The shape of what is returned.
+    source : Source
+        Where the random numbers come from.
+    """
+    generator = source.generator
+    drawn = np.empty(math.prod(shape), dtype=np.int64)
+    lower = np.exp(-epsilon) * (sensitivity - high)
+    pending = np.arange(len(drawn))
+    while len(pending):
+        count = len(pending)
+        stairs = generator.geometric(-np.expm1(-epsilon), size=count) - 1
+        on_lower = generator.random(count) < lower / (high + lower)
+        place = np.where(
+            on_lower,
+            generator.integers(min(high, sensitivity - 1), sensitivity, size=count),
+            generator.integers(0, high, size=count),
+        )
+        sizes = stairs * sensitivity + place
+        negative = generator.random(count) < 0.5
+        drawn[pending] = np.where(negative, -sizes, sizes)
+        # Zero has no sign: it comes with one of them only, and is drawn again with the other.
+        pending = pending[negative & (sizes == 0)]
+    return drawn.reshape(shape)
 
 
 def uniform_noise(half_width: float, shape: tuple[int, ...], source: Source) -> FloatArray:

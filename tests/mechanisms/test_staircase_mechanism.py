@@ -118,6 +118,34 @@ def test_the_default_gamma_makes_the_expected_size_least(epsilon):
         assert moment_of(epsilon, 2.0, gamma, 1) >= best * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, *EPSILONS, 40.0, 300.0])
+def test_the_gamma_of_squared_noise_makes_the_variance_least(epsilon):
+    mechanism = StaircaseMechanism(epsilon, bounds=(0.0, 2.0), gamma="squared")
+    best = mechanism.noise.variance
+    if 0.01 < epsilon < 100:
+        assert moment_of(epsilon, 2.0, mechanism.gamma, 2) == pytest.approx(best, rel=1e-10)
+    for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 1.5):
+        other = StaircaseMechanism(epsilon, bounds=(0.0, 2.0), gamma=factor * mechanism.gamma)
+        assert other.noise.variance >= best * (1 - 1e-14)
+    assert best <= StaircaseMechanism(epsilon, bounds=(0.0, 2.0)).noise.variance * (1 + 1e-14)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 20.0])
+def test_the_gamma_of_squared_noise_is_the_published_one(epsilon):
+    """-b/(1 - b) + (b - 2 b^2 + 2 b^4 - b^5)^(1/3)/(2^(1/3) (1 - b)^2), where float64 still has its differences."""
+    b = math.exp(-epsilon)
+    published = -b / (1 - b) + (b - 2 * b**2 + 2 * b**4 - b**5) ** (1 / 3) / (2 ** (1 / 3) * (1 - b) ** 2)
+    assert StaircaseMechanism(epsilon, bounds=(0, 1), gamma="squared").gamma == pytest.approx(published, rel=1e-10)
+
+
+def test_a_word_for_gamma_stands_for_a_number():
+    assert StaircaseMechanism(1.0, bounds=(0, 1), gamma="absolute") == UNIT
+    squared = StaircaseMechanism(1.0, bounds=(0, 1), gamma="squared")
+    assert isinstance(squared.gamma, float)
+    assert StaircaseMechanism.from_card(json.loads(json.dumps(squared.to_card()))) == squared
+    assert 0 < StaircaseMechanism(700.0, bounds=(0, 1), gamma="squared").gamma < 1e-100
+
+
 def test_the_largest_budget_has_a_gamma_and_draws():
     mechanism = StaircaseMechanism(700.0, bounds=(0, 1))
     assert 0 < mechanism.gamma < 1e-150
@@ -201,7 +229,7 @@ def test_cards_that_are_refused(card, message):
 
 BAD = [
     *[({"epsilon": value}, "epsilon") for value in EPSILON.outside()],
-    *[({"gamma": value}, "gamma") for value in (0, 1, -0.1, 1.1, math.nan, math.inf, "1", True, [0.5], 1j)],
+    *[({"gamma": value}, "gamma") for value in (0, 1, -0.1, 1.1, math.nan, math.inf, "1", "cubic", True, [0.5], 1j)],
     *[
         ({"bounds": value}, "bounds")
         for value in (
