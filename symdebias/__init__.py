@@ -19,6 +19,7 @@ from symdebias.evaluation import (
 from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
 from symdebias.mechanisms import (
+    ClippedMechanism,
     DiscreteLaplaceMechanism,
     DiscreteStaircaseMechanism,
     FiniteChannel,
@@ -80,6 +81,7 @@ __all__ = [
     "Baseline",
     "CalibrationCurve",
     "Certificate",
+    "ClippedMechanism",
     "Comparison",
     "ComparisonRow",
     "CorrectedLoss",

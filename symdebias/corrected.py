@@ -113,8 +113,8 @@ class CorrectedLoss:
         shown = self._shown
         self.is_exact = shown.exact
         self.notes = shown.notes
-        noise = release.target_noise
-        self._target_variance = noise.variance if isinstance(noise, AdditiveNoise) and method != "none" else 0.0
+        noise = release.target_noise if method != "none" else None
+        self._target_variance = noise.variance if isinstance(noise, AdditiveNoise) else 0.0
 
     def __repr__(self) -> str:
         if self.method == "surrogate":
@@ -317,7 +317,11 @@ class CorrectedLoss:
             and bool(self.declared.scores)
             and len(program.scores) == 1
             and not (program.groups or program.tables or program.configurations or program.labels)
-            and (not isinstance(target := self.release.target_noise, AdditiveNoise) or target.is_gaussian)
+            and (
+                self.release.clips_target
+                or not isinstance(target := self.release.target_noise, AdditiveNoise)
+                or target.is_gaussian
+            )
         )
 
     @property
@@ -617,9 +621,8 @@ class CorrectedLoss:
 
     def codes_of_targets(self, target: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the codes of released targets that take finitely many values, in the order of looked-up numbers."""
-        noise = self.release.target_noise
-        corrects = isinstance(noise, ChannelNoise) and self.method != "none"
-        values = noise.outputs if corrects and isinstance(noise, ChannelNoise) else self.declared.target_values
+        noise = self.release.target_noise if self.method != "none" else None
+        values = noise.outputs if isinstance(noise, ChannelNoise) else self.declared.target_values
         assert values is not None
         known = np.array(values)
         order = np.argsort(known)
@@ -681,8 +684,10 @@ class CorrectedLoss:
 
     def _checked_target(self, y: Any, rows: int) -> FloatArray:
         values = self.declared.target_values
-        noise = self.release.target_noise
         target = self.release.released_target(y, rows=rows)
+        if self.release.clips_target:
+            return target
+        noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
             if self.method == "none" and values is not None:
                 return label_array(target, values, rows=rows)
@@ -1007,7 +1012,7 @@ class CorrectedLoss:
         for _, noise in self.release.noises(columns_to_show(self.declared, self.release)):
             if isinstance(noise, ChannelNoise) and noise.inputs != noise.outputs:
                 return None
-        target = self.release.target_noise
+        target = None if self.release.clips_target else self.release.target_noise
         if isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
             return None
         return CorrectedLoss(self.declared, self.release, "none")

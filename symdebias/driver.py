@@ -106,7 +106,7 @@ def debias(
         raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
-    _check_fit(loss, release)
+    _check_fit(loss, release, method)
     if method == "auto":
         return _automatic(loss, release, settings)
     if method == "surrogate":
@@ -210,8 +210,8 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     )
 
 
-def _check_fit(loss: Loss, release: Release) -> None:
-    noise = release.target_noise
+def _check_fit(loss: Loss, release: Release, method: str) -> None:
+    noise = None if method == "none" and release.clips_target else release.target_noise
     if isinstance(noise, ChannelNoise):
         if loss.target_values is None:
             raise ValueError(

@@ -123,6 +123,8 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
     ------
     TypeError
         The arguments are something else.
+    NoExactCorrectionError
+        The target is clipped after its noise, which is not integrated over.
 
     References
     ----------
@@ -139,6 +141,8 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    if release.clips_target:
+        _ = release.target_noise  # says why
     return NoiseBias(loss, release, *_closed_parts(loss, release))
 
 

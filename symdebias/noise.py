@@ -316,6 +316,53 @@ def _sum_of_squares(count: int) -> int:
 
 
 @dataclass(frozen=True)
+class ClippedNoise:
+    """Additive noise whose sum with the value is clipped: it has no inverse here, and only a target may have it.
+
+    Parameters
+    ----------
+    noise : AdditiveNoise
+        The noise.
+    low, high : float
+        The interval that the sum is clipped to, low < high.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no additive noise, or the ends are not finite numbers in order.
+
+    Examples
+    --------
+    >>> ClippedNoise(laplace_noise(1.0), 0, 1).high
+    1.0
+    """
+
+    noise: AdditiveNoise
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, AdditiveNoise):
+            raise TypeError(f"the noise has the type {type(self.noise).__name__}. It must be AdditiveNoise: give that.")
+        for name in ("low", "high"):
+            object.__setattr__(self, name, _VALUE.check(name, getattr(self, name)))
+        if not self.low < self.high:
+            raise ValueError(
+                f"low={self.low!r} and high={self.high!r} are not in order. The first must be below the second: "
+                "exchange them, or give a wider interval."
+            )
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing is corrected under this noise, and what to do."""
+        return (
+            f"the released target is clipped to [{self.low:g}, {self.high:g}] after its noise, so that its mean is not "
+            "the true target: clipping destroyed unbiasedness, and there is no correction. Release it without "
+            'clipping, which costs no privacy. method="none" trains on it as it is, with that bias.'
+        )
+
+
+@dataclass(frozen=True)
 class ChannelNoise:
     """A value out of a finite set is replaced by a random one.
 

@@ -13,9 +13,9 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
-from symdebias.exceptions import ClippingWarning, PrivacyError
+from symdebias.exceptions import ClippingWarning, NoExactCorrectionError, PrivacyError
 from symdebias.mechanisms import KINDS, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, compose
 
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
@@ -96,6 +96,12 @@ class Release:
         scale: Mapping[str, float] | Sequence[float] | None = None,
     ) -> None:
         groups = _checked_groups(features)
+        for _, mechanism in groups:
+            if isinstance(mechanism.noise, ClippedNoise):
+                raise ValueError(
+                    f"{mechanism!r} clips what comes out, and features cannot be corrected after that. Only a target "
+                    "may be clipped after its noise: give features the mechanism without clipping."
+                )
         noiseless = _names(noiseless, "noiseless")
         if target is not None and not isinstance(target, Mechanism):
             raise TypeError(
@@ -345,8 +351,22 @@ class Release:
 
     @property
     def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
-        """The noise of the target, or None."""
-        return None if self.target is None else self.target.noise
+        """The noise of the target, or None.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
+        """
+        noise = None if self.target is None else self.target.noise
+        if isinstance(noise, ClippedNoise):
+            raise NoExactCorrectionError(noise.refusal)
+        return noise
+
+    @property
+    def clips_target(self) -> bool:
+        """Whether the target is clipped after its noise, so that it is only trained on as it stands."""
+        return self.target is not None and isinstance(self.target.noise, ClippedNoise)
 
     @property
     def target_radius(self) -> float | None:
@@ -380,7 +400,9 @@ class Release:
         found, start = [], 0
         for names, mechanism in self.groups:
             width = number_of_columns - len(self.noiseless) if names is None else len(names)
-            found.append((slice(start, start + width), mechanism.noise))
+            noise = mechanism.noise
+            assert not isinstance(noise, ClippedNoise)
+            found.append((slice(start, start + width), noise))
             start += width
         return tuple(found)
 

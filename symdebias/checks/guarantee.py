@@ -15,7 +15,7 @@ from symdebias._domains import Integer, Interval
 from symdebias._randomness import generator
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 from symdebias.transforms import quadrature
 
@@ -214,6 +214,9 @@ def _exactly(
     if isinstance(noise, ChannelNoise):
         rows = np.array(noise.matrix)
         return _of_probabilities(rows, rows, claimed, every=True)
+    if isinstance(noise, ClippedNoise):
+        # What is done to noised values afterwards makes nothing less private.
+        noise = noise.noise
     shift = np.abs(pair[1] - pair[0]).ravel()
     if noise.is_gaussian:
         # Rotated into one dimension; a covariance changes lengths.

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias.driver import debias
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.transforms.certificate import Certificate
@@ -93,6 +94,8 @@ def check_unbiased(mechanism: Mechanism, loss: Loss, *, theta_radius: float = 1.
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
     noise = mechanism.noise
+    if isinstance(noise, ClippedNoise):
+        raise NoExactCorrectionError(noise.refusal)
     release = _release(mechanism, noise, loss)
     mean = variance = float("nan")
     if isinstance(noise, AdditiveNoise) and noise.covariance is None:

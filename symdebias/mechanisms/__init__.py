@@ -1,6 +1,7 @@
 """How data are noised: mechanisms, each with its noise and its guarantee."""
 
 from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.clipped import ClippedMechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
 from symdebias.mechanisms.finite_channel import FiniteChannel
@@ -15,6 +16,7 @@ from symdebias.mechanisms.uniform import UniformMechanism
 KINDS: dict[str, type[Mechanism]] = {
     mechanism.kind: mechanism
     for mechanism in (
+        ClippedMechanism,
         DiscreteLaplaceMechanism,
         DiscreteStaircaseMechanism,
         FiniteChannel,
@@ -29,6 +31,7 @@ KINDS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "KINDS",
+    "ClippedMechanism",
     "DiscreteLaplaceMechanism",
     "DiscreteStaircaseMechanism",
     "FiniteChannel",

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias.mechanisms import sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee
 
 _MAKER = object()
@@ -66,7 +66,7 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> AdditiveNoise | ChannelNoise:
+    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise:
         """The noise, which a correction undoes."""
 
     @property

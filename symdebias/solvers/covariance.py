@@ -107,7 +107,7 @@ def at_root(
 
 def _is_noiseless(records: Records) -> bool:
     release = records.corrected.release
-    return release.target_noise is None and not any(True for _ in release.noises(records.columns))
+    return release.target is None and not any(True for _ in release.noises(records.columns))
 
 
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, gram: FloatArray | None) -> FloatArray:

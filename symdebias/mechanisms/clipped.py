@@ -1,0 +1,135 @@
+"""Additive noise whose outcome is clipped to an interval: as private as without, and biased, for comparison."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.mechanisms import sampling
+from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.bounds import BoolArray
+from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
+from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
+from symdebias.mechanisms.gaussian import GaussianMechanism
+from symdebias.mechanisms.laplace import LaplaceMechanism
+from symdebias.mechanisms.staircase import StaircaseMechanism
+from symdebias.mechanisms.uniform import UniformMechanism
+from symdebias.noise import AdditiveNoise, ClippedNoise
+from symdebias.privacy import Guarantee
+
+# The mechanisms that the card of a clipped one may name.
+_ADDITIVE: dict[str, type[Mechanism]] = {
+    mechanism.kind: mechanism
+    for mechanism in (
+        DiscreteLaplaceMechanism,
+        DiscreteStaircaseMechanism,
+        GaussianMechanism,
+        LaplaceMechanism,
+        StaircaseMechanism,
+        UniformMechanism,
+    )
+}
+
+
+@dataclass(frozen=True)
+class ClippedMechanism(Mechanism):
+    """An additive mechanism for a target, with what comes out of it clipped to [low, high].
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The additive mechanism of one number per record: Laplace, discrete Laplace, staircase or normal noise.
+    low, high : float
+        What comes out lies between them; finite, low < high.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The mechanism is not additive, or an end is not a number.
+
+    Notes
+    -----
+    Clipping afterwards costs no privacy and lowers the error of the single label, but its mean is no longer the label,
+    so that a model which is trained on such labels is biased whatever the number of records. This noise has no
+    correction: `debias` takes it with ``method="none"`` alone. Release without clipping for anything but comparison.
+
+    References
+    ----------
+    Dwork & Roth 2014, Proposition 2.1 (post-processing).
+
+    Examples
+    --------
+    >>> mechanism = ClippedMechanism(LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), 0, 1)
+    >>> sent = mechanism.privatize(np.ones(1000), random_state=0)
+    >>> float(sent.min()), float(sent.max()), print(mechanism.guarantee)
+    (1, 0)-differential privacy (local, replace-one)
+    (0.0, 1.0, None)
+    """
+
+    mechanism: Mechanism
+    low: float
+    high: float
+    kind: ClassVar[str] = "clipped"
+
+    def __post_init__(self) -> None:
+        mechanism: Any = self.mechanism
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(
+                f"mechanism has the type {type(mechanism).__name__}. It must be a Mechanism with additive noise: give "
+                "one, such as LaplaceMechanism(epsilon=1.0, bounds=(0, 1))."
+            )
+        if mechanism.width not in (None, 1) or not isinstance(mechanism.noise, AdditiveNoise):
+            raise TypeError(
+                f"{mechanism!r:.100} does not add noise to one number. Only additive noise on a target is clipped: "
+                "give a LaplaceMechanism or another additive one."
+            )
+        noise = ClippedNoise(mechanism.noise, self.low, self.high)
+        object.__setattr__(self, "low", noise.low)
+        object.__setattr__(self, "high", noise.high)
+
+    @property
+    def noise(self) -> ClippedNoise:
+        """The noise and the interval."""
+        noise = self.mechanism.noise
+        assert isinstance(noise, AdditiveNoise)
+        return ClippedNoise(noise, self.low, self.high)
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """That of the mechanism: what is done to its output afterwards costs nothing."""
+        return self.mechanism.guarantee
+
+    @property
+    def bound(self) -> float | None:
+        """The largest absolute value of a true label within the declared bounds."""
+        return self.mechanism.bound
+
+    @property
+    def width(self) -> int:
+        """One column."""
+        return 1
+
+    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        clipped = self.mechanism.clip(values)
+        return clipped.values, clipped.outside
+
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        noised = self.mechanism.add_noise(self.mechanism.clip(values), source)
+        return np.clip(noised, self.low, self.high)
+
+    def to_card(self) -> dict[str, Any]:
+        """Return what makes an equal mechanism."""
+        inner = {"kind": self.mechanism.kind, **self.mechanism.to_card()}
+        return {"mechanism": inner, "low": self.low, "high": self.high}
+
+    @classmethod
+    def from_card(cls, card: dict[str, Any]) -> "ClippedMechanism":
+        """Make the mechanism that `to_card` described."""
+        if set(card) != {"mechanism", "low", "high"} or not isinstance(card["mechanism"], dict):
+            raise ValueError("a clipped mechanism has exactly the entries mechanism, low and high")
+        inner = dict(card["mechanism"])
+        kind = inner.pop("kind", None)
+        if not isinstance(kind, str) or kind not in _ADDITIVE:
+            raise ValueError(f"the kind {kind!r:.50} of the clipped mechanism is not one of {', '.join(_ADDITIVE)}")
+        return cls(_ADDITIVE[kind].from_card(inner), card["low"], card["high"])
