@@ -381,6 +381,7 @@ def test_a_loss_that_is_affine_in_the_target_says_so():
 @pytest.mark.parametrize("target", [
     sd.LaplaceMechanism.from_scale(0.4), sd.DiscreteLaplaceMechanism.from_scale(0.4, step=0.5),
     sd.UniformMechanism(0.5), sd.StaircaseMechanism(3.0, bounds=(-1, 1)),
+    sd.DiscreteStaircaseMechanism(3.0, bounds=(-1, 1), step=0.5),
 ], ids=repr)  # fmt: skip
 @pytest.mark.parametrize("features", [sd.GaussianMechanism.from_scale(0.5), sd.LaplaceMechanism.from_scale(0.2)])
 @pytest.mark.exhaustive

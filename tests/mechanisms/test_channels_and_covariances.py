@@ -12,7 +12,9 @@ from scipy import stats
 
 from symdebias.mechanisms import (
     KINDS,
+    ClippedMechanism,
     DiscreteLaplaceMechanism,
+    DiscreteStaircaseMechanism,
     FiniteChannel,
     GaussianMechanism,
     LaplaceMechanism,
@@ -74,6 +76,9 @@ MECHANISMS = [
     LaplaceMechanism(0.3, bounds=(-1.0, 2.0)), LaplaceMechanism(0.3, radius=2.0), LaplaceMechanism.from_scale(0.1),
     LaplaceMechanism.from_scale(0.1, bounds=(0, 1)), DiscreteLaplaceMechanism(1.0, bounds=(0, 9)),
     DiscreteLaplaceMechanism(1.0, bounds=(0, 1), step=0.25), DiscreteLaplaceMechanism.from_scale(2.0, step=0.5),
+    DiscreteStaircaseMechanism(1.0, bounds=(0, 9)), DiscreteStaircaseMechanism(2.0, bounds=(0, 1), step=0.25, r=3),
+    ClippedMechanism(LaplaceMechanism(1.0, bounds=(0, 1)), 0, 1),
+    StaircaseMechanism(1.0, bounds=(0, 1), gamma="squared"),
     StaircaseMechanism(1.0, bounds=(0, 1)), StaircaseMechanism(1.0, bounds=(0, 1), gamma=0.5),
     UniformMechanism(0.5), UniformMechanism(0.5, bounds=(0, 1)), RandomizedResponse(1.0, ("a", "b", "c")),
     RandomizedResponse(1.0, (3, 1, 2)), FiniteChannel([[0.8, 0.2], [0.4, 0.6]], (-1, 1)),

@@ -99,6 +99,7 @@ def test_training_without_a_correction_works_and_is_biased(noised):
         fit.confidence_interval()
     assert "uncorrected" in fit.summary()
     assert plain.uncorrected is not None
+    np.testing.assert_allclose(sd.naive(sd.losses.least_squares(), RELEASE, records.X, records.y).theta, fit.theta)
     descended = sd.sgd(plain, records.X, records.y, epochs=2, random_state=0)
     assert np.isfinite(descended.theta).all()
 
@@ -142,6 +143,8 @@ def refused_calls():
         "evaluate a loss": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric=loss),
         "accuracy": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric="accuracy"),
         "check_unbiased": lambda: sd.check_unbiased(CLIPPED, loss),
+        "regression calibration": lambda: sd.regression_calibration(loss, noisy, X, y),
+        "simex": lambda: sd.simex(loss, noisy, X, y),
         "conditional score": lambda: sd.conditional_score(sd.losses.logistic(), noisy, X, y),
         "Monte-Carlo score": lambda: sd.monte_carlo_score(loss, noisy, X, y),
         "target noise": lambda: RELEASE.target_noise,

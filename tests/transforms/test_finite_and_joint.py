@@ -16,6 +16,7 @@ from symdebias.noise import (
     VALUE,
     ChannelNoise,
     discrete_laplace_noise,
+    discrete_staircase_noise,
     laplace_noise,
     staircase_noise,
     uniform_noise,
@@ -72,7 +73,8 @@ def test_the_three_point_difference_of_the_theory():
 
 @pytest.mark.parametrize("noise", [
     laplace_noise(0.7), discrete_laplace_noise(0.7, 0.5), uniform_noise(0.9), staircase_noise(1.5, 1.0, 0.3),
-], ids=["laplace", "grid", "uniform", "staircase"])  # fmt: skip
+    discrete_staircase_noise(1.5, 4, 2, 0.25),
+], ids=["laplace", "grid", "uniform", "staircase", "discrete staircase"])  # fmt: skip
 @pytest.mark.parametrize("power", range(7))
 def test_moments_undo_any_noise_for_polynomials(noise, power):
     inverse = polynomial_inverse(U**power, U, noise.inverse_taylor(power))
@@ -82,8 +84,8 @@ def test_moments_undo_any_noise_for_polynomials(noise, power):
 
 @pytest.mark.parametrize("noise", [
     laplace_noise(0.7), discrete_laplace_noise(0.7, 0.5), uniform_noise(0.9), staircase_noise(1.5, 1.0, 0.3),
-    staircase_noise(3.0, 2.0, 0.5),
-], ids=["laplace", "grid", "uniform", "staircase", "half staircase"])  # fmt: skip
+    staircase_noise(3.0, 2.0, 0.5), discrete_staircase_noise(1.5, 4, 2, 0.25),
+], ids=["laplace", "grid", "uniform", "staircase", "half staircase", "discrete staircase"])  # fmt: skip
 def test_densities_and_characteristic_functions_agree(noise):
     points, weights = quadrature.one_dimensional(noise, 96)
     assert weights @ points**2 == pytest.approx(noise.variance, rel=1e-10)
