@@ -372,6 +372,8 @@ class ChannelNoise:
         The values that go in and come out, distinct and finite.
     matrix : sequence of sequences of float
         ``matrix[i][j]`` is the probability of output j given input i; rows sum to 1 within 1e-12.
+    prior : sequence of float, optional
+        How likely the inputs are, by a design of the channel: what inverses are best for. Zeros are allowed.
 
     Raises
     ------
@@ -387,6 +389,7 @@ class ChannelNoise:
     inputs: tuple[float, ...]
     outputs: tuple[float, ...]
     matrix: tuple[tuple[float, ...], ...]
+    prior: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
@@ -413,6 +416,21 @@ class ChannelNoise:
                     "each row as a probability distribution."
                 )
         object.__setattr__(self, "matrix", matrix)
+        if self.prior is not None:
+            prior = tuple(_PROBABILITY.check(f"prior[{i}]", value) for i, value in enumerate(_listed(self.prior, "prior")))
+            if len(prior) != len(self.inputs) or not abs(sum(prior) - 1) <= 1e-9:
+                raise ValueError(
+                    f"the prior has {len(prior)} probabilities with the sum {sum(prior):.10g}. Give one for each of the "
+                    f"{len(self.inputs)} inputs, with the sum 1."
+                )
+            object.__setattr__(self, "prior", prior)
+
+    @cached_property
+    def keeps_means(self) -> bool:
+        """Whether the outputs have the inputs as means: to 1e-12 of their range, or the rounding of the outputs."""
+        allowed = max(1e-12 * (max(self.inputs) - min(self.inputs)), 2.0**-51 * max(map(abs, self.outputs)))
+        means = (math.fsum(p * t for p, t in zip(row, self.outputs, strict=True)) for row in self.matrix)
+        return all(abs(mean - value) <= allowed for mean, value in zip(means, self.inputs, strict=True))
 
 
 def _listed(values: Any, name: str) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
 """The target: what a finite channel or additive noise on it does to a loss, undone before the features' noise."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,34 @@ from symdebias.transforms import (
     polynomial_inverse,
     unbiased_weights,
 )
+from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 AFFINE = "the loss is affine in the target: a target released with noise of mean 0 stands as it is"
 ESTIMATED = "the loss is affine in the target: its label noise is undone by an unbiased estimate of the label"
+UP_TO_A_PART = (
+    "the loss is affine in the target up to a part without parameters: unbiased labels are enough, and its gradient is "
+    "exact"
+)
+OFF_BY_A_PART = (
+    "the part without parameters, {part}, is not in the range of the channel: the mean loss of a record is off by up to "
+    "{size:.3g}, by its label and whatever the parameters"
+)
+SUMMED = "the loss is summed over the {count} labels, each with a weight that is looked up by the released target"
+NEAREST = (
+    "the loss is not in the range of the channel of the target, which has the rank {rank} for {count} labels: what is "
+    "nearest to it there stands in its place"
+)
+
+# Up to so many labels a loss is written out for each of them; beyond, kernels loop over them.
+_MOST_WRITTEN_OUT = 12
+# Points at which a loss is held against what a channel hides, and what counts as rounding there.
+_POINTS, _ROUNDING = 48, 1e-9
+
+
+class HiddenError(NoExactCorrectionError):
+    """A channel hides what the loss needs of the target."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,13 @@ class Labelled:
         The variance of additive noise on the target; 0 where it does not matter.
     notes : tuple of str
         What the user should know.
+    levels : tuple of float
+        Labels to sum the loss over, with the weights in the columns of `table`, in place of `symbols`.
+    mixing : array of shape (k, k), float64, or None
+        Where the nearest loss in the range of a channel stands for the loss: its mean at label i is the sum over a of
+        ``mixing[i, a]`` times the loss at label a.
+    offsets : array of shape (k,), float64, or None
+        How far the mean of the corrected loss is from the loss, by label, where no parameter changes that.
     """
 
     expression: sp.Expr
@@ -57,6 +87,9 @@ class Labelled:
     target_variance: sp.Symbol | None = None
     variance: float = 0.0
     notes: tuple[str, ...] = ()
+    levels: tuple[float, ...] = ()
+    mixing: FloatArray | None = None
+    offsets: FloatArray | None = None
 
 
 def without_correction(loss: Loss) -> Labelled:
@@ -64,7 +97,44 @@ def without_correction(loss: Loss) -> Labelled:
     return _of_values(loss, _tidy_loss(loss))
 
 
-def label_noise_undone(loss: Loss, release: Release, symbols: NoiseSymbols, *, rewrite: bool) -> Labelled:
+def on_labels(loss: Loss, release: Release) -> Loss:
+    """Return a loss of a continuous target as one of the numbers that a channel takes, and any other as it is.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        The release.
+
+    Raises
+    ------
+    ValueError
+        The target is released as a category without a number, and the loss is one of numbers.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> coin = sd.RandomizedResponse(1.0, categories=(0, 1, 2))
+    >>> on_labels(sd.losses.least_squares(), sd.Release(target=coin)).target_values
+    (0.0, 1.0, 2.0)
+    """
+    noise = release.target_noise
+    if loss.target_values is not None or not isinstance(noise, ChannelNoise):
+        return loss
+    categories = getattr(release.target, "categories", noise.inputs)
+    if any(isinstance(value, str) for value in categories):
+        raise ValueError(
+            f"the release noises a target with the categories {', '.join(map(str, categories))}, but the loss has a "
+            "continuous target. Give the mechanism numbers as categories, or declare target_values on the loss: the "
+            f"codes 0 to {len(categories) - 1}."
+        )
+    return loss.with_target_values(sorted(noise.inputs))
+
+
+def label_noise_undone(
+    loss: Loss, release: Release, symbols: NoiseSymbols, *, rewrite: bool, nearest: bool = False
+) -> Labelled:
     """Undo the noise of the target.
 
     Parameters
@@ -77,16 +147,20 @@ def label_noise_undone(loss: Loss, release: Release, symbols: NoiseSymbols, *, r
         The symbols of the noise.
     rewrite : bool
         Whether to bring the loss to overflow-safe forms first (a series is differentiated, not transformed).
+    nearest : bool
+        Whether a loss that a channel hides is replaced by the nearest one in its range.
 
     Raises
     ------
+    HiddenError
+        The channel hides what the loss needs.
     NoExactCorrectionError
-        The channel hides what the loss needs, or the noise has no inverse for it.
+        The noise has no inverse for it.
     """
     noise = release.target_noise
     expression = _tidy_loss(loss) if rewrite else loss.expression
     if isinstance(noise, ChannelNoise):
-        return _through_channel(loss, expression, noise, symbols)
+        return _through_channel(loss, expression, noise, symbols, nearest=nearest)
     if noise is None:
         return _of_values(loss, expression)
     if loss.target_values is not None and len(loss.target_values) == 2:
@@ -123,7 +197,15 @@ def _of_values(loss: Loss, expression: sp.Expr) -> Labelled:
         return Labelled(expression)
     if len(loss.target_values) == 2:
         return Labelled(_split(loss, expression, loss.target))
+    if _is_long(loss):
+        return Labelled(expression)
     return _looked_up(loss, expression, np.eye(len(loss.target_values)))
+
+
+def _is_long(loss: Loss) -> bool:
+    """Whether kernels loop over the labels; a loss that asks which label it is has to be written out."""
+    assert loss.target_values is not None
+    return len(loss.target_values) > _MOST_WRITTEN_OUT and bool(loss.scores) and not loss.expression.has(sp.Eq, sp.Ne)
 
 
 def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled:
@@ -138,53 +220,130 @@ def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled
     return Labelled(total, symbols, weights[:, 1:].copy())
 
 
-def _through_channel(loss: Loss, expression: sp.Expr, noise: ChannelNoise, symbols: NoiseSymbols) -> Labelled:
+def _through_channel(
+    loss: Loss, expression: sp.Expr, noise: ChannelNoise, symbols: NoiseSymbols, *, nearest: bool
+) -> Labelled:
     assert loss.target_values is not None
-    weights, obstacles = unbiased_weights(noise)
     order = [noise.inputs.index(value) for value in loss.target_values]
-    weights, obstacles = weights[:, order], obstacles[:, order]
-    _check_range(loss, obstacles)
-    values = np.array(loss.target_values)
-    matrix = np.array(noise.matrix)
+    weights, obstacles = (found[:, order] for found in unbiased_weights(noise))
+    values, matrix = np.array(loss.target_values), np.array(noise.matrix)
+    mixing = None
+    if is_hidden(loss, noise):
+        if not nearest:
+            raise HiddenError(
+                f"the channel of the target has the rank {len(values) - len(obstacles)} for {len(values)} values, and "
+                f"{loss.expression} is not in its range: no function of the released target is unbiased for it. Use a "
+                "loss that is affine in the target, or a channel of full rank."
+            )
+        mixing = matrix[order] @ weights
     symmetric = matrix.shape == (2, 2) and noise.inputs == noise.outputs and matrix[0, 0] == matrix[1, 1]
-    if symmetric:
+    if symmetric and mixing is None and matrix[0, 0] != matrix[0, 1]:
         low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
         middle = (low + high) / 2
         gain = float(1 / (2 * matrix[0, 0] - 1))
         estimate = middle + symbols.gain * (loss.target - middle)
         return Labelled(_split(loss, expression, estimate), gain=gain)
-    if len(values) == 2 or is_affine(expression, loss.target):
-        estimate = free_symbol(f"{loss.target.name}_hat", expression, real=True)
-        if len(values) == 2:
-            expression = _split(loss, expression, estimate)
-        else:
-            expression = expression.subs(loss.target, estimate)
-        return Labelled(expression, (estimate,), (weights @ values)[:, None], notes=(ESTIMATED,))
-    return _looked_up(loss, expression, weights)
+    # The outputs themselves where they will do: weights of a matrix that is nearly singular have an enormous variance.
+    estimates = np.array(noise.outputs) if noise.keeps_means else weights @ values
+    hat = free_symbol(f"{loss.target.name}_hat", expression, real=True)
+    if len(values) == 2:
+        found = Labelled(_split(loss, expression, hat), (hat,), estimates[:, None], notes=(ESTIMATED,))
+    elif (parts := _affine_parts(loss, expression)) is not None:
+        found = _estimated(loss, noise, parts, hat, estimates, weights, order)
+    elif _is_long(loss):
+        note = SUMMED.format(count=len(values))
+        found = Labelled(expression, table=weights, levels=loss.target_values, notes=(note,))
+    else:
+        found = _looked_up(loss, expression, weights)
+    if mixing is None:
+        return found
+    note = NEAREST.format(rank=len(values) - len(obstacles), count=len(values))
+    return replace(found, mixing=mixing, offsets=None, notes=(note,))
 
 
-def _check_range(loss: Loss, obstacles: FloatArray) -> None:
-    """Refuse a loss that a channel without full row rank hides: g must be orthogonal to its left null space."""
-    if not len(obstacles):
-        return
+def _affine_parts(loss: Loss, expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """Return a part that is affine in the target and one that depends on nothing else, which add up to the loss."""
+    if is_affine(expression, loss.target):
+        return expression, sp.Integer(0)
+    variables = {*loss.scores, *loss.features, *loss.parameters}
+    moving, still = [], []
+    for term in sp.Add.make_args(sp.expand(expression)):
+        bent = not term.free_symbols & variables and not is_affine(term, loss.target)
+        (still if bent else moving).append(term)
+    if not still or not is_affine(sp.Add(*moving), loss.target):
+        return None
+    return sp.Add(*moving), sp.Add(*still)
+
+
+def _estimated(
+    loss: Loss,
+    noise: ChannelNoise,
+    parts: tuple[sp.Expr, sp.Expr],
+    hat: sp.Symbol,
+    estimates: FloatArray,
+    weights: FloatArray,
+    order: list[int],
+) -> Labelled:
+    """Return a loss with an estimate in the place of the label, and one of the part that has no parameters."""
+    moving, still = parts
+    if still == 0:
+        if noise.keeps_means:
+            return Labelled(moving, notes=(AFFINE,))
+        return Labelled(moving.xreplace({loss.target: hat}), (hat,), estimates[:, None], notes=(ESTIMATED,))
     assert loss.target_values is not None
-    variables = sorted(loss.expression.free_symbols - {loss.target}, key=lambda symbol: symbol.name)
-    for step in range(3):
-        # Off any line or plane on which parts of a loss might cancel.
-        point = {
-            symbol: sp.Float(0.3 + 0.7 * step - 0.45 * place + 0.31 * place**2 * (1 + step))
-            for place, symbol in enumerate(variables)
-        }
-        values = np.array(
-            [float(loss.expression.subs(loss.target, value).xreplace(point).evalf()) for value in loss.target_values]
-        )
-        off = np.abs(obstacles @ values).max()
-        if not off <= 1e-9 * max(1.0, np.abs(values).max()):
-            raise NoExactCorrectionError(
-                f"the channel of the target has the rank {len(values) - len(obstacles)} for {len(values)} values, and "
-                f"{loss.expression} is not in its range: no function of the released target is unbiased for it. Use a "
-                "loss that is affine in the target, or a channel of full rank."
-            )
+    own = free_symbol(f"{loss.target.name}_part", moving, real=True)
+    wanted = np.array([float(still.subs(loss.target, value).evalf()) for value in loss.target_values])
+    found = weights @ wanted
+    offsets = np.array(noise.matrix)[order] @ found - wanted
+    notes: tuple[str, ...] = (UP_TO_A_PART,)
+    size = float(np.abs(offsets).max())
+    if size <= _ROUNDING * max(1.0, float(np.abs(found).max())):
+        offsets = None
+    else:
+        notes += (OFF_BY_A_PART.format(part=still, size=size),)
+    expression = moving.xreplace({loss.target: hat}) + own
+    return Labelled(expression, (hat, own), np.column_stack([estimates, found]), notes=notes, offsets=offsets)
+
+
+def is_hidden(loss: Loss, noise: ChannelNoise) -> bool:
+    """Whether a channel without full row rank hides a loss, apart from a part that has no parameters.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss with the channel's inputs as target values.
+    noise : ChannelNoise
+        The channel. What it hides is its left null space: a function of the label is in its range where it is
+        orthogonal to that.
+    """
+    assert loss.target_values is not None
+    _, obstacles = unbiased_weights(noise)
+    obstacles = obstacles[:, [noise.inputs.index(value) for value in loss.target_values]]
+    if not len(obstacles):
+        return False
+    if (parts := _affine_parts(loss, loss.expression)) is not None:
+        values = np.array(loss.target_values)
+        # A loss that does not depend on the target at all is in every range.
+        moved = parts[0].has(loss.target) and not noise.keeps_means
+        return moved and bool(np.abs(obstacles @ values).max() > _ROUNDING * np.abs(values).max())
+    vectors = _at_points(loss)
+    off = np.abs(vectors @ obstacles.T).max(axis=1)
+    return not bool(np.all(off <= _ROUNDING * np.maximum(1.0, np.abs(vectors).max(axis=1))))
+
+
+def _at_points(loss: Loss) -> FloatArray:
+    """Return the loss of all labels at points spread over its variables, one point per row."""
+    assert loss.target_values is not None
+    variables = loss.scores or (*loss.features, *loss.parameters)
+    values = np.array(loss.target_values)
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-3.0, 3.0, (_POINTS, len(variables)))
+    # Scores among the labels besides, at which losses of a residual bend; products of features and parameters as well.
+    reach = values if loss.scores else np.sqrt(np.abs(values)) * np.sign(values)
+    points[1::2] = rng.uniform(reach.min() - 1, reach.max() + 1, points[1::2].shape)
+    found = numeric(loss.expression, (*variables, loss.target))(*points.T[:, :, None], values)
+    vectors: FloatArray = np.asarray(found)[np.isfinite(found).all(axis=1)]
+    return vectors
 
 
 def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: NoiseSymbols) -> Labelled:

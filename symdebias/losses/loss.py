@@ -194,6 +194,32 @@ class Loss:
             name=name or (None if called == "<lambda>" else called),
         )
 
+    def with_target_values(self, values: Sequence[float]) -> "Loss":
+        """Return the loss as declared for a target of finitely many values.
+
+        Parameters
+        ----------
+        values : sequence of float
+            The values, at least two, distinct and finite.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They are no such values, or the loss is not real and finite at one of them.
+
+        Examples
+        --------
+        >>> u, y = sp.symbols("u y", real=True)
+        >>> Loss((u - y) ** 2, score=u, target=y).with_target_values((0, 1, 2)).target_values
+        (0.0, 1.0, 2.0)
+        """
+        declared: Loss = object.__new__(type(self))
+        declared._declare(
+            self.expression, scores=self.scores, features=self.features, parameters=self.parameters,
+            target=self.target, target_values=values, name=self.name,
+        )  # fmt: skip
+        return declared
+
     def __repr__(self) -> str:
         values = ""
         if self.target_values is not None:

@@ -111,7 +111,7 @@ class LabelRandomizer(Mechanism):
     @cached_property
     def noise(self) -> ChannelNoise:
         """The channel, with the probabilities that the draw realises."""
-        return ChannelNoise(self.labels, self.outputs, self.matrix)
+        return ChannelNoise(self.labels, self.outputs, self.matrix, self.prior)
 
     @property
     def guarantee(self) -> Guarantee:
