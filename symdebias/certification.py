@@ -243,36 +243,46 @@ def kernel_biases(
     worst["quadrature_error"] = 0.0
     mean_loss, mean_gradient = kernels.mean_loss(weighted=True), kernels.mean_gradient(weighted=True)
     targets = true_targets(declared, release)
+    channel = release.target_noise if isinstance(release.target_noise, ChannelNoise) else None
+    shares = np.ones((1, 1)) if channel is None else np.array(channel.matrix)
     for point in range(_POINTS):
         record = _record(rng, release, columns, record_radius)
         theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
         active = _active(rng, release, columns, every=not declared.scores)
         _silence(theta, active, declared, release, columns)
-        target = float(targets[point % len(targets)])
-        value = np.array([truth.target(target)])
-        arguments = truth.arguments(theta, record[None, :], value)
-        wanted = float(np.asarray(function(*arguments)).reshape(-1)[0])
-        gradient = truth.gradient([slope(*arguments) for slope in slopes], record[None, :])[0]
+        # One target of a continuum; where a channel noises it, all of them by what it gives out.
+        tried = np.array(targets if channel is not None else [targets[point % len(targets)]], dtype=float)
+        values = np.array([truth.target(target) for target in tried])
+        arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
+        wanted = np.broadcast_to(function(*arguments), values.shape)
+        gradient = truth.gradient([slope(*arguments) for slope in slopes], np.tile(record, (len(values), 1)))
         found = []
         for nodes in _nodes(release, active, columns):
-            records = released_records(release, record, target, nodes=nodes, active=active)
-            X, y = data(records.X, records.y)
-            out = np.zeros(size)
-            total = float(records.weights.sum())
-            mean = float(mean_loss(theta, X, y, records.weights, total, noise))
-            mean_gradient(theta, X, y, records.weights, total, noise, out)
-            found.append(np.append(mean, out))
-        scale = max(1.0, float(np.abs(found[1]).max()), float(np.abs(gradient).max()), abs(wanted))
-        moved = float(np.max(np.abs(found[1] - found[0]) / scale))
-        for name, size_of in (
-            ("loss_scale", scale),
-            ("gradient_scale", scale),
-            ("loss_bias", abs(float(found[1][0]) - wanted)),
-            ("gradient_bias", float(np.linalg.norm(found[1][1:] - gradient))),
-            ("quadrature_error", moved),
-        ):
-            # NaN compares as false: what is no number counts as infinite.
-            worst[name] = max(worst[name], size_of) if size_of == size_of else math.inf
+            seen = released_records(
+                release, record, float(tried[0]), nodes=nodes, active=active, noise_on=(True, channel is None)
+            )
+            means = []
+            for code in range(shares.shape[1]):
+                y = seen.y if channel is None else np.full(len(seen.y), float(code))
+                X, y = data(seen.X, y)
+                out = np.zeros(size)
+                total = float(seen.weights.sum())
+                mean = float(mean_loss(theta, X, y, seen.weights, total, noise))
+                mean_gradient(theta, X, y, seen.weights, total, noise, out)
+                means.append(np.append(mean, out))
+            found.append(shares @ np.array(means))
+        for index, (coarse, fine) in enumerate(zip(*found, strict=True)):
+            size_of_all = (float(np.abs(fine).max()), float(np.abs(gradient[index]).max()), abs(float(wanted[index])))
+            scale = max(1.0, *size_of_all)
+            for name, size_of in (
+                ("loss_scale", scale),
+                ("gradient_scale", scale),
+                ("loss_bias", abs(float(fine[0] - wanted[index]))),
+                ("gradient_bias", float(np.linalg.norm(fine[1:] - gradient[index]))),
+                ("quadrature_error", float(np.max(np.abs(fine - coarse) / scale))),
+            ):
+                # NaN compares as false: what is no number counts as infinite.
+                worst[name] = max(worst[name], size_of) if size_of == size_of else math.inf
     return worst
 
 

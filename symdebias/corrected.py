@@ -85,7 +85,10 @@ class CorrectedLoss:
     reason : str
         Why this method.
     is_exact : bool
-        Whether the derivation proves the correction exact.
+        Whether the derivation proves the correction exact: of the gradient, and of the loss up to `loss_offset`.
+    loss_offset : float
+        By how much the mean of the corrected loss is off at most by a part of the loss of the target alone, which a
+        channel hides and no parameter changes: it moves neither gradients nor differences between parameters.
     notes : tuple of str
         What to know of the correction: that a target needed none, that a linear score was recognised.
     """
@@ -112,12 +115,13 @@ class CorrectedLoss:
         self._kernels: dict[tuple[int, bool, bool], Kernels] = {}
         shown = self._shown
         self.is_exact = shown.exact
+        self.loss_offset = 0.0 if shown.offsets is None else float(np.abs(shown.offsets).max())
         self.notes = shown.notes
         noise = release.target_noise if method != "none" else None
         self._target_variance = noise.variance if isinstance(noise, AdditiveNoise) else 0.0
 
     def __repr__(self) -> str:
-        if self.method == "surrogate":
+        if self.method == "surrogate" and self.label_mixing is None:
             return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {self._settings}>"
         order = "" if self.order is None else f", order={self.order}"
         return f"<CorrectedLoss {self.expression}, method={self.method!r}{order}>"
@@ -133,7 +137,15 @@ class CorrectedLoss:
     @property
     def is_resolved(self) -> bool:
         """Whether it can be evaluated: a surrogate needs a range, a noise level and a sample size."""
-        return self.method != "surrogate" or self.design is not None
+        return self.method != "surrogate" or self.design is not None or self.label_mixing is not None
+
+    @property
+    def label_mixing(self) -> FloatArray | None:
+        """The labels whose losses the mean of the corrected loss is made of, by label, where a channel hides the loss.
+
+        Entry [i, a] is the share of the loss at the a-th declared target value in the mean at the i-th.
+        """
+        return self._shown.mixing
 
     @functools.cached_property
     def surrogate_parts(self) -> SurrogateParts:
@@ -180,6 +192,8 @@ class CorrectedLoss:
         """
         if self.method != "surrogate":
             raise ValueError(f"method={self.method!r} needs no radius, score variance and n; use it as it is.")
+        if self.label_mixing is not None:
+            raise ValueError("the nearest loss in the range of a channel needs no radius, score variance and n.")
         found = self.surrogate_parts.design(radius=radius, score_variance=score_variance, records=n)
         return CorrectedLoss(self.declared, self.release, "surrogate", design=found, reason=self.reason)
 
@@ -1046,7 +1060,7 @@ class CorrectedLoss:
         flat = self.flat_parameters(theta, matrix.shape[1])
         if self.is_exact:
             self.require_noise_within_limits(flat, matrix.shape[1], finite_variance=False)
-            return np.zeros(len(matrix))
+            return self._offsets_of(target)
         if self.method == "none":
             return np.asarray(np.sum(forward.bias(self.declared, self.release)(theta, x, y), axis=0))
         self.require_resolved()
@@ -1061,6 +1075,16 @@ class CorrectedLoss:
             wanted = function(*truth.arguments(flat, record[None, :], np.array([truth.target(code)])))
             biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
         return biases
+
+    def _offsets_of(self, codes: FloatArray) -> FloatArray:
+        """Return how far the mean of the exact corrected loss is from the loss, for codes of true targets."""
+        offsets, values = self._shown.offsets, self.declared.target_values
+        if offsets is None:
+            return np.zeros(len(codes))
+        noise = self.release.target_noise
+        assert isinstance(noise, ChannelNoise) and values is not None
+        found: FloatArray = offsets[np.searchsorted(values, np.array(noise.inputs)[codes.astype(int)])]
+        return found
 
     def _scores(self, truth: certification.DeclaredLoss, theta: FloatArray, X: FloatArray) -> FloatArray:
         """Return the scores of true records, for a hidden score too."""
@@ -1308,10 +1332,7 @@ class CorrectedLoss:
         noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
             inputs = tuple(float(value) for value in noise.inputs)
-            outcomes = tuple(float(value) for value in noise.outputs)
-            return TargetNoise(
-                inputs, outcomes=(outcomes,) * len(inputs), probabilities=tuple(map(tuple, noise.matrix))
-            )
+            return TargetNoise(inputs, outcomes=tuple(map(float, noise.outputs)), probabilities=noise.matrix)
         targets = default_targets(self.declared.target_values, self.release.target_radius)
         return TargetNoise(targets, noise.variance if noise is not None else 0.0)
 
@@ -1434,6 +1455,7 @@ class CorrectedLoss:
         return Certificate(
             method=self.method,
             exact=self.is_exact,
+            loss_offset=self.loss_offset,
             theta_radius=theta_radius,
             record_radius=record_radius,
             score_bound=score_bound,

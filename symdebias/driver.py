@@ -4,7 +4,7 @@ import math
 
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss, columns_to_show
-from symdebias.derivation import derive, is_affine
+from symdebias.derivation import derive, is_affine, on_labels
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
@@ -106,12 +106,12 @@ def debias(
         raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
+    loss = on_labels(loss, release)
     _check_fit(loss, release, method)
     if method == "auto":
         return _automatic(loss, release, settings)
     if method == "surrogate":
-        corrected = CorrectedLoss(loss, release, "surrogate", reason="surrogate: asked for")
-        return corrected.resolve(**settings) if settings else corrected
+        return _with_settings(CorrectedLoss(loss, release, "surrogate", reason="surrogate: asked for"), settings)
     if method == "exact":
         return _exactly(loss, release)
     if method == "quadrature":
@@ -173,10 +173,13 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
         except NoExactCorrectionError:
             return CorrectedLoss(loss, release, "exact", reason=f"exact: there is no surrogate, though {reason}")
     try:
-        corrected = CorrectedLoss(loss, release, "surrogate", reason=f"surrogate: {reason}")
-        return corrected.resolve(**settings) if settings else corrected
+        return _with_settings(CorrectedLoss(loss, release, "surrogate", reason=f"surrogate: {reason}"), settings)
     except NoExactCorrectionError as error:
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
+
+
+def _with_settings(corrected: CorrectedLoss, settings: dict[str, float]) -> CorrectedLoss:
+    return corrected if corrected.is_resolved or not settings else corrected.resolve(**settings)
 
 
 def _much(inflation: float) -> str:
@@ -213,12 +216,7 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
 def _check_fit(loss: Loss, release: Release, method: str) -> None:
     noise = None if method == "none" and release.clips_target else release.target_noise
     if isinstance(noise, ChannelNoise):
-        if loss.target_values is None:
-            raise ValueError(
-                f"the release noises a target with the values {_listed(noise.inputs)}, but the loss has a "
-                "continuous target. Declare target_values on the loss, or release the target with a "
-                "GaussianMechanism."
-            )
+        assert loss.target_values is not None
         if tuple(sorted(noise.inputs)) != loss.target_values:
             raise ValueError(
                 f"the loss has the target values {_listed(loss.target_values)} and the release "

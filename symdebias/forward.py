@@ -19,7 +19,7 @@ from symdebias.certification import DeclaredLoss, released_records
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.statistics import FactorGroup
-from symdebias.derivation import Derivation, NoiseSymbols
+from symdebias.derivation import Derivation, NoiseSymbols, on_labels
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -143,6 +143,7 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if release.clips_target:
         _ = release.target_noise  # says why
+    loss = on_labels(loss, release)
     return NoiseBias(loss, release, *_closed_parts(loss, release))
 
 

@@ -120,6 +120,8 @@ class ScoreProgram:
         The factors of waves for columns of categories.
     coefficients : tuple of sympy.Symbol
         Numbers in the expression that are arguments of the kernels: those of a surrogate.
+    has_levels : bool
+        Whether each configuration has a target of its own, and its weight depends on the code of the released one.
     """
 
     expression: sp.Expr
@@ -140,6 +142,7 @@ class ScoreProgram:
     observations: int = 0
     wave_tables: WaveTables | None = None
     coefficients: tuple[sp.Symbol, ...] = ()
+    has_levels: bool = False
 
     # ---- sizes -------------------------------------------------------------------------------------------
 
@@ -161,6 +164,7 @@ class ScoreProgram:
         blocks += [("offsets", self.configurations * self.parameters)]
         blocks += [("waves", 0 if self.wave_tables is None else self.wave_tables.number_of_constants)]
         blocks += [("coefficients", len(self.coefficients))]
+        blocks += [("levels", self.configurations if self.has_levels else 0)]
         return Layout(tuple(blocks))
 
     @property
@@ -171,7 +175,7 @@ class ScoreProgram:
     @property
     def codes(self) -> bool:
         """Whether targets are given as codes."""
-        return bool(self.labels)
+        return bool(self.labels) or self.has_levels
 
     @property
     def has_lookups(self) -> bool:
@@ -252,7 +256,7 @@ class ScoreProgram:
         fixed |= {symbol: f"noise[{start + i}]" for i, symbol in enumerate(self.coefficients)}
         for g, group in enumerate(self.groups):
             fixed |= {symbol: f"q{g}_{i}" for i, symbol in enumerate(group.symbols) if symbol is not None}
-        varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {self.target: "y[i]"}
+        varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {self.target: "level" if self.has_levels else "y[i]"}
         varying |= {symbol: f"l{i}" for i, symbol in enumerate(self.labels)}
         for b, table in enumerate(self.tables):
             varying |= {symbol: f"k{b}_{i}" for i, symbol in enumerate(table.symbols)}
@@ -386,6 +390,7 @@ class ScoreProgram:
             lines += self.wave_tables.lookups(p)
         if self.configurations:
             lines.append(f"joint = int(X[i, {p}])")
+            lines += [f"joint = joint*{self.label_codes} + int(y[i])"] if self.has_levels else []
         if self.covariance == "record":
             first = p + self._codes
             for i, (a, b) in enumerate(self._pairs):
@@ -423,6 +428,7 @@ class ScoreProgram:
         return [
             f"for a in range({self.configurations}):",
             f"    share = noise[{start} + joint*{self.configurations} + a]",
+            *([f"    level = noise[{self.layout.starts['levels']} + a]"] if self.has_levels else []),
             *(f"    score{k} = base{k} + shift[a, {k}]" for k in range(len(self.scores))),
             *("    " + line for line in body),
         ]

@@ -7,7 +7,7 @@ the user should know.
 
 from symdebias.derivation.derive import derive, noise_limit, surrogate_parts
 from symdebias.derivation.features import hidden_score
-from symdebias.derivation.labels import is_affine
+from symdebias.derivation.labels import is_affine, on_labels
 from symdebias.derivation.surrogates import SurrogateParts
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 
@@ -19,5 +19,6 @@ __all__ = [
     "hidden_score",
     "is_affine",
     "noise_limit",
+    "on_labels",
     "surrogate_parts",
 ]

@@ -1,4 +1,4 @@
-"""Columns of categories and noise on a grid: sums over all combinations, each with the weight that undoes the noise."""
+"""Categories, labels and noise on a grid: sums over all combinations, each with the weight that undoes the noise."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ _MOST_WEIGHTS = 2**18
 
 
 def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequence[Linear]) -> None:
-    """Sum over the combinations of categories and of shifts on a grid.
+    """Sum over the combinations of categories, of shifts on a grid and of labels, which vary fastest.
 
     Raises
     ------
@@ -33,13 +33,16 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
     differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
     count = math.prod(sizes) * math.prod(len(found) for found in differences)
     observed = math.prod(inverse.shape[0] for inverse in inverses)
-    if count > _MOST_CONFIGURATIONS or count * observed > _MOST_WEIGHTS:
+    labels, codes_of_labels = (1, 1) if not problem.labelled.levels else np.shape(problem.labelled.table)[::-1]
+    if count * labels > _MOST_CONFIGURATIONS or count * labels * observed * codes_of_labels > _MOST_WEIGHTS:
         raise NoExactCorrectionError(
-            f"the columns of categories or on a grid have {count} combinations to sum over for each record; at most "
+            f"the columns of categories or on a grid have {count} combinations"
+            f"{f', with {labels} labels each,' if labels > 1 else ''} to sum over for each record; at most "
             f"{_MOST_CONFIGURATIONS} are derived. A loss of polynomials, exponentials, sines and cosines of one score "
             "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
+    labelled = problem.labelled
     offsets = np.zeros((count, parameters))
     weights = np.ones((observed, count))
     choices = [range(size) for size in sizes] + [range(len(found)) for found in differences]
@@ -54,7 +57,11 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
         for c, codes in enumerate(seen):
             for inverse, code, category in zip(inverses, codes, choice, strict=False):
                 weights[c, a] *= inverse[code, category]
-    build.configurations, build.observations = count, observed
+    if labelled.levels:
+        assert labelled.table is not None
+        weights = np.kron(weights, labelled.table)
+        offsets = np.repeat(offsets, len(labelled.levels), axis=0)
+    build.configurations, build.observations = weights.shape[1], weights.shape[0]
     build.constants["weights"], build.constants["offsets"] = weights, offsets
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import sympy as sp
 
 from symdebias.derivation.features import by_feature, hidden_score
-from symdebias.derivation.labels import label_noise_undone, without_correction
+from symdebias.derivation.labels import HiddenError, is_hidden, label_noise_undone, without_correction
 from symdebias.derivation.problem import ScoreProblem
 from symdebias.derivation.scores import by_quadrature, by_series, exactly, uncorrected
 from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, parts_of
@@ -72,13 +72,16 @@ def derive(
                 "quadrature in the complex plane is for losses of one score, and this one is in features by name. "
                 "Write it in its score, or ask for the exact correction."
             )
-        if method == "surrogate":
+        hidden = method == "surrogate" and _is_hidden(loss, release)
+        if method == "surrogate" and not hidden:
             parts_of(loss, release, symbols)  # says that it has none
         if method == "none":
             labelled = without_correction(loss)
         else:
-            labelled = label_noise_undone(loss, release, symbols, rewrite=method == "series")
-        return by_feature(loss, labelled, release, symbols, method=method, order=order, per_record=per_record)
+            labelled = label_noise_undone(loss, release, symbols, rewrite=method == "series", nearest=hidden)
+        how = "exact" if hidden else method
+        derivation = by_feature(loss, labelled, release, symbols, method=how, order=order, per_record=per_record)
+        return replace(derivation, exact=derivation.exact and not hidden)
     if found is None:
         scored, columns_of = loss, release.design(columns)
         intercept = len(columns_of.parameters) - 1 if columns_of.intercept else None
@@ -87,13 +90,14 @@ def derive(
         scored = Loss(found.expression, score=found.score, target=loss.target, target_values=loss.target_values)
         symbols = NoiseSymbols.beside(scored.expression)
         columns_of, intercept, notes = _design_of_features(loss, release, found.places), found.intercept, (HIDDEN,)
-    parts = parts_of(scored, release, symbols) if method == "surrogate" else None
+    hidden = method == "surrogate" and _is_hidden(scored, release)
+    parts = parts_of(scored, release, symbols) if method == "surrogate" and not hidden else None
     if parts is not None:
         labelled = parts.labelled
     elif method == "none":
         labelled = without_correction(scored)
     else:
-        labelled = label_noise_undone(scored, release, symbols, rewrite=method == "series")
+        labelled = label_noise_undone(scored, release, symbols, rewrite=method == "series", nearest=hidden)
     problem = ScoreProblem(
         scored.scores, scored.target, labelled, columns_of, intercept, symbols, per_record, enumerate_categories
     )
@@ -102,9 +106,28 @@ def derive(
     elif method == "quadrature":
         assert nodes is not None
         derivation = by_quadrature(problem, nodes)
+    elif hidden:
+        derivation = _of_nearest(problem)
     else:
         derivation = _of_scores(problem, method, order)
     return replace(derivation, notes=(*notes, *derivation.notes))
+
+
+def _is_hidden(loss: Loss, release: Release) -> bool:
+    noise = release.target_noise
+    return isinstance(noise, ChannelNoise) and is_hidden(loss, noise)
+
+
+def _of_nearest(problem: ScoreProblem) -> Derivation:
+    """Return the exact correction of the nearest loss in the range of a channel, which is not one of the loss."""
+    try:
+        derivation = _of_scores(problem, "exact", None)
+    except NoExactCorrectionError as error:
+        raise HiddenError(
+            f"the channel of the target hides the loss, and the nearest one in its range has no exact correction "
+            f"either: {error} Release the features without noise, or with noise that is undone exactly for this loss."
+        ) from None
+    return replace(derivation, exact=False)
 
 
 def surrogate_parts(loss: Loss, release: Release) -> SurrogateParts:

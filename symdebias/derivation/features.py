@@ -217,8 +217,9 @@ def by_feature(
         tuple(condition.gts - condition.lts for condition in build.variance_conditions),
     )
     return Derivation(
-        program, symbols, exact, tuple(build.conditions), tuple(build.variance_conditions), blocks, notes=labelled.notes
-    )
+        program, symbols, exact, tuple(build.conditions), tuple(build.variance_conditions), blocks,
+        notes=labelled.notes, mixing=labelled.mixing, offsets=labelled.offsets,
+    )  # fmt: skip
 
 
 def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: ChannelNoise) -> None:

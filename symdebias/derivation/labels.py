@@ -71,6 +71,8 @@ class Labelled:
         The variance of additive noise on the target; 0 where it does not matter.
     notes : tuple of str
         What the user should know.
+    by_class : bool
+        Whether `symbols` are the weights of all labels but the first, which has what is missing to 1.
     levels : tuple of float
         Labels to sum the loss over, with the weights in the columns of `table`, in place of `symbols`.
     mixing : array of shape (k, k), float64, or None
@@ -87,6 +89,7 @@ class Labelled:
     target_variance: sp.Symbol | None = None
     variance: float = 0.0
     notes: tuple[str, ...] = ()
+    by_class: bool = False
     levels: tuple[float, ...] = ()
     mixing: FloatArray | None = None
     offsets: FloatArray | None = None
@@ -119,7 +122,7 @@ def on_labels(loss: Loss, release: Release) -> Loss:
     >>> on_labels(sd.losses.least_squares(), sd.Release(target=coin)).target_values
     (0.0, 1.0, 2.0)
     """
-    noise = release.target_noise
+    noise = None if release.clips_target else release.target_noise
     if loss.target_values is not None or not isinstance(noise, ChannelNoise):
         return loss
     categories = getattr(release.target, "categories", noise.inputs)
@@ -212,12 +215,14 @@ def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled
     """Return sum_a n_a F(., y_a) with n looked up by the released target; the n of one row sum to 1."""
     assert loss.target_values is not None
     values = [sp.nsimplify(value, rational=True) for value in loss.target_values]
-    parts = [stable.rewrite(sp.simplify(expression.subs(loss.target, value))) for value in values]
+    parts = [expression.subs(loss.target, value) for value in values]
+    # Conditions would be simplified as well, to connectives that kernels do not know.
+    parts = [part if part.has(sp.Piecewise) else stable.rewrite(sp.simplify(part)) for part in parts]
     symbols = tuple(
         free_symbol(f"n_{value}".replace("-", "m").replace("/", "_"), expression, real=True) for value in values[1:]
     )
     total = parts[0] + sp.Add(*(n * sp.expand(part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True)))
-    return Labelled(total, symbols, weights[:, 1:].copy())
+    return Labelled(total, symbols, weights[:, 1:].copy(), by_class=True)
 
 
 def _through_channel(

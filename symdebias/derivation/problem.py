@@ -108,7 +108,9 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         ]
     )
     build.constants["target"] = np.array([labelled.variance, labelled.gain])
-    if labelled.table is not None:
+    if labelled.levels:
+        build.constants["levels"] = np.tile(labelled.levels, build.configurations // len(labelled.levels))
+    elif labelled.table is not None:
         build.constants["labels"] = labelled.table
     program = ScoreProgram(
         build.expression,
@@ -129,6 +131,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         build.observations,
         build.wave_tables,
         build.coefficients,
+        bool(labelled.levels),
     )
     return Derivation(
         program,
@@ -139,4 +142,6 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         build.constants,
         build.rate,
         (*labelled.notes, *build.notes),
+        mixing=labelled.mixing,
+        offsets=labelled.offsets,
     )

@@ -101,8 +101,10 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
     rate = _growth(problem, build)
     _undo_normal_noise(problem, build, inverse)
     others, categorical = problem.others, problem.design.categorical
+    levels = bool(problem.labelled.levels)
     if others or categorical:
-        terms = as_exponentials(problem, build.expression)
+        # Labels are summed over together with categories, whose factors could be looked up otherwise.
+        terms = as_exponentials(problem, build.expression) if not (levels and categorical) else None
         if terms is not None:
             undo_by_factors(problem, build, terms)
         else:
@@ -110,6 +112,8 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
             _operators(problem, build, rate)
     if not (problem.gaussian or problem.labelled.target_variance is not None or others):
         build.expression = stable.rewrite(build.expression)
+    if levels and not build.configurations:
+        sum_over_configurations(problem, build, ())
     return finish(problem, build)
 
 
@@ -141,7 +145,7 @@ def by_series(problem: ScoreProblem, order: int) -> Derivation:
         build.expression = total
     elif variances:
         build.expression = truncated_series(build.expression, variances, order=order)
-    if problem.design.categorical:
+    if problem.design.categorical or problem.labelled.levels:
         sum_over_configurations(problem, build, ())
     return finish(problem, build)
 

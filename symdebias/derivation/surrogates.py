@@ -179,6 +179,11 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         part = _part(written, residual, sp.Integer(1), 1.0)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
+    if labelled.levels:
+        raise NoExactCorrectionError(
+            f"surrogates stand for the loss of each label by itself, and {len(labelled.levels)} labels are too many. "
+            "Use a loss that is affine in the target, or features whose noise is undone exactly for this one."
+        )
     pairs = _multiplied(loss, release, labelled, symbols)
     parts = tuple(_part(function, score, multiplier, inflation) for multiplier, function, inflation in pairs)
     kept = tuple(part for part in parts if part.function + part.exact != 0)
@@ -186,7 +191,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         raise NoExactCorrectionError(
             f"{loss.expression} is a polynomial of the score, and needs no surrogate: it is exact."
         )
-    classes = loss.target_values[1:] if loss.target_values is not None and len(labelled.symbols) > 1 else None
+    classes = loss.target_values[1:] if loss.target_values is not None and labelled.by_class else None
     return SurrogateParts(score, score, labelled, None, kept, target, classes)
 
 
@@ -209,11 +214,17 @@ def _multiplied(
     known = [symbol for symbol in (*labelled.symbols, loss.target) if symbol in expression.free_symbols]
     zero = expression.xreplace(dict.fromkeys(known, sp.Integer(0)))
     pairs: list[tuple[sp.Expr, sp.Expr]] = []
-    if labelled.symbols and len(labelled.symbols) == len(known) and len(known) > 1:
+    if labelled.by_class and len(labelled.symbols) == len(known) and len(known) > 1:
         pairs.append((1 - sp.Add(*known), zero))
         for symbol in known:
             others = {other: sp.Integer(int(other == symbol)) for other in known}
             pairs.append((symbol, expression.xreplace(others)))
+    elif len(known) > 1:
+        # An estimate of the label, and one of a part of the loss without parameters.
+        pairs.append((sp.Integer(1), zero))
+        for symbol in known:
+            others = {other: sp.Integer(int(other == symbol)) for other in known}
+            pairs.append((symbol, sp.expand(expression.xreplace(others) - zero)))
     elif known:
         (symbol,) = known
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero

@@ -78,6 +78,8 @@ class Derivation:
         What the user should know, as sentences.
     dense : bool
         Whether kernels take the dense design instead of categories' codes.
+    mixing, offsets : array or None
+        What the correction does to labels that a channel hides; see `symdebias.derivation.labels.Labelled`.
     """
 
     program: ScoreProgram | FeatureProgram
@@ -89,3 +91,5 @@ class Derivation:
     rate: float = 0.0
     notes: tuple[str, ...] = ()
     dense: bool = False
+    mixing: FloatArray | None = None
+    offsets: FloatArray | None = None

@@ -5,7 +5,6 @@ a trapezoidal rule that is refined until it settles, in several features by tens
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -63,6 +62,8 @@ class Certificate:
         What the correction of a free-form loss needs besides.
     conditions_hold, variance_conditions_hold : bool
         Whether that holds on the whole domain, and what a finite variance needs.
+    loss_offset : float
+        How much of the bias of the loss is a part that no parameter changes; see `CorrectedLoss.loss_offset`.
     """
 
     method: str
@@ -84,6 +85,7 @@ class Certificate:
     conditions: tuple[str, ...] = ()
     conditions_hold: bool = True
     variance_conditions_hold: bool = True
+    loss_offset: float = 0.0
 
     @property
     def exists(self) -> bool:
@@ -107,6 +109,7 @@ class Certificate:
         )
         if self.exists:
             claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
+            claim += " up to a part of the loss that no parameter changes" if self.loss_offset > 0 else ""
             lines = [
                 f"{claim}, for {domain}",
                 f"  bias of the loss <= {self.loss_bias:.2e}, of the gradient <= {self.gradient_bias:.2e} "
@@ -153,22 +156,26 @@ class TargetNoise:
         The values of the target to try.
     variance : float
         Variance of Gaussian noise on the target.
-    outcomes : tuple of (float, ...)
-        For each target the values that a finite channel gives out; empty without a channel.
+    outcomes : tuple of float
+        The values that a finite channel gives out; empty without a channel.
     probabilities : tuple of (float, ...)
-        Their probabilities.
+        Their probabilities, a row for each target.
     """
 
     targets: tuple[float, ...]
     variance: float = 0.0
-    outcomes: tuple[tuple[float, ...], ...] = ()
+    outcomes: tuple[float, ...] = ()
     probabilities: tuple[tuple[float, ...], ...] = ()
 
-    def cases(self, index: int) -> list[tuple[float, float]]:
-        """Return (probability, outcome) of the target with this index."""
-        if not self.outcomes:
-            return [(1.0, self.targets[index])]
-        return list(zip(self.probabilities[index], self.outcomes[index], strict=True))
+    @property
+    def seen(self) -> tuple[float, ...]:
+        """What a channel gives out, or the targets themselves."""
+        return self.outcomes or self.targets
+
+    @property
+    def shares(self) -> FloatArray:
+        """The probability of what is `seen`, shape (targets, seen)."""
+        return np.array(self.probabilities) if self.outcomes else np.eye(len(self.targets))
 
 
 def default_targets(values: Sequence[float] | None, radius: float | None) -> tuple[float, ...]:
@@ -274,41 +281,42 @@ def score_biases(
     worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0}
     worst["quadrature_error"] = 0.0
     fractions = np.linspace(1.0, 0.0, _VARIANCES, endpoint=False) if variance > 0 else np.zeros(1)
-    for fraction, index in itertools.product(fractions, range(len(target_noise.targets))):
+    for fraction in fractions:
         s = variance * float(fraction)
         norm = noise_norm * math.sqrt(fraction)
-        target = target_noise.targets[index]
-        means, error = _settled_means(problem, scores, s, target_noise, index)
-        loss_bias = np.abs(means[0] - problem.loss(scores[:, 0], target))
-        slope_bias = np.abs(means[1] - problem.slope(scores[:, 0], target))
-        gradient_bias = record_radius * slope_bias + norm * np.abs(means[2] - means[3])
-        at = np.zeros((1, 1))
-        for _, outcome in target_noise.cases(index):
-            value = np.abs(problem.corrected(scores, at + outcome, s)).max()
-            slope = np.abs(problem.corrected_slope(scores, at + outcome, s)).max()
-            curvature = np.abs(problem.corrected_curvature(scores, at + outcome, s)).max()
+        means, error = _settled_means(problem, scores, s, target_noise)
+        worst["quadrature_error"] = max(worst["quadrature_error"], error)
+        for target, mean in zip(target_noise.targets, means, strict=True):
+            loss_bias = np.abs(mean[0] - problem.loss(scores[:, 0], target))
+            slope_bias = np.abs(mean[1] - problem.slope(scores[:, 0], target))
+            gradient_bias = record_radius * slope_bias + norm * np.abs(mean[2] - mean[3])
+            worst["loss_bias"] = max(worst["loss_bias"], float(loss_bias.max()))
+            worst["gradient_bias"] = max(worst["gradient_bias"], float(gradient_bias.max()))
+        for outcome in target_noise.seen:
+            at = np.full((1, 1), outcome)
+            value = np.abs(problem.corrected(scores, at, s)).max()
+            slope = np.abs(problem.corrected_slope(scores, at, s)).max()
+            curvature = np.abs(problem.corrected_curvature(scores, at, s)).max()
             worst["loss_scale"] = max(worst["loss_scale"], float(value))
             worst["gradient_scale"] = max(worst["gradient_scale"], float(record_radius * slope + norm * curvature))
-        worst["loss_bias"] = max(worst["loss_bias"], float(loss_bias.max()))
-        worst["gradient_bias"] = max(worst["gradient_bias"], float(gradient_bias.max()))
-        worst["quadrature_error"] = max(worst["quadrature_error"], error)
     return worst
 
 
 def _settled_means(
-    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise, index: int
+    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise
 ) -> tuple[FloatArray, float]:
-    """Refine the rule until the means move by less than rounding; return them and the last move."""
+    """Refine the rule until the means of every target move by less than rounding; return them and the last move."""
     # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
     most = _MOST_NODES if target_noise.variance == 0 else 1024
     nodes, reach = 48, 9.0
-    before = _means(problem, scores, s, target_noise, index, nodes, reach)
+    before = _means(problem, scores, s, target_noise, nodes, reach)
     last = math.inf
     while True:
         # A wider rule with finer steps: both the tails and the steps must have settled.
         nodes, reach = 2 * nodes, reach * 1.15
-        means = _means(problem, scores, s, target_noise, index, nodes, reach)
-        moved = float(np.max(np.abs(means - before) / np.maximum(1.0, np.abs(means).max())))
+        means = _means(problem, scores, s, target_noise, nodes, reach)
+        sizes = np.maximum(1.0, np.abs(means).max(axis=(1, 2)))
+        moved = float(np.max(np.abs(means - before).max(axis=(1, 2)) / sizes))
         # The error falls faster than geometrically until rounding is left, which in a sum of large waves is more.
         rounding = moved < _ROUNDING and moved > last / 4
         if moved < _SETTLED or rounding or nodes >= most:
@@ -317,25 +325,19 @@ def _settled_means(
 
 
 def _means(
-    problem: ScoreProblem,
-    scores: FloatArray,
-    s: float,
-    target_noise: TargetNoise,
-    index: int,
-    nodes: int,
-    reach: float,
+    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise, nodes: int, reach: float
 ) -> FloatArray:
-    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule."""
+    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule, shape (targets, 4, scores)."""
     t, weights = _normal_rule(nodes, reach) if s > 0 else (np.zeros(1), np.ones(1))
     if target_noise.variance > 0:
         t_target, target_weights = _normal_rule(nodes, reach)
     else:
         t_target, target_weights = np.zeros(1), np.ones(1)
-    total = np.zeros((4, len(scores)))
-    for probability, outcome in target_noise.cases(index):
+    points = scores + math.sqrt(s) * t[None, :]
+    found = np.zeros((len(target_noise.seen), 4, len(scores)))
+    for total, outcome in zip(found, target_noise.seen, strict=True):
         for shift, weight in zip(t_target, target_weights, strict=True):
             noised = np.full((1, 1), outcome + math.sqrt(target_noise.variance) * shift)
-            points = scores + math.sqrt(s) * t[None, :]
             slope = _weighed(problem.corrected_slope(points, noised, s), weights)
             cross = slope @ (t / math.sqrt(s)) if s > 0 else np.zeros(len(scores))
             curvature = _weighed(problem.corrected_curvature(points, noised, s), weights).sum(axis=1)
@@ -345,8 +347,8 @@ def _means(
                 cross,
                 curvature if s > 0 else np.zeros(len(scores)),
             )
-            total += probability * weight * np.stack(parts)
-    return total
+            total += weight * np.stack(parts)
+    return np.tensordot(target_noise.shares, found, axes=1)
 
 
 def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
