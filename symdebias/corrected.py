@@ -1082,7 +1082,8 @@ class CorrectedLoss:
         if offsets is None:
             return np.zeros(len(codes))
         noise = self.release.target_noise
-        assert isinstance(noise, ChannelNoise) and values is not None
+        assert isinstance(noise, ChannelNoise)
+        assert values is not None
         found: FloatArray = offsets[np.searchsorted(values, np.array(noise.inputs)[codes.astype(int)])]
         return found
 

@@ -43,7 +43,8 @@ def debias(
         normal noise of an entire loss by quadrature in the complex plane. ``"series"`` cuts the inverse off at `order`
         and is biased unless the series ends before. ``"none"`` leaves the loss as it is, for true records or for
         comparison. ``"auto"`` is exact where that exists with a reasonable variance, and otherwise a surrogate; a
-        series is never chosen by itself.
+        series is never chosen by itself. Where a channel hides the loss of the target, the surrogate is the nearest
+        loss in its range, whose bias is measured by the certificate.
     order : int, optional
         The order K >= 1 of ``"series"``, where it is required.
     nodes : int, optional
@@ -67,19 +68,29 @@ def debias(
     NoExactCorrectionError
         The loss has no correction under this noise; the message lists each method with its reason.
     ValueError
-        The loss and the release do not fit: other target values, an intercept for a free-form loss.
+        The loss and the release do not fit: other target values, text as categories for a continuous target, an
+        intercept for a free-form loss.
 
     Notes
     -----
     In the score, with s = theta'D theta the noise variance of u, the corrected loss is
     G = W_s^-1 F and its gradient x~ W^-1[F_u] - D theta W^-1[F_uu].
 
+    A channel of numbers on the target makes a loss of a continuous target one of these numbers. Where the loss is
+    affine in the target up to a part without parameters (Poisson, least squares), any unbiased estimate of the label
+    makes its gradient exact: the released number itself where it has the label as mean, and otherwise the weights of
+    least variance under the channel's prior. The part without parameters is undone where it is in the range of the
+    channel; where it is not, `CorrectedLoss.loss_offset` says by how much the loss is off, which moves neither
+    gradients nor differences between parameters. Other losses are a weighted sum over the labels, where the rank of
+    the channel allows it.
+
     ``"auto"`` passes over an exact correction where, at parameters of norm 1 spread evenly over the columns, it
     inflates the mean square of the slopes more than a hundredfold: the log loss under Laplace noise on many columns.
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990; van Rooyen &
+    Williamson 2018 and Badanidiyuru et al. 2023 (arXiv 2312.05659), for channels of labels.
 
     Examples
     --------

@@ -60,6 +60,8 @@ _SQUARED_ERROR = 0.03
 _MOST_COMBINATIONS = 512
 # Squares of larger numbers, summed over records, are on the way to overflow.
 _LARGEST = 1e100
+# Records that are looked at for all labels at a time.
+_BLOCK = 4096
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 _NODES, _REACH = 4001, 8.0
 
@@ -79,7 +81,8 @@ class Estimate:
         Its standard error over the draw of records, the noise of the release included.
     bias : float
         A bound on the absolute bias of `value`: 0 where the correction is exact, the distance between metric and
-        surrogate otherwise.
+        surrogate otherwise. A part of the metric that a channel hides and no parameter changes counts as well; it
+        cancels in differences between models.
     bias_is_certified : bool
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
         taken as normal.
@@ -528,6 +531,8 @@ class _Metric:
         Of parameters, X and y: numbers per record, whose mean over the noise is the metric's of the true record.
     bias : callable
         Of parameters: a bound on the bias, and whether it is certified.
+    common_bias : float
+        How much of that bound is for a bias that is the same for all parameters, and cancels in differences.
     """
 
     name: str
@@ -535,6 +540,7 @@ class _Metric:
     higher_is_better: bool
     values: Callable[[FloatArray, Any, Any], FloatArray]
     bias: Callable[[FloatArray], tuple[float, bool]]
+    common_bias: float = 0.0
 
 
 def _finite(values: FloatArray, metric: str) -> FloatArray:
@@ -668,7 +674,37 @@ def _loss_metric(
     def bias(theta: FloatArray) -> tuple[float, bool]:
         return _surrogate_bias(corrected, records, spreads[theta.tobytes()], promised=radius is not None)
 
-    return _Metric(name, corrected.method, False, values, _no_bias if corrected.is_exact else bias)
+    if corrected.is_exact:
+        offset = corrected.loss_offset
+        return _Metric(name, corrected.method, False, values, lambda _: (offset, True), common_bias=offset)
+    if corrected.label_mixing is not None:
+        return _Metric(name, corrected.method, False, values, lambda theta: _hidden_bias(corrected, records, theta))
+    return _Metric(name, corrected.method, False, values, bias)
+
+
+def _hidden_bias(corrected: CorrectedLoss, records: _Records, theta: FloatArray) -> tuple[float, bool]:
+    """Return a bound on the bias of the nearest loss in the range of a channel: the worst label at each score.
+
+    It is certified where scores are released as they are. Elsewhere released scores, which lie further out, stand for
+    true ones.
+    """
+    loss, mixing = corrected.declared, corrected.label_mixing
+    assert mixing is not None
+    assert loss.target_values is not None
+    if len(loss.scores) != 1:
+        raise NoExactCorrectionError(
+            f"a channel hides {loss.expression}, and how far the nearest loss in its range is off is bounded for "
+            "losses of one score. Evaluate one that is affine in the target."
+        )
+    scores = _scores(records.release, theta, records.X)
+    labels = np.array(loss.target_values)
+    function = numeric(loss.expression, (loss.scores[0], loss.target))
+    worst = np.empty(len(records.weights))
+    for start in range(0, len(worst), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        at = function(scores.estimates[rows, None], labels[None, :])
+        worst[rows] = np.abs(at @ mixing.T - at).max(axis=1)
+    return float(records.weights @ worst / records.weights.sum()), scores.noise == 0
 
 
 def _corrected(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
@@ -1319,7 +1355,7 @@ def cross_validate(
             found_values - values[best],
             metric=judge.name,
             method=judge.method,
-            bias=0.0 if name == best else estimates[name].bias + estimates[best].bias,
+            bias=0.0 if name == best else estimates[name].bias + estimates[best].bias - 2 * judge.common_bias,
             certified=estimates[name].bias_is_certified and estimates[best].bias_is_certified,
         )
         for name, found_values in values.items()

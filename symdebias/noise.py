@@ -417,11 +417,13 @@ class ChannelNoise:
                 )
         object.__setattr__(self, "matrix", matrix)
         if self.prior is not None:
-            prior = tuple(_PROBABILITY.check(f"prior[{i}]", value) for i, value in enumerate(_listed(self.prior, "prior")))
+            prior = tuple(
+                _PROBABILITY.check(f"prior[{i}]", value) for i, value in enumerate(_listed(self.prior, "prior"))
+            )
             if len(prior) != len(self.inputs) or not abs(sum(prior) - 1) <= 1e-9:
                 raise ValueError(
-                    f"the prior has {len(prior)} probabilities with the sum {sum(prior):.10g}. Give one for each of the "
-                    f"{len(self.inputs)} inputs, with the sum 1."
+                    f"the prior has {len(prior)} probabilities with the sum {sum(prior):.10g}. Give one for each of "
+                    f"the {len(self.inputs)} inputs, with the sum 1."
                 )
             object.__setattr__(self, "prior", prior)
 

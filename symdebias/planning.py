@@ -532,6 +532,9 @@ def _expected_of(
         worst = float(np.max(np.abs(bias) / np.sqrt(np.diag(found))))
         if worst > 0.1:
             notes.append(f"the surrogate has a bias of up to {worst:.2g} standard errors")
+    elif corrected.label_mixing is not None:
+        bias = _bias_of_nearest(corrected, population, truth)
+        notes += corrected.notes
     return ExpectedFit(
         release=release,
         records=n,
@@ -544,6 +547,22 @@ def _expected_of(
         method=corrected.method,
         notes=tuple(notes),
     )
+
+
+def _bias_of_nearest(corrected: CorrectedLoss, population: Population, truth: _Truth) -> FloatArray:
+    """Return the bias of the parameters where the nearest loss in the range of a channel stands for the loss."""
+    plain = debias(corrected.declared, corrected.release, method="none")
+    mixing, values = corrected.label_mixing, corrected.declared.target_values
+    assert mixing is not None
+    assert values is not None
+    _, target, _ = plain.checked_records(population.X, population.y)
+    away = (mixing - np.eye(len(values)))[np.searchsorted(values, target)]
+    wrong = np.zeros(len(truth.theta))
+    for place, value in enumerate(values):
+        labels = np.full(len(target), value)
+        records = Records.checked(plain, population.X, labels, sample_weight=None, noise_scale=None)
+        wrong += away[:, place] @ records.gradients(truth.theta, slice(None)) / len(target)
+    return np.asarray(-np.linalg.solve(truth.hessian, wrong))
 
 
 # ---- how to spend a budget -----------------------------------------------------------------------------------------

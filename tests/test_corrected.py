@@ -257,7 +257,11 @@ BAD_DEBIAS = [
     ({"method": "series", "order": True}, TypeError, "order must be an integer"),
     ({"loss": sp.exp(U)}, TypeError, "must be a symdebias.Loss"),
     ({"release": None}, TypeError, "must be a symdebias.Release"),
-    ({"loss": sd.losses.least_squares()}, ValueError, "continuous target"),
+    (
+        {"loss": sd.losses.least_squares(), "release": sd.Release(target=sd.RandomizedResponse(1.0, ("a", "b", "c")))},
+        ValueError,
+        "categories a, b, c, but the loss has a continuous target",
+    ),
     ({"loss": sd.Loss((U - Y) ** 2, score=U, target=Y, target_values=(0, 1))}, ValueError, "Declare the same values"),
     (
         {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0), fit_intercept=True)},

@@ -256,7 +256,9 @@ class ScoreProgram:
         fixed |= {symbol: f"noise[{start + i}]" for i, symbol in enumerate(self.coefficients)}
         for g, group in enumerate(self.groups):
             fixed |= {symbol: f"q{g}_{i}" for i, symbol in enumerate(group.symbols) if symbol is not None}
-        varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {self.target: "level" if self.has_levels else "y[i]"}
+        varying = {score: f"score{k}" for k, score in enumerate(self.scores)} | {
+            self.target: "level" if self.has_levels else "y[i]"
+        }
         varying |= {symbol: f"l{i}" for i, symbol in enumerate(self.labels)}
         for b, table in enumerate(self.tables):
             varying |= {symbol: f"k{b}_{i}" for i, symbol in enumerate(table.symbols)}

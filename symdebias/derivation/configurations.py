@@ -33,8 +33,10 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
     differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
     count = math.prod(sizes) * math.prod(len(found) for found in differences)
     observed = math.prod(inverse.shape[0] for inverse in inverses)
-    labels, codes_of_labels = (1, 1) if not problem.labelled.levels else np.shape(problem.labelled.table)[::-1]
-    if count * labels > _MOST_CONFIGURATIONS or count * labels * observed * codes_of_labels > _MOST_WEIGHTS:
+    labelled = problem.labelled
+    table = labelled.table if labelled.levels and labelled.table is not None else np.ones((1, 1))
+    codes, labels = table.shape
+    if count * labels > _MOST_CONFIGURATIONS or count * labels * observed * codes > _MOST_WEIGHTS:
         raise NoExactCorrectionError(
             f"the columns of categories or on a grid have {count} combinations"
             f"{f', with {labels} labels each,' if labels > 1 else ''} to sum over for each record; at most "
@@ -42,7 +44,6 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
             "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
-    labelled = problem.labelled
     offsets = np.zeros((count, parameters))
     weights = np.ones((observed, count))
     choices = [range(size) for size in sizes] + [range(len(found)) for found in differences]
@@ -54,13 +55,10 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
         for part, found, k in zip(shifts, differences, choice[len(sizes) :], strict=True):
             offsets[a, part.parameter] += found[k][0]
             weights[:, a] *= found[k][1]
-        for c, codes in enumerate(seen):
-            for inverse, code, category in zip(inverses, codes, choice, strict=False):
+        for c, observation in enumerate(seen):
+            for inverse, code, category in zip(inverses, observation, choice, strict=False):
                 weights[c, a] *= inverse[code, category]
-    if labelled.levels:
-        assert labelled.table is not None
-        weights = np.kron(weights, labelled.table)
-        offsets = np.repeat(offsets, len(labelled.levels), axis=0)
+    weights, offsets = np.kron(weights, table), np.repeat(offsets, labels, axis=0)
     build.configurations, build.observations = weights.shape[1], weights.shape[0]
     build.constants["weights"], build.constants["offsets"] = weights, offsets
 

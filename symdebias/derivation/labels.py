@@ -32,8 +32,8 @@ UP_TO_A_PART = (
     "exact"
 )
 OFF_BY_A_PART = (
-    "the part without parameters, {part}, is not in the range of the channel: the mean loss of a record is off by up to "
-    "{size:.3g}, by its label and whatever the parameters"
+    "the part without parameters, {part}, is not in the range of the channel: the mean loss of a record is off by up "
+    "to {size:.3g}, by its label and whatever the parameters"
 )
 SUMMED = "the loss is summed over the {count} labels, each with a weight that is looked up by the released target"
 NEAREST = (
@@ -271,7 +271,8 @@ def _affine_parts(loss: Loss, expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | 
     if is_affine(expression, loss.target):
         return expression, sp.Integer(0)
     variables = {*loss.scores, *loss.features, *loss.parameters}
-    moving, still = [], []
+    moving: list[sp.Expr] = []
+    still: list[sp.Expr] = []
     for term in sp.Add.make_args(sp.expand(expression)):
         bent = not term.free_symbols & variables and not is_affine(term, loss.target)
         (still if bent else moving).append(term)

@@ -56,6 +56,8 @@ class Fit:
         theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``),
         ``noise_inflation`` (the mean square of the corrected gradients over that of the uncorrected ones; a warning
         from 100 on) and ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
+        With early stopping besides ``epoch_losses`` (the mean corrected loss at the end of each epoch) and
+        ``best_epoch``, the number of the one whose parameters these are, from 1.
         For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
         gram_clipped) and ``stages``. `m_estimate` adds ``safeguards`` (what held theta at the end), ``start``,
         ``hessian`` (``"exact"`` or ``"central differences"``) and ``last_step`` (the largest change of a parameter).

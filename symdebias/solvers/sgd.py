@@ -64,6 +64,7 @@ def sgd(
     sample_weight: Any = None,
     noise_scale: Any = None,
     record: int | Sequence[int] | None = None,
+    early_stopping: int | None = None,
     random_state: int | np.random.Generator | None = None,
     progress: bool = False,
 ) -> Fit:
@@ -115,6 +116,10 @@ def sgd(
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
+    early_stopping : int, optional
+        Stop when the mean corrected loss of all records, taken at the end of each epoch, has not improved for so many
+        epochs, and return the parameters of the best epoch. It needs more than one epoch and costs no privacy: the
+        loss is one of released records. ``fit.diagnostics`` has ``epoch_losses`` and ``best_epoch``.
     random_state : int, numpy.random.Generator or None
         For the order of the records; None takes fresh entropy.
     progress : bool
@@ -137,11 +142,13 @@ def sgd(
 
     Notes
     -----
-    One pass over the data per epoch, O(1) memory besides the data (and a permutation when shuffled).
+    One pass over the data per epoch, O(1) memory besides the data (and a permutation when shuffled). Early stopping
+    takes a second pass for the loss.
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Algorithm 1.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Algorithm 1; Badanidiyuru et al. 2023 (arXiv 2312.05659), Appendix G.2
+    (stopping on the training loss).
 
     Examples
     --------
@@ -164,11 +171,13 @@ def sgd(
     averaged_share = _averaged_share(average)
     if covariance is not None:
         _check_covariance(covariance, averaged_share, step_size, epochs)
+    best = None if early_stopping is None else _BestEpoch(_patience(early_stopping, epochs, averaged_share))
     if not corrected.is_resolved:
         return _in_two_stages(
             corrected, X, y, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
             average=average, covariance=covariance, start=start, order=order, sample_weight=sample_weight,
-            noise_scale=noise_scale, record=record, random_state=random_state, progress=progress,
+            noise_scale=noise_scale, record=record, early_stopping=early_stopping, random_state=random_state,
+            progress=progress,
         )  # fmt: skip
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
@@ -243,6 +252,12 @@ def sgd(
             if upper in recorded:
                 kept[upper] = (average_theta if averaged else theta).copy()
             advance(min((offset + taken) * batch_size, n) - offset * batch_size)
+            if best is not None and upper % steps_per_epoch == 0:
+                best.see(run.mean_loss(average_theta if averaged else theta), theta, average_theta)
+                if best.is_past:
+                    break
+    if best is not None:
+        theta, average_theta, total = best.theta, best.average, best.epoch * steps_per_epoch
     result = average_theta if averaged else theta
     share = inflation = None
     if corrected.method != "none":
@@ -280,8 +295,9 @@ def sgd(
         inference=inference,
         diagnostics={
             "records": n,
-            "steps": total,
-            "epochs": epochs,
+            "steps": done,
+            "epochs": epochs if best is None else len(best.losses),
+            **({} if best is None else {"epoch_losses": tuple(best.losses), "best_epoch": best.epoch}),
             "seconds": time.perf_counter() - began,
             "projections": int(report[1]),
             "on_ball": on_ball,
@@ -363,6 +379,43 @@ class _Deal:
         inside = positions < dealt
         runs = self.order[np.where(inside, first + run, 0)] if dealt else np.zeros_like(positions)
         return (np.where(inside, runs * self.run_length + card, positions) + self.shift) % records
+
+
+class _BestEpoch:
+    """The epoch with the smallest mean loss so far, and its parameters; the first epoch has the number 1."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.losses: list[float] = []
+        self.epoch = 0
+        self.theta = self.average = np.zeros(0)
+
+    def see(self, loss: float, theta: FloatArray, average: FloatArray) -> None:
+        """Take in the loss and the parameters at the end of an epoch."""
+        self.losses.append(loss)
+        # A loss that is not a number is no improvement.
+        if self.epoch == 0 or loss < self.losses[self.epoch - 1]:
+            self.epoch, self.theta, self.average = len(self.losses), theta.copy(), average.copy()
+
+    @property
+    def is_past(self) -> bool:
+        """Whether the last epochs, as many as there is patience for, have all been no better."""
+        return len(self.losses) - self.epoch >= self.patience
+
+
+def _patience(early_stopping: Any, epochs: int, averaged_share: float) -> int:
+    patience = COUNT.check("early_stopping", early_stopping)
+    if epochs == 1:
+        raise ValueError(
+            f"early_stopping={patience} with epochs=1 has nothing to stop. Give epochs, the most passes to take, or "
+            "leave early_stopping out."
+        )
+    if 0 < averaged_share < 1:
+        raise ValueError(
+            f"average={averaged_share:g} is a share of all steps, whose number early stopping does not know. Pass "
+            "average=True or average=False."
+        )
+    return patience
 
 
 def _averaged_share(average: bool | float) -> float:

@@ -57,7 +57,9 @@ def unbiased_weights(channel: ChannelNoise, prior: Any = None) -> tuple[FloatArr
     matrix = np.array(channel.matrix)
     inputs = len(matrix)
     given = channel.prior if prior is None else prior
-    share = np.full(inputs, 1 / inputs) if given is None else np.maximum(np.asarray(given, float), _LEAST_SHARE / inputs)
+    share = (
+        np.full(inputs, 1 / inputs) if given is None else np.maximum(np.asarray(given, float), _LEAST_SHARE / inputs)
+    )
     left, sizes, _ = np.linalg.svd(matrix)
     rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
     obstacles = left[:, rank:].T

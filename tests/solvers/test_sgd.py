@@ -312,3 +312,56 @@ def test_a_fit_tells_its_story():
         fit.theta[0] = 1.0
     with pytest.raises(AttributeError):
         fit.theta = None
+
+
+def _of_epochs(X, y, epochs, **options):
+    """The parameters and mean losses at the ends of epochs."""
+    per_epoch = -(-len(y) // options["batch_size"])
+    run = sd.sgd(CORRECTED, X, y, epochs=epochs, record=range(0, epochs * per_epoch + 1, per_epoch), **options)
+    return run.history.theta[1:], [CORRECTED.mean_loss(theta, X, y) for theta in run.history.theta[1:]]
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("patience", [1, 2, 5])
+def test_early_stopping_returns_the_best_epoch_and_stops_in_time(patience, average):
+    X, y = records(400, 2)
+    options = {"step_size": 0.3, "batch_size": 20, "random_state": 3, "average": average}
+    thetas, losses = _of_epochs(X, y, 90, **options)
+    # The rule, by hand: the first epoch after which so many have been no better.
+    best = next(
+        k for k in range(90 - patience)
+        if losses[k] == min(losses[: k + 1]) and min(losses[k + 1 : k + 1 + patience]) >= losses[k]
+    )  # fmt: skip
+    fit = sd.sgd(CORRECTED, X, y, epochs=90, early_stopping=patience, **options)
+    assert best + patience < 89  # it does stop here
+    np.testing.assert_array_equal(fit.theta, thetas[best])
+    assert fit.diagnostics["best_epoch"] == best + 1
+    assert fit.diagnostics["epochs"] == best + 1 + patience
+    assert fit.diagnostics["steps"] == 20 * (best + 1 + patience)
+    np.testing.assert_allclose(fit.diagnostics["epoch_losses"], losses[: best + 1 + patience], rtol=1e-12)
+    assert fit.history.steps[-1] == 20 * (best + 1)
+    np.testing.assert_array_equal(fit.history.theta[-1], fit.theta)
+
+
+def test_early_stopping_without_reason_to_stop_changes_nothing():
+    X, y = records(400, 2)
+    options = {"step_size": 1e-3, "batch_size": 400, "epochs": 5, "order": "given"}
+    plain, patient = sd.sgd(CORRECTED, X, y, **options), sd.sgd(CORRECTED, X, y, early_stopping=1, **options)
+    np.testing.assert_array_equal(plain.theta, patient.theta)
+    assert patient.diagnostics["best_epoch"] == patient.diagnostics["epochs"] == 5
+    assert "best_epoch" not in plain.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"early_stopping": 2}, ValueError, "has nothing to stop"),
+        ({"early_stopping": 0, "epochs": 3}, ValueError, "early_stopping=0 is too small"),
+        ({"early_stopping": True, "epochs": 3}, TypeError, "early_stopping must be an integer"),
+        ({"early_stopping": 1, "epochs": 3, "average": 0.5}, ValueError, "is a share of all steps"),
+    ],
+)
+def test_early_stopping_that_cannot_be_is_refused(options, error, message):
+    X, y = records(10, 2)
+    with pytest.raises(error, match=message):
+        sd.sgd(CORRECTED, X, y, **options)
