@@ -142,8 +142,9 @@ def test_a_part_that_is_hidden_moves_no_gradient_and_is_stated():
     assert "up to a part" not in str(exactly.certificate)
 
 
-@pytest.mark.parametrize("channel", ["debiased", "end points", "randomized response"])
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    ("channel", "intercept"), [("debiased", False), ("end points", True), ("randomized response", False)]
+)
 def test_noised_features_and_labels_together(channel, intercept):
     """Gaussian noise on the features by quadrature, the channel by enumeration."""
     mechanism, scale = CHANNELS[channel], 0.5

@@ -58,7 +58,8 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
         for c, observation in enumerate(seen):
             for inverse, code, category in zip(inverses, observation, choice, strict=False):
                 weights[c, a] *= inverse[code, category]
-    weights, offsets = np.kron(weights, table), np.repeat(offsets, labels, axis=0)
+    weights = np.asarray(np.kron(weights, table), dtype=np.float64)
+    offsets = np.repeat(offsets, labels, axis=0)
     build.configurations, build.observations = weights.shape[1], weights.shape[0]
     build.constants["weights"], build.constants["offsets"] = weights, offsets
 
