@@ -45,6 +45,7 @@ from symdebias.privacy import Guarantee
 from symdebias.randomizers import (
     debiased_randomized_response,
     feasible_outputs,
+    optimal_unbiased_randomizer,
     prior_budget,
     private_prior,
     randomized_response_on_bins,
@@ -134,6 +135,7 @@ __all__ = [
     "m_estimate",
     "monte_carlo_score",
     "naive",
+    "optimal_unbiased_randomizer",
     "plan",
     "prior_budget",
     "private_prior",

@@ -82,7 +82,7 @@ def mesh_free_optimum(task: Task, *, gap: float) -> Conic:
         return _solve(task, first, last)
     places = np.unique(np.append(np.arange(0, count, _COARSENING), count - 1))
     nearest = np.abs(np.arange(count)[:, None] - places).argmin(axis=1)
-    prior = np.bincount(nearest, weights=task.prior, minlength=len(places))
+    prior = np.bincount(nearest, weights=task.prior, minlength=len(places)).astype(float)
     coarse = mesh_free_optimum(Task(task.labels[places], prior, task.low, task.loss), gap=1e-3)
     active = coarse.masses > 1e-6 * coarse.masses.max()
     near = _neighbours(places[coarse.first[active]], places[coarse.last[active]], count, _COARSENING + _BAND)

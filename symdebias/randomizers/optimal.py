@@ -1,6 +1,7 @@
 """The optimal unbiased randomizer: find it, prove how good it is, and bring it onto the grid that is drawn from."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from symdebias.mechanisms.realised import Unrealisable, realised, strict_ratio
 from symdebias.randomizers.adaptive import adaptive_optimum, mesh_optimum
 from symdebias.randomizers.columns import (
     Columns,
+    Duals,
     FloatArray,
     Infeasible,
+    Pricing,
     Task,
     best_masses,
     lower_bound,
@@ -105,17 +108,11 @@ def optimal_unbiased_randomizer(
     ratio = strict_ratio(epsilon, len(declared))
     task = Task(scaled, probabilities / probabilities.sum(), 1 / ratio, LABEL_LOSSES[loss])
     if outputs is None:
-        found = mesh_free_optimum(task, gap=_GAP)
-        duals, price = found.duals, price_line
-        columns, masses = found.columns(len(declared))
-        if len(masses) > 2 * len(declared):
-            masses = best_masses(task, columns).masses
+        design = _over_line(task)
     else:
         mesh = np.array(ascending(outputs, "outputs"))
-        price = price_outputs((mesh - middle) / half)
-        solve = mesh_optimum if loss == "squared" else adaptive_optimum
         try:
-            columns, masses, duals = solve(task, (mesh - middle) / half, gap=_GAP)
+            design = _over_mesh(task, (mesh - middle) / half, loss)
         except Infeasible:
             raise ValueError(
                 f"no {epsilon:g}-private randomizer with outputs from {mesh[0]:g} to {mesh[-1]:g} is unbiased. They "
@@ -123,16 +120,12 @@ def optimal_unbiased_randomizer(
             ) from None
     # The bound is for the whole budget, not for the ratio of the search.
     whole = Task(task.labels, task.prior, math.exp(-epsilon), task.loss)
-    power = 2 if loss == "squared" else 1
-    bound = lower_bound(whole, duals, price) * half**power
-    if outputs is None:
-        scaled_outputs, entries = _on_line(task, columns, masses)
-        points = scaled_outputs * half + middle
-    else:
-        scaled_outputs, entries = _on_mesh(task, columns, masses)
-        points = mesh[np.searchsorted((mesh - middle) / half, scaled_outputs)]
+    bound = lower_bound(whole, design.duals, design.price) * half ** (2 if loss == "squared" else 1)
+    points = design.outputs * half + middle
+    if outputs is not None:
+        points = mesh[np.searchsorted((mesh - middle) / half, design.outputs)]
     try:
-        matrix = realised(entries, epsilon, outputs=points.tolist(), means=declared)
+        matrix = realised(design.entries, epsilon, outputs=points.tolist(), means=declared)
     except Unrealisable as error:
         raise PrivacyError(
             f"the optimal randomizer of {len(declared)} labels at epsilon={epsilon:g} cannot be drawn exactly: {error} "
@@ -142,6 +135,32 @@ def optimal_unbiased_randomizer(
         declared, tuple(points.tolist()), matrix, epsilon, prior=tuple(task.prior.tolist()), loss=loss,
         lower_bound=max(0.0, bound),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Design:
+    """A randomizer in the units of the task: outputs (m,), entries (k, m), and the duals that certify it."""
+
+    outputs: FloatArray
+    entries: FloatArray
+    duals: Duals
+    price: Pricing
+
+
+def _over_line(task: Task) -> _Design:
+    """Return the optimum over all numbers."""
+    found = mesh_free_optimum(task, gap=_GAP)
+    columns, masses = found.columns(len(task.labels))
+    if len(masses) > 2 * len(task.labels):
+        masses = best_masses(task, columns).masses
+    return _Design(*_on_line(task, columns, masses), found.duals, price_line)
+
+
+def _over_mesh(task: Task, mesh: FloatArray, loss: str) -> _Design:
+    """Return the optimum over given outputs."""
+    solve = mesh_optimum if loss == "squared" else adaptive_optimum
+    columns, masses, duals = solve(task, mesh, gap=_GAP)
+    return _Design(*_on_mesh(task, columns, masses), duals, price_outputs(mesh))
 
 
 def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
