@@ -21,21 +21,24 @@ from symdebias.randomizers.columns import (
     lower_bound,
     price_outputs,
 )
-from symdebias.randomizers.conic import mesh_free_optimum
+from symdebias.randomizers.conic import IntArray, mesh_free_optimum
 
 _MOST_ROUNDS = 300
 _START = 26
 # Multipliers of a linear programme over few columns jump about; prices are taken at a point near the best so far.
 _SHARE = 0.3
 _NOTHING = 1e-12
+# Outputs per label below which all their shares are left to the linear programme, instead of columns one by one.
+_FEW = 0.25
 
 
 def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Columns, FloatArray, Duals]:
     """Return the optimum over given outputs under the squared loss, from the mesh-free one where that helps.
 
     Every output of the mesh-free optimum is split between its two neighbours on the mesh, which keeps the means: these
-    columns are next to optimal, and their multipliers too. Without the conic solver, or where the mesh does not reach
-    as far, `adaptive_optimum` finds the same.
+    columns are next to optimal, and their multipliers too. Where a few outputs of the mesh stand for many labels,
+    `adaptive_optimum` starts from them; and without the conic solver, or where the mesh does not reach as far, it finds
+    the same from outputs all over the mesh.
 
     Parameters
     ----------
@@ -65,6 +68,9 @@ def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Column
     except (MissingDependencyError, ArithmeticError):
         return adaptive_optimum(task, outputs, gap=gap)
     columns = _split(ideal.columns(len(task.labels))[0], outputs)
+    near = np.unique(np.searchsorted(outputs, columns.outputs))
+    if len(near) <= _FEW * len(task.labels):
+        return adaptive_optimum(task, outputs, gap=gap, start=near)
     try:
         found = best_masses(task, columns)
     except Infeasible:
@@ -108,10 +114,15 @@ def _local_minima(costs: FloatArray) -> "np.ndarray[tuple[int], np.dtype[np.bool
     return minima
 
 
-def adaptive_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Columns, FloatArray, Duals]:
-    """Return the optimum over given outputs, for any convex loss; parameters and results as of `mesh_optimum`."""
+def adaptive_optimum(
+    task: Task, outputs: FloatArray, *, gap: float, start: IntArray | None = None
+) -> tuple[Columns, FloatArray, Duals]:
+    """Return the optimum over given outputs, for any convex loss; parameters and results as of `mesh_optimum`.
+
+    The search starts from the outputs at the places `start`, by default from some all over the mesh.
+    """
     price = price_outputs(outputs)
-    active = np.unique(np.linspace(0, len(outputs) - 1, min(_START, len(outputs))).round().astype(int))
+    active = _spread(len(outputs), _START) if start is None else start
     before = np.inf
     for _ in range(_MOST_ROUNDS):
         try:
@@ -119,14 +130,16 @@ def adaptive_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Co
         except Infeasible:
             if len(active) == len(outputs):
                 raise
-            active = np.unique(np.linspace(0, len(outputs) - 1, min(2 * len(active), len(outputs))).round().astype(int))
+            active = _spread(len(outputs), 2 * len(active))
             continue
         bound = lower_bound(task, found.duals, price)
         _, costs, _ = price(task, found.duals)
         new = np.flatnonzero(_local_minima(costs) & (costs < -_NOTHING))
         if found.value - bound <= gap * found.value or np.isin(new, active).all():
-            columns = _levels(task, outputs[active], masses, shares)
-            return columns, best_masses(task, columns).masses, found.duals
+            columns, masses = _levels(task, outputs[active], masses, shares)
+            if len(np.unique(columns.outputs)) > 2 * len(task.labels):
+                masses = best_masses(task, columns).masses
+            return columns, masses, found.duals
         # Nothing is dropped while the value stands still, or the same outputs would come and go.
         improved = found.value < before * (1 - 1e-9)
         kept = active[masses > _NOTHING] if improved else active
@@ -135,6 +148,12 @@ def adaptive_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Co
     raise ArithmeticError(
         f"the search over {len(outputs)} outputs did not come to an end in {_MOST_ROUNDS} rounds. Give fewer outputs."
     )
+
+
+def _spread(size: int, count: int) -> IntArray:
+    """Return about so many places, from the first of a mesh to the last."""
+    places: IntArray = np.unique(np.linspace(0, size - 1, min(count, size)).round().astype(np.int64))
+    return places
 
 
 def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray, FloatArray]:
@@ -164,6 +183,7 @@ def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray,
         b_eq=np.concatenate([np.ones(count), task.labels * scale]),
         bounds=(0, None),
         method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if found.status == 2:
         raise Infeasible("no randomizer of these outputs is unbiased")
@@ -176,16 +196,20 @@ def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray,
     return optimum, solution[:size], solution[size:].reshape(count, size)
 
 
-def _levels(task: Task, outputs: FloatArray, masses: FloatArray, shares: FloatArray) -> Columns:
-    """Return the columns that the shares of each output are sums of: the sets of labels above each level."""
-    chosen, places = [], []
+def _levels(task: Task, outputs: FloatArray, masses: FloatArray, shares: FloatArray) -> tuple[Columns, FloatArray]:
+    """Return the columns that the shares of each output are sums of, sets of labels above a level, and their masses."""
+    chosen, places, parts = [], [], []
     for place in np.flatnonzero(masses > _NOTHING):
-        share = shares[:, place] / masses[place]
-        for level in np.unique(np.round(share, 9)):
-            if level > 0:
+        share = np.minimum(shares[:, place] / masses[place], 1.0)
+        levels = np.unique(np.round(share, 9))
+        for below, level in zip(np.append(0.0, levels[:-1]), levels, strict=True):
+            if level > below:
                 chosen.append(share >= level - 1e-9)
                 places.append(outputs[place])
-        # What is left of the mass stands on all labels alike.
-        chosen.append(np.ones(len(task.labels), dtype=bool))
-        places.append(outputs[place])
-    return Columns(np.array(chosen), np.array(places))
+                parts.append((level - below) * masses[place])
+        if levels[-1] < 1:
+            # What is left of the mass stands on all labels alike.
+            chosen.append(np.ones(len(task.labels), dtype=bool))
+            places.append(outputs[place])
+            parts.append(task.low * (1 - levels[-1]) * masses[place])
+    return Columns(np.array(chosen), np.array(places)), np.array(parts)

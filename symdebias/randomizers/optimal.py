@@ -186,11 +186,12 @@ def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArr
 def _on_mesh(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the outputs in use, ascending, and the probabilities (k, m) of columns whose outputs stand."""
     used = np.flatnonzero(masses > 0)
-    kept = columns.at(used)
+    kept, start = columns.at(used), masses[used]
     matrix, right, scale = masses_of(task, kept)
-    exact = masses[used] / scale
+    sizes = start / scale
+    exact = sizes.copy()
     for _ in range(3):
-        exact = np.maximum(exact + _least(matrix, right - matrix @ exact), 0.0)
+        exact = np.maximum(exact + sizes * _least(matrix * sizes, right - matrix @ exact), 0.0)
     outputs, place = np.unique(kept.outputs, return_inverse=True)
     together = np.zeros((len(task.labels), len(outputs)))
     np.add.at(together.T, place, (task.weights(kept.chosen).T * (exact * scale)).T)
