@@ -43,11 +43,13 @@ from symdebias.planning import (
 )
 from symdebias.privacy import Guarantee
 from symdebias.randomizers import (
+    PrivatizedLabels,
     debiased_randomized_response,
     feasible_outputs,
     optimal_unbiased_randomizer,
     prior_budget,
     private_prior,
+    privatize_labels,
     randomized_response_on_bins,
     round_labels,
 )
@@ -106,6 +108,7 @@ __all__ = [
     "Pilot",
     "Plan",
     "Population",
+    "PrivatizedLabels",
     "RandomizedResponse",
     "Release",
     "Split",
@@ -139,6 +142,7 @@ __all__ = [
     "plan",
     "prior_budget",
     "private_prior",
+    "privatize_labels",
     "quadratic_pilot",
     "randomized_response_on_bins",
     "records_needed",
