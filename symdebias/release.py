@@ -654,7 +654,7 @@ class Release:
         try:
             card = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
             return cls._from_card(card)
-        except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, RecursionError, ValueError, PrivacyError) as error:
             reason = f"{error}".rstrip(".")[:300]
             raise ValueError(
                 f"this is not a release card of the format {_CARD_FORMAT}: {reason}. Ask for the output of to_json()."

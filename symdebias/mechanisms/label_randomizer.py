@@ -157,6 +157,26 @@ class LabelRandomizer(Mechanism):
         """How much less the noisy-label loss of any unbiased randomizer of this budget can be, or None if unknown."""
         return None if self.lower_bound is None else max(0.0, self.noisy_label_loss - self.lower_bound)
 
+    @property
+    def high_labels(self) -> tuple[tuple[float, float] | None, ...]:
+        """For each output the first and the last label of the one run on which its probability is high.
+
+        In an optimal unbiased randomizer a column is low, then e^epsilon times as high, then low again, over the
+        labels in their order (the structure L* U+ L* of Badanidiyuru et al. 2023, Theorem 6). None where an output has
+        more than two levels, such as one of a mesh in which several columns meet, or more than one run; a column that
+        is the same everywhere is one run.
+        """
+        found: list[tuple[float, float] | None] = []
+        for column in np.array(self.matrix).T:
+            # Halfway between the levels; rounding onto the grid moves entries by a few units.
+            middle = (column.max() + column.min()) / 2
+            high = np.flatnonzero(column >= middle)
+            levels = np.where(column >= middle, column.max(), column.min())
+            two = np.abs(column - levels).max() <= 1e-6 * column.max() + 64 * 2.0**-53
+            together = high[-1] - high[0] + 1 == len(high)
+            found.append((self.labels[high[0]], self.labels[high[-1]]) if two and together else None)
+        return tuple(found)
+
     def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
         return one_label_each(values, self.labels, "a label randomizer")
 

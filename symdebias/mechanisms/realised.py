@@ -22,6 +22,8 @@ _AIM = 1e-14
 # Means that are off by less than this much of the range count as exact.
 UNBIASED = 1e-12
 _ROOM = 16
+# Beyond this ratio the arithmetic of solvers is too coarse for the smallest probabilities.
+LARGEST_RATIO = 1e8
 
 
 class Unrealisable(ArithmeticError):
@@ -42,10 +44,9 @@ def strict_ratio(epsilon: float, rows: int) -> float:
     -------
     float
         1 + (e^epsilon - 1)(1 - m), m the least margin of some units on a column of the size 1/(2 k e^epsilon), and
-        at least 2^-36. Probabilities below 1024 units are not asked for: the ratio is at most 2^42/k, whatever
-        the budget.
+        at least 2^-36. It is at most 1e8, whatever the budget, or 2^42/k, at which probabilities have 1024 units.
     """
-    most = UNITS / (2 * rows * 1024)
+    most = min(UNITS / (2 * rows * 1024), LARGEST_RATIO)
     if epsilon >= math.log(most):
         return most
     gain = math.expm1(epsilon)

@@ -7,7 +7,6 @@ bound that the prices certify meets the value.
 
 import numpy as np
 import scipy.sparse
-from scipy.optimize import linprog
 
 from symdebias.exceptions import MissingDependencyError
 from symdebias.randomizers.columns import (
@@ -20,6 +19,7 @@ from symdebias.randomizers.columns import (
     best_masses,
     lower_bound,
     price_outputs,
+    solved,
 )
 from symdebias.randomizers.conic import IntArray, mesh_free_optimum
 
@@ -69,6 +69,8 @@ def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Column
         return adaptive_optimum(task, outputs, gap=gap)
     columns = _split(ideal.columns(len(task.labels))[0], outputs)
     near = np.unique(np.searchsorted(outputs, columns.outputs))
+    if not len(near):
+        return adaptive_optimum(task, outputs, gap=gap)
     if len(near) <= _FEW * len(task.labels):
         return adaptive_optimum(task, outputs, gap=gap, start=near)
     try:
@@ -175,20 +177,13 @@ def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray,
         shape=(count * size, shape[1]),
     )
     unit = float(np.median(losses)) or 1.0
-    found = linprog(
+    found = solved(
         cost / unit,
         A_ub=below,
         b_ub=np.zeros(count * size),
         A_eq=scipy.sparse.vstack([sums, means]),
         b_eq=np.concatenate([np.ones(count), task.labels * scale]),
-        bounds=(0, None),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
-    if found.status == 2:
-        raise Infeasible("no randomizer of these outputs is unbiased")
-    if found.status != 0:
-        raise ArithmeticError(f"the linear programme over {size} outputs ended with: {found.message}")
     multipliers = np.asarray(found.eqlin.marginals) * unit
     duals = Duals(multipliers[:count], multipliers[count:] * scale)
     solution = np.maximum(np.asarray(found.x), 0.0)

@@ -20,7 +20,7 @@ from scipy.optimize import linprog
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
-_TOLERANCE = 1e-10
+_TOLERANCES = (1e-10, 1e-9, 1e-7)
 # Sums of k terms in float64, k up to a thousand, are right to this share of the sum of their sizes.
 _ROUNDING = 2.0**-42
 _MOST_REPAIRS = 200
@@ -116,6 +116,29 @@ class Infeasible(ValueError):
     """No randomizer has these outputs."""
 
 
+def solved(cost: FloatArray, **constraints: Any) -> Any:
+    """Return the solution of a linear programme in non-negative variables, to the tightest tolerance that is reached.
+
+    Raises
+    ------
+    Infeasible
+        Nothing satisfies the constraints.
+    """
+    for tolerance in _TOLERANCES:
+        found = linprog(
+            cost,
+            **constraints,
+            bounds=(0, None),
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
+        )
+        if found.status == 2:
+            raise Infeasible("no randomizer of these outputs is unbiased")
+        if found.status == 0:
+            return found
+    raise ArithmeticError(f"the linear programme of {len(cost)} variables ended with: {found.message}")
+
+
 def masses_of(task: Task, columns: Columns) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the equations of unbiased rows: matrix (2 k, c), right side (2 k,), and the scale of each column."""
     entries = task.weights(columns.chosen).T
@@ -124,8 +147,17 @@ def masses_of(task: Task, columns: Columns) -> tuple[FloatArray, FloatArray, Flo
     return matrix, np.concatenate([np.ones(len(task.labels)), task.labels]), scale
 
 
-def best_masses(task: Task, columns: Columns) -> Optimum:
+def best_masses(task: Task, columns: Columns, near: FloatArray | None = None) -> Optimum:
     """Return the best randomizer out of given columns, a vertex of the linear programme.
+
+    Parameters
+    ----------
+    task : Task
+        The search.
+    columns : Columns
+        The columns.
+    near : array of shape (c,), float64, optional
+        Masses that make unbiased rows up to some error: the result has the same error, and exists.
 
     Raises
     ------
@@ -133,21 +165,12 @@ def best_masses(task: Task, columns: Columns) -> Optimum:
         No masses of these columns make unbiased rows.
     """
     matrix, right, scale = masses_of(task, columns)
+    if near is not None:
+        right = matrix @ (near / scale)
     losses = task.prior * task.loss(columns.outputs[:, None], task.labels)
     cost = (task.weights(columns.chosen) * losses).sum(axis=1)
     unit = float(np.median(cost * scale)) or 1.0
-    found = linprog(
-        cost * scale / unit,
-        A_eq=matrix,
-        b_eq=right,
-        bounds=(0, None),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": _TOLERANCE, "dual_feasibility_tolerance": _TOLERANCE},
-    )
-    if found.status == 2:
-        raise Infeasible("no randomizer of these outputs is unbiased")
-    if found.status != 0:
-        raise ArithmeticError(f"the linear programme of {len(scale)} columns ended with: {found.message}")
+    found = solved(cost * scale / unit, A_eq=matrix, b_eq=right)
     multipliers = np.asarray(found.eqlin.marginals) * unit
     count = len(task.labels)
     duals = Duals(multipliers[:count], multipliers[count:])

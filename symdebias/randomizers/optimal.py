@@ -10,7 +10,7 @@ import scipy.linalg
 from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending, checked_prior
-from symdebias.mechanisms.realised import Unrealisable, realised, strict_ratio
+from symdebias.mechanisms.realised import LARGEST_RATIO, Unrealisable, realised, strict_ratio
 from symdebias.randomizers.adaptive import adaptive_optimum, mesh_optimum
 from symdebias.randomizers.columns import (
     Columns,
@@ -71,8 +71,8 @@ def optimal_unbiased_randomizer(
     multipliers give a lower bound that is checked here, whatever the solver's own tolerances. The matrix is then
     brought onto multiples of 2^-53 in integer arithmetic: epsilon holds exactly, and the outputs have the labels as
     means to 1e-12 of their range (or to the rounding of the outputs themselves, which counts for epsilon below 1e-3).
-    To leave room for that, the search uses a ratio that is smaller than e^epsilon by some 1e-11 of it; where the grid
-    is too coarse for the budget, above epsilon of 20 or so, the matrix is that of a smaller one.
+    To leave room for that, the search uses a ratio that is smaller than e^epsilon by some 1e-11 of it, and 1e8 at most:
+    above an epsilon of 18 the matrix is that of a smaller budget, and the lower bound is 0.
 
     References
     ----------
@@ -118,9 +118,11 @@ def optimal_unbiased_randomizer(
                 f"no {epsilon:g}-private randomizer with outputs from {mesh[0]:g} to {mesh[-1]:g} is unbiased. They "
                 "must reach farther than the labels: use feasible_outputs(labels, epsilon), or leave outputs out."
             ) from None
-    # The bound is for the whole budget, not for the ratio of the search.
-    whole = Task(task.labels, task.prior, math.exp(-epsilon), task.loss)
-    bound = lower_bound(whole, design.duals, design.price) * half ** (2 if loss == "squared" else 1)
+    bound = 0.0
+    if ratio < LARGEST_RATIO:
+        # For the whole budget, not for the ratio of the search.
+        whole = Task(task.labels, task.prior, math.exp(-epsilon), task.loss)
+        bound = lower_bound(whole, design.duals, design.price) * half ** (2 if loss == "squared" else 1)
     points = design.outputs * half + middle
     if outputs is not None:
         points = mesh[np.searchsorted((mesh - middle) / half, design.outputs)]
@@ -152,8 +154,9 @@ def _over_line(task: Task) -> _Design:
     found = mesh_free_optimum(task, gap=_GAP)
     columns, masses = found.columns(len(task.labels))
     if len(masses) > 2 * len(task.labels):
-        masses = best_masses(task, columns).masses
-    return _Design(*_on_line(task, columns, masses), found.duals, price_line)
+        masses = best_masses(task, columns, masses).masses
+    columns, masses = _on_line(task, columns, masses)
+    return _Design(columns.outputs, task.weights(columns.chosen).T * masses, found.duals, price_line)
 
 
 def _over_mesh(task: Task, mesh: FloatArray, loss: str) -> _Design:
@@ -163,8 +166,8 @@ def _over_mesh(task: Task, mesh: FloatArray, loss: str) -> _Design:
     return _Design(*_on_mesh(task, columns, masses), duals, price_outputs(mesh))
 
 
-def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the outputs, ascending, and the probabilities (k, m) of columns whose outputs may move.
+def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[Columns, FloatArray]:
+    """Return columns in the order of their outputs, which may move, and masses that solve the equations.
 
     Masses and moments each solve k equations, and are brought onto them by the least relative change: the conic solver
     and the simplex method end far above rounding.
@@ -178,9 +181,8 @@ def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArr
         moments = moments + sizes * _least(entries * sizes, task.labels - entries @ moments)
     if not (mass > 0).all():
         raise ArithmeticError("the masses of the optimal randomizer cannot be brought onto their equations.")
-    outputs = moments / mass
-    order = np.argsort(outputs)
-    return outputs[order], (entries * mass)[:, order]
+    order = np.argsort(moments / mass)
+    return Columns(columns.chosen[used][order], (moments / mass)[order]), mass[order]
 
 
 def _on_mesh(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -144,8 +144,6 @@ def privatize_labels(
         raise ValueError("both of prior and prior_epsilon were given. A public prior costs nothing: give one of them.")
     source = sampling.source(random_state)
     values = value_array(y)
-    if not len(values):
-        raise ValueError("y has no labels. Give one per record.")
     if rounding == "unbiased":
         values = round_labels(values, known, random_state=source.generator)
     spent = 0.0
