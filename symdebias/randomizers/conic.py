@@ -207,11 +207,15 @@ def _undifferenced(multipliers: FloatArray, stretch: float) -> FloatArray:
 
 
 def _size_of_loss(task: Task) -> float:
-    """Return the loss of debiased randomized response, which the objective is measured by."""
+    """Return a loss that is reached, which the objective is measured by.
+
+    The better one of debiased randomized response over all labels, and over the two ends after unbiased rounding.
+    """
     count = len(task.labels)
     gain = 1 / task.low - 1
     outputs = ((gain + count) * task.labels - task.labels.sum()) / gain
     each = task.loss(outputs, task.labels[:, None])
     kept = np.diagonal(each) * (1 - task.low)
-    loss = float(task.prior @ (task.low * each.sum(axis=1) + kept)) / (1 + (count - 1) * task.low)
-    return loss or 1.0
+    every = float(task.prior @ (task.low * each.sum(axis=1) + kept)) / (1 + (count - 1) * task.low)
+    ends = ((1 + task.low) / (1 - task.low)) ** 2 - float(task.prior @ task.labels**2)
+    return min(every, ends)
