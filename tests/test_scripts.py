@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from symdebias.interfaces import demo
@@ -96,3 +97,13 @@ def test_benchmarks_run(script, options, expected):
         [sys.executable, str(ROOT / "benchmarks" / script), *options], capture_output=True, text=True, check=True
     )
     assert expected in done.stdout
+
+
+def test_the_benchmark_of_label_randomizers():
+    """The published programme and ours have one optimum."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "label_randomizers.py"))
+    labels, prior = np.arange(6.0), script["skewed"](6)
+    outputs = script["mesh"](labels, 1.0, 13)
+    value, _ = script["pairwise"](labels, prior, 1.0, outputs, 60.0)
+    best, _ = script["ours"](labels, prior, 1.0, outputs, 1)
+    assert best.noisy_label_loss == pytest.approx(value, rel=1e-7)
