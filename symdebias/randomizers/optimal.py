@@ -95,7 +95,7 @@ def optimal_unbiased_randomizer(
         raise ValueError(
             f"labels has {len(declared)} values. Up to {MOST_LABELS} are taken: the matrix would have {entries:,} "
             f"entries, {entries * 32 / 2**30:.2g} GiB of memory and a card of {entries * 22 / 2**30:.2g} GiB, and take "
-            f"about {60 * (len(declared) / 1000) ** 2.5:.0f} s. Round the labels to fewer with round_labels, which is "
+            f"about {20 * (len(declared) / 1000) ** 2.5:.0f} s. Round the labels to fewer with round_labels, which is "
             "unbiased too."
         )
     if outputs is None and loss != "squared":
