@@ -10,6 +10,7 @@ beyond what the multipliers pay for. It is least for S = {y : r_y(t) < 0}, and w
 sum_y (alpha_y + beta_y y) bounds the noisy-label loss from below.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -201,9 +202,10 @@ def price_line(task: Task, duals: Duals) -> tuple[FloatArray, FloatArray, BoolAr
         root = np.sqrt(second**2 - 4 * first * third)
         half = -0.5 * (second + np.copysign(root, second))
         zeros = np.concatenate([half / first, third / half])
-    zeros = np.unique(zeros[np.isfinite(zeros)])
-    if not len(zeros):
-        zeros = np.zeros(1)
+    # Farther out no column costs less than nothing: low (t - 1)^2 outgrows what multipliers pay.
+    pay = float(np.abs(duals.beta).sum()) + 2 * task.low
+    reach = (pay + math.sqrt(pay**2 + 4 * task.low * float(np.abs(duals.alpha).sum()))) / (2 * task.low) + 1
+    zeros = np.unique(np.append(0.0, zeros[np.abs(zeros) <= reach]))
     ends = np.concatenate([[zeros[0] - 2], zeros, [zeros[-1] + 2]])
     middle = (ends[:-1] + ends[1:]) / 2
     weights = task.weights(first * middle[:, None] ** 2 + second * middle[:, None] + third < 0)
