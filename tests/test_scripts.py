@@ -57,6 +57,7 @@ def test_the_best_order_and_its_picture(tmp_path):
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.exhaustive
 def test_the_methods_that_surrogates_are_compared_with():
     """Every method of the benchmark gives two parameters; those that correct are nearer than the naive one."""
     script = runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))

@@ -297,9 +297,11 @@ def _in_memory(source: KernelSource) -> Callable[..., Any]:
 
 
 def _njit(source: KernelSource, *, cache: bool) -> Callable[..., Any]:
+    # Nobody calls a kernel from C; the wrapper for it would take time to compile.
     decorator: Callable[..., Any] = numba.njit(
-        source.signature, cache=cache, fastmath=set(source.fastmath), nogil=True, error_model="numpy"
-    )
+        source.signature, cache=cache, fastmath=set(source.fastmath), nogil=True, error_model="numpy",
+        no_cfunc_wrapper=True,
+    )  # fmt: skip
     return decorator
 
 

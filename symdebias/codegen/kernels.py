@@ -4,6 +4,8 @@ A *program* (`program.Program`) is what a corrected loss says per record: in sco
 features (`FeatureProgram`). `Kernels` puts it into loop templates. Noise, step sizes, penalty and radius are
 arguments, so that changing them compiles nothing.
 
+Generated functions have no C wrappers, which nobody calls and which take time to compile.
+
 Names in the generated text: ``X`` is the data matrix and ``noise`` the vector that `program.layout` describes; ``sums``
 holds the sums over records from which ``assemble`` makes the mean gradient.
 """
@@ -144,7 +146,7 @@ def kernel(theta, X, y, weights, total, noise):
     def _accumulate(self, weighted: bool) -> Piece:
         piece = self.program.accumulate(weighted=weighted)
         text = f"""{piece.helpers}
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy")
+@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
 def accumulate(theta, X, y, weights, noise, start, stop, sums):
 {_indent(piece.text, 4)}
 """
@@ -197,7 +199,7 @@ def kernel(theta, records, targets, all_weights, total, noise, gradient, out, me
 {_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 {_function("guard(theta, noise)", self.program.guard() + chr(10) + "return variance, reach")}
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", no_cfunc_wrapper=True)
 def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, row_weights):
     count = min(runs, order.shape[0] - group*runs)
     # Tiles of eight runs: few enough streams to read ahead, and lines that are written while they are near.
@@ -320,7 +322,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 def _function(head: str, body: str) -> str:
     """Return a function of the module, whose names are its own."""
     return f"""
-@njit(error_model="numpy")
+@njit(error_model="numpy", no_cfunc_wrapper=True)
 def {head}:
 {_indent(body, 4)}
 """
@@ -341,5 +343,5 @@ def _prelude(functions: frozenset[str]) -> str:
     parts = ["import math", "import numpy as np", "from numba import njit"]
     for name in order:
         body = inspect.getsource(getattr(elementary, name))
-        parts.append(f'\n\n@njit(forceinline=True, error_model="numpy")\n{body.rstrip()}')
+        parts.append(f'\n\n@njit(forceinline=True, error_model="numpy", no_cfunc_wrapper=True)\n{body.rstrip()}')
     return "\n".join(parts)

@@ -29,7 +29,7 @@ _MOST_UNROLLED = 32
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
 _MOMENTS = f"""
 
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy")
+@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
 def add_moments(tile, kept, count, square, line):
     squares, rows = square.shape[0], square.shape[1]
     scaled = np.empty({BLOCK})

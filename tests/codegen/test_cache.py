@@ -242,9 +242,12 @@ SCRIPT = textwrap.dedent(
     corrected = sd.debias(sd.losses.exponential(), release)
     X = np.linspace(-1, 1, 200).reshape(-1, 2)
     y = np.where(np.arange(100) % 3 == 0, -1, 1)
-    fit = sd.sgd(corrected, X, y, step_size=0.1, batch_size=7, random_state=0)
-    kernel = corrected.kernels(2).sgd_pass(weighted=False)
-    print(sum(kernel.stats.cache_hits.values()), len(kernel.signatures), fit.theta.tolist())
+    gradient = corrected.mean_gradient(np.array([0.3, -0.2]), X, y)
+    kernels = corrected.kernels(2)
+    kernel = kernels.mean_gradient(weighted=False)
+    names = ("loss", "gradient", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass")
+    keys = [kernels.source(name).key for name in names]
+    print(sum(kernel.stats.cache_hits.values()), len(kernel.signatures), gradient.tolist(), keys)
     """
 )
 
@@ -254,8 +257,8 @@ def run_script(folder, hash_seed):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
     )
-    hits, signatures, theta = done.stdout.split(maxsplit=2)
-    return int(hits), int(signatures), theta
+    hits, signatures, gradient_and_keys = done.stdout.split(maxsplit=2)
+    return int(hits), int(signatures), gradient_and_keys
 
 
 def test_a_second_process_compiles_nothing_whatever_its_hash_seed(tmp_path):

@@ -145,7 +145,7 @@ def test_a_free_form_loss_has_no_pilot():
 # ---- two stages --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["logistic", pytest.param("squared_hinge", marks=pytest.mark.exhaustive)])
 def test_training_resolves_the_surrogate(loss):
     """Logistic regression under feature and label noise: within 5 standard errors, the naive fit far off."""
     theta = np.array([2.0, -1.0])

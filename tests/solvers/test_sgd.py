@@ -39,8 +39,20 @@ def twin(corrected, X, y, *, step_sizes, batch_size, rows, l2=0.0, radius=math.i
     return np.array(path)
 
 
-@pytest.mark.parametrize(("columns", "intercept"), [(1, False), (3, True), (33, False), (34, True)])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "intercept", "weighted"),
+    [
+        (1, False, True),
+        (3, True, False),
+        (33, False, False),
+        (34, True, True),
+        # Each takes a kernel of its own.
+        pytest.param(1, False, False, marks=pytest.mark.exhaustive),
+        pytest.param(3, True, True, marks=pytest.mark.exhaustive),
+        pytest.param(33, False, True, marks=pytest.mark.exhaustive),
+        pytest.param(34, True, False, marks=pytest.mark.exhaustive),
+    ],
+)
 @pytest.mark.parametrize("batch_size", [1, 7, 300])
 def test_the_kernel_takes_the_steps_of_algorithm_1(columns, intercept, weighted, batch_size):
     corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.3, fit_intercept=intercept))
