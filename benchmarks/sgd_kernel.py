@@ -1,6 +1,6 @@
 """Time a training pass per record, beside its peers and beside reading the data once.
 
-    python benchmarks/sgd_kernel.py [--records 1000000] [--repeats 5]
+    python benchmarks/sgd_kernel.py [--records 1000000] [--repeats 5] [--columns 2 10 50]
 
 One pass of IWP-SGD on the exponential loss, batch 128, against ``X.sum()`` (the data read once), scikit-learn's
 SGDClassifier (default settings, one pass; the plain log-loss-like hinge, no correction), a vectorised NumPy loop
@@ -97,8 +97,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--columns", type=int, nargs="+", default=[2, 10, 50])
     options = parser.parse_args()
-    sizes = (2, 10, 50)
+    sizes = options.columns
     found = [measure(p, options.records, options.repeats) for p in sizes]
     print(f"{platform.machine()}, Python {platform.python_version()}, n = {options.records:,}")
     print(f"{'ns per record':<42}" + "".join(f"{f'p = {p}':>12}" for p in sizes))

@@ -70,7 +70,11 @@ def test_the_methods_that_surrogates_are_compared_with():
 @pytest.mark.parametrize(
     ("script", "options", "expected"),
     [
-        ("sgd_kernel.py", ["--records", "5000", "--repeats", "1"], "SGDClassifier, one pass / shuffled"),
+        (
+            "sgd_kernel.py",
+            ["--records", "5000", "--repeats", "1", "--columns", "2"],
+            "SGDClassifier, one pass / shuffled",
+        ),
         pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
         pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),
         pytest.param(
