@@ -703,8 +703,10 @@ class CorrectedLoss:
             return target
         noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
-            if self.method == "none" and values is not None:
-                return label_array(target, values, rows=rows)
+            if self.method == "none":
+                # A continuous target is a true label or a released one.
+                known = values if values is not None else sorted({*noise.inputs, *noise.outputs})
+                return label_array(target, known, rows=rows)
             return label_array(target, noise.outputs, rows=rows)
         if values is not None and noise is None:
             return label_array(target, values, rows=rows)
@@ -1027,7 +1029,8 @@ class CorrectedLoss:
             if isinstance(noise, ChannelNoise) and noise.inputs != noise.outputs:
                 return None
         target = None if self.release.clips_target else self.release.target_noise
-        if isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
+        labels = self.declared.target_values is not None
+        if labels and isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
             return None
         return CorrectedLoss(self.declared, self.release, "none")
 

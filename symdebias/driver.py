@@ -42,7 +42,8 @@ def debias(
         have an exact inverse; its bias is the distance between the two, whatever the noise. ``"quadrature"`` inverts
         normal noise of an entire loss by quadrature in the complex plane. ``"series"`` cuts the inverse off at `order`
         and is biased unless the series ends before. ``"none"`` leaves the loss as it is, for true records or for
-        comparison. ``"auto"`` is exact where that exists with a reasonable variance, and otherwise a surrogate; a
+        comparison; under a loss of a continuous target what a channel sends is then a number like any other.
+        ``"auto"`` is exact where that exists with a reasonable variance, and otherwise a surrogate; a
         series is never chosen by itself. Where a channel hides the loss of the target, the surrogate is the nearest
         loss in its range, whose bias is measured by the certificate.
     order : int, optional
@@ -117,7 +118,7 @@ def debias(
         raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
-    loss = on_labels(loss, release)
+    loss = on_labels(loss, release, as_released=method == "none")
     _check_fit(loss, release, method)
     if method == "auto":
         return _automatic(loss, release, settings)
@@ -225,7 +226,8 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
 
 
 def _check_fit(loss: Loss, release: Release, method: str) -> None:
-    noise = None if method == "none" and release.clips_target else release.target_noise
+    as_released = method == "none" and (release.clips_target or loss.target_values is None)
+    noise = None if as_released else release.target_noise
     if isinstance(noise, ChannelNoise):
         assert loss.target_values is not None
         if tuple(sorted(noise.inputs)) != loss.target_values:

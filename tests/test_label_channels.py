@@ -403,3 +403,77 @@ def test_what_ignoring_the_noise_costs_needs_no_declared_values():
     label, _, _ = sd.bias(sd.losses.least_squares(), release)([0.5], [[1.0]], [1.0])
     # E (u - y~)^2/2 - (u - 1)^2/2 = u P(flip) 2 with y~^2 = 1.
     assert label.item() == pytest.approx(2 * 0.5 / (1 + np.e), rel=1e-12)
+
+
+# ---- labels as they were released ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [sd.losses.least_squares(), sd.losses.poisson(), sd.losses.huber()], ids=str)
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_released_labels_are_numbers_without_a_correction(channel, loss):
+    """Outputs and true labels alike, whatever the number of labels; the bias is that of the channel's rows."""
+    mechanism = CHANNELS[channel]
+    plain = sd.debias(loss, sd.Release(target=mechanism, noiseless=("a", "b")), method="none")
+    noise = mechanism.noise
+    for theta, x in zip(THETAS, RECORDS, strict=True):
+        for y in (np.array(noise.inputs), np.array(noise.outputs)):
+            X = np.tile(x, (len(y), 1))
+            wanted, slopes = declared(plain, theta, x, y)
+            np.testing.assert_allclose(plain.loss(theta, X, y), wanted, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(plain.gradient(theta, X, y), slopes, rtol=1e-12, atol=1e-12)
+        labels = np.array(noise.inputs)
+        found = plain.bias(theta, np.tile(x, (len(labels), 1)), labels)
+        before, after = (declared(plain, theta, x, np.array(values))[0] for values in (noise.inputs, noise.outputs))
+        np.testing.assert_allclose(found, np.array(noise.matrix) @ after - before, rtol=1e-9, atol=1e-9)
+
+
+def test_the_certificate_of_released_labels_has_their_bias():
+    """The largest bias over labels and scores of |u| <= sqrt(2), which is at an end of the scores."""
+    mechanism = CHANNELS["end points"]
+    release = sd.Release(target=mechanism, noiseless=("a", "b"))
+    for loss, wanted in ((sd.losses.least_squares(), None), (sd.losses.poisson(), 0.0)):
+        certificate = sd.debias(loss, release, method="none").certificate
+        if wanted is None:
+            # (u - y)^2/2 is off by half of the variance of the released label.
+            matrix, outputs = np.array(mechanism.noise.matrix), np.array(mechanism.noise.outputs)
+            wanted = np.max(matrix @ outputs**2 - np.array(mechanism.noise.inputs) ** 2) / 2
+        assert certificate.loss_bias == pytest.approx(wanted, abs=1e-9)
+        assert certificate.gradient_bias < 1e-9
+        assert not certificate.exact
+
+
+def test_labels_that_a_channel_does_not_know_are_refused_without_a_correction():
+    release = sd.Release(target=CHANNELS["end points"], noiseless=("a",))
+    plain = sd.debias(sd.losses.least_squares(), release, method="none")
+    with pytest.raises(ValueError, match="labels must be .*0.5"):
+        plain.loss([0.0], [[1.0]], [0.5])
+    coin = sd.debias(
+        sd.losses.least_squares(), sd.Release(target=sd.RandomizedResponse(1.0), noiseless=("a",)), method="none"
+    )
+    with pytest.raises(ValueError, match=r"labels must be -1 or \+1; got 0 and 1"):
+        coin.loss([0.0], [[1.0], [1.0]], [0.0, 1.0])
+    text = sd.Release(target=sd.RandomizedResponse(1.0, ("x", "y", "z")), noiseless=("a",))
+    with pytest.raises(ValueError, match="continuous target"):
+        sd.debias(sd.losses.least_squares(), text, method="none")
+
+
+def test_text_that_a_channel_sends_is_no_number():
+    channel = sd.FiniteChannel(FOUR, (0, 1, 2), ("p", "q", "r", "s"))
+    plain = sd.debias(sd.losses.least_squares(), sd.Release(target=channel, noiseless=("a",)), method="none")
+    assert plain.declared.target_values == (0, 1, 2)
+    assert plain.uncorrected is None
+
+
+def test_fits_of_released_labels_are_those_of_numbers():
+    """Randomized response on bins: the uncorrected fit is that of least squares on what was sent."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-1, 1, size=(500, 2)), rng.integers(1, 8, 500).astype(float)
+    mechanism = sd.randomized_response_on_bins(range(1, 8), np.full(7, 1 / 7), 1.0)
+    noised = sd.Release(target=mechanism, noiseless=("a", "b")).privatize(X, y, random_state=1)
+    plain = sd.debias(sd.losses.least_squares(), noised.release, method="none")
+    wanted = np.linalg.lstsq(X, noised.y)[0]
+    np.testing.assert_allclose(sd.m_estimate(plain, noised.X, noised.y).theta, wanted, rtol=1e-9)
+    naive = sd.naive(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+    np.testing.assert_allclose(naive.theta, wanted, rtol=1e-6)
+    descended = sd.sgd(plain, noised.X, noised.y, epochs=1, random_state=0)
+    assert np.isfinite(descended.theta).all()

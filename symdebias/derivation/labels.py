@@ -100,7 +100,7 @@ def without_correction(loss: Loss) -> Labelled:
     return _of_values(loss, _tidy_loss(loss))
 
 
-def on_labels(loss: Loss, release: Release) -> Loss:
+def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Loss:
     """Return a loss of a continuous target as one of the numbers that a channel takes, and any other as it is.
 
     Parameters
@@ -109,6 +109,8 @@ def on_labels(loss: Loss, release: Release) -> Loss:
         The declared loss.
     release : Release
         The release.
+    as_released : bool
+        Whether the noise stays: then outputs that are numbers are values of a continuous target like any others.
 
     Raises
     ------
@@ -132,6 +134,9 @@ def on_labels(loss: Loss, release: Release) -> Loss:
             "continuous target. Give the mechanism numbers as categories, or declare target_values on the loss: the "
             f"codes 0 to {len(categories) - 1}."
         )
+    outputs = getattr(release.target, "outputs", None) or noise.outputs
+    if as_released and not any(isinstance(value, str) for value in outputs):
+        return loss
     return loss.with_target_values(sorted(noise.inputs))
 
 

@@ -230,7 +230,8 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> B
     Raises
     ------
     NoExactCorrectionError
-        The released values are no records of the loss's kind: the channel has other outputs than inputs.
+        The released values are no records of the loss's kind: the channel of a feature, or of labels that the loss
+        declares, has other outputs than inputs.
     DivergenceError
         No minimum was found, or it is not the only one.
     ValueError, TypeError
