@@ -1,3 +1,4 @@
+import gzip
 import sys
 
 import numpy as np
@@ -78,6 +79,61 @@ def test_adult_as_it_is(data_folder):
     data = datasets.adult(data_folder)
     assert data.X.shape == (48_842, 4)
     assert np.mean(data.y == 1) == pytest.approx(0.2393, abs=1e-4)
+
+
+def census_line(**changes):
+    """A line of the census file; fields by position, such as f39="12"."""
+    fields = ["0"] * 42
+    fields[0], fields[1], fields[4], fields[6], fields[7] = "30", "Private", "High school graduate", "-", "Divorced"
+    fields[12], fields[15], fields[39], fields[40] = "Male", "Full-time schedules", "52", "94"
+    fields[41] = "- 50000."
+    for place, value in changes.items():
+        fields[int(place[1:])] = value
+    return ", ".join(fields) + "\n"
+
+
+def test_census_is_read_as_its_file_is_written(tmp_path):
+    second = {"f0": "62", "f1": "?", "f4": "Doctorate degree(PhD EdD)", "f5": "99999", "f6": "High school"}
+    second |= {"f12": "Female", "f16": "9", "f30": "6", "f39": "12", "f40": "95", "f41": "50000+."}
+    text = census_line() + census_line(f39="0", f4="Children") + census_line(**second, f15="Unemployed part- time")
+    (tmp_path / "census-income.test.gz").write_bytes(gzip.compress(text.encode()))
+    data = datasets.census(tmp_path)
+    np.testing.assert_array_equal(data.y, [52, 12])
+    assert data.X.shape == (2, len(data.columns)) == (2, 38)
+    first, other = (dict(zip(data.columns, row, strict=True)) for row in data.X)
+    expected = {"age": 0.3, "age^2": 0.09, "age>0.2": 0.1, "age>0.25": 0.05, "education": 9 / 16, "year": 0.0}
+    expected |= {"sex": 1.0, "income": -1.0, "Private": 1.0, "Divorced": 1.0, "Full-time schedules": 1.0}
+    assert {name: value for name, value in first.items() if value or name == "year"} == pytest.approx(expected)
+    expected = {"age": 0.62, "age^2": 0.3844, "age>0.2": 0.42, "age>0.25": 0.37, "age>0.6": 0.02, "education": 1.0}
+    expected |= {"wage": 1.0, "gains": 0.2, "employer": 1.0, "year": 1.0, "sex": -1.0, "income": 1.0}
+    expected |= {"High school": 1.0, "Divorced": 1.0, "Unemployed part- time": 1.0}
+    assert {name: value for name, value in other.items() if value} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("changes", [
+    {"f4": "High school"}, {"f12": "M"}, {"f40": "96"}, {"f41": "50000"}, {"f41": "50000+., x"},
+])  # fmt: skip
+def test_a_broken_line_of_census_is_named(changes, tmp_path):
+    (tmp_path / "census-income.test").write_text(census_line() + census_line(**changes))
+    with pytest.raises(ValueError, match=r"census-income\.test, line 2 is not a record"):
+        datasets.census(tmp_path)
+
+
+def test_census_without_its_folder_says_where_to_get_it(monkeypatch, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"neither .*archive\.ics\.uci\.edu"):
+        datasets.census(tmp_path)
+    monkeypatch.delenv("SYMDEBIAS_DATA", raising=False)
+    with pytest.raises(FileNotFoundError, match="SYMDEBIAS_DATA is not set"):
+        datasets.census()
+
+
+def test_census_as_it_is(data_folder):
+    data = datasets.census(data_folder)
+    assert len(data.X) == len(data.y) == 51_873
+    assert np.abs(data.X).max() == 1.0
+    assert (data.y.min(), data.y.max(), np.mean(data.y == 52)) == (1, 52, pytest.approx(35_052 / 51_873))
+    # No category of the coding is missing from the file.
+    assert (data.X[:, data.columns.index("Private") :].max(axis=0) == 1).all()
 
 
 @pytest.mark.parametrize(("module", "extra", "call"), [
