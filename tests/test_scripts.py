@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symdebias.interfaces import demo
+from symdebias.interfaces import datasets, demo
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,6 +55,42 @@ def test_the_best_order_and_its_picture(tmp_path):
     text = script["report"]([4.0], tmp_path / "picture.png")
     assert "best order by bias 3" in text
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_example_of_label_privacy(tmp_path):
+    """Synthetic weeks: the optimum has the least noise of the unbiased, and any private prior costs no more budget."""
+    script = runpy.run_path(str(ROOT / "examples" / "label_privacy.py"))
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(5000, 2))
+    y = np.clip(np.round(26 + 20 * X[:, 0] + 5 * rng.normal(size=5000)), 1, 52)
+    split = script["Split"].of(datasets.Dataset(X, y, ("a", "b")))
+    assert (len(split.y), len(split.test_y)) == (4000, 1000)
+    curves, without = script["experiment"](split, [1.0], 2), script["references"](split)
+    text = script["report"](curves, without)
+    for name, contender in script["CONTENDERS"].items():
+        assert text.count(name) >= 3
+        noised, mechanism = contender.noise(split.y, 1.0, 0)
+        assert mechanism.guarantee.epsilon <= 1.0
+        # 6 standard errors have a chance of 2e-9; biased labels are pulled in from the far ends.
+        far = split.y > 45
+        off = (noised - split.y)[far].mean() / (noised - split.y)[far].std() * np.sqrt(far.sum())
+        assert (abs(off) < 6) == contender.unbiased, name
+    for rows in curves.values():
+        noise = {name: row.noisy[0] for name, row in rows.items()}
+        unbiased = {name: value for name, value in noise.items() if rows[name].unbiased}
+        assert min(noise, key=noise.get) == "randomized response on bins"
+        assert min(unbiased, key=unbiased.get) == "optimal unbiased"
+        assert rows["optimal unbiased"].test[0] < rows["randomized response on bins"].test[0]
+    assert without["linear"]["true labels"] == pytest.approx(25, rel=0.2)
+    assert "before 4 of 4 biased" in text
+
+
+def test_label_privacy_is_called_as_it_says(data_folder, tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "examples" / "label_privacy.py"))["main"]
+    pictures = [tmp_path / "losses.png", tmp_path / "matrix.png"]
+    main(["--quick", "--picture", str(pictures[0]), "--matrix", str(pictures[1])])
+    assert "4,000 records to train on" in capsys.readouterr().out
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
 
 @pytest.mark.exhaustive

@@ -1,6 +1,8 @@
 """Pictures, by Matplotlib; every function takes results and writes or returns a figure."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias.interfaces.demo import CURVES, Outcome
+from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
 from symdebias.tradeoff import Tradeoff
 
@@ -20,6 +23,34 @@ _MARKS = {
     "surrogate": ("#0072B2", ".-", "surrogates, by the sample size they are designed for"),
 }
 _STYLES = dict(zip(CURVES, ("--", "-", "-"), strict=True))
+# Six of one kind are told apart by colour and mark.
+_KINDS = tuple(zip((*_PALETTE[:3], "#E69F00", "#56B4E9", "#CC79A7"), "osD^vP", strict=True))
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCurve:
+    """What the label noise of one mechanism costs, by budget.
+
+    Attributes
+    ----------
+    epsilons : tuple of m floats
+        The budgets, ascending.
+    noisy, noisy_error : arrays of shape (m,), float64
+        The mean loss of the noised labels, with its standard error.
+    test, test_error : arrays of shape (m,), float64
+        The mean test error of what was trained on them, with its standard error.
+    unbiased : bool
+        Whether the noised labels have the true ones as means.
+    """
+
+    epsilons: tuple[float, ...]
+    noisy: FloatArray
+    noisy_error: FloatArray
+    test: FloatArray
+    test_error: FloatArray
+    unbiased: bool
 
 
 def excess_risk(outcomes: Sequence[Outcome]) -> Any:
@@ -170,6 +201,137 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     panel.grid(alpha=0.25, which="both")
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False)
+    return figure
+
+
+def randomizer_matrix(randomizer: LabelRandomizer) -> Any:
+    """Draw the matrix of a label randomizer: how much each label adds to the probability of each output.
+
+    Outputs stand side by side in their order, whatever lies between them; a dashed line marks an interval much wider
+    than the others. The colour of an entry is its ratio to the least one of its column, which is between 1 and
+    e^epsilon; bars above show how often an output is sent.
+
+    Parameters
+    ----------
+    randomizer : LabelRandomizer
+        The randomizer.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, not shown.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+
+    References
+    ----------
+    Badanidiyuru et al. 2023 (arXiv 2312.05659), Figures 2 and 3.
+    """
+    figures = _optional.require("matplotlib.figure", extra="plot")
+    matrix, outputs, labels = (np.array(part) for part in (randomizer.matrix, randomizer.outputs, randomizer.labels))
+    prior = np.full(len(labels), 1 / len(labels)) if randomizer.prior is None else np.array(randomizer.prior)
+    figure = figures.Figure(figsize=(7.2, 5.6), layout="constrained")
+    bars, panel = figure.subplots(2, 1, sharex=True, height_ratios=(1, 3))
+    places = np.arange(len(outputs))
+    bars.bar(places, prior @ matrix, width=1.0, color=_PALETTE[0], linewidth=0)
+    bars.set_ylabel("probability")
+    bars.tick_params(axis="x", length=0)
+    # The edges of cells lie half-way between labels.
+    middles = (labels[1:] + labels[:-1]) / 2
+    edges = np.concatenate([[2 * labels[0] - middles[0]], middles, [2 * labels[-1] - middles[-1]]])
+    image = panel.pcolormesh(
+        np.arange(len(outputs) + 1) - 0.5, edges, np.log(matrix / matrix.min(axis=0)), cmap="Blues", vmin=0.0,
+        vmax=randomizer.epsilon,
+    )  # fmt: skip
+    shown = np.unique(np.linspace(0, len(outputs) - 1, min(len(outputs), 12)).round().astype(int))
+    panel.set_xticks(shown, labels=[f"{outputs[place]:.3g}" for place in shown])
+    gaps = np.diff(outputs)
+    jumps = np.flatnonzero(gaps > np.maximum(10 * np.median(gaps), (outputs[-1] - outputs[0]) / 10))
+    for place in jumps:
+        # Neighbours in the picture that are none on the line.
+        for part in (bars, panel):
+            part.axvline(place + 0.5, color=_PALETTE[1], linestyle="--", linewidth=1.2)
+    panel.set_xlabel("output, in order" + (" (dashed: nothing in a wide interval)" if len(jumps) else ""))
+    panel.set_ylabel("label")
+    steps = np.linspace(0.0, randomizer.epsilon, 3)
+    scale = figure.colorbar(image, ax=panel, ticks=steps, pad=0.01)
+    scale.ax.set_yticklabels([f"{math.exp(step):.3g}" for step in steps])
+    scale.set_label("times the least of the column")
+    bars.set_title(
+        f"{len(labels)} labels, {len(outputs)} outputs, epsilon {randomizer.epsilon:.3g}, noisy-label loss "
+        f"{randomizer.noisy_label_loss:.4g}",
+        fontsize=10,
+    )
+    bars.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def label_losses(curves: Mapping[str, LabelCurve], references: Mapping[str, float] | None = None) -> Any:
+    """Draw the loss of noised labels and the test error of training on them against the budget, a line per mechanism.
+
+    Lines of unbiased mechanisms are drawn through, those of biased ones are dashed; bars are two standard errors to
+    each side.
+
+    Parameters
+    ----------
+    curves : mapping from str to LabelCurve
+        By the name of the mechanism; six of each kind are told apart.
+    references : mapping from str to float, optional
+        Test errors that belong to no mechanism, by name, two at most.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, not shown.
+
+    Raises
+    ------
+    MissingDependencyError
+        Matplotlib is not installed.
+
+    References
+    ----------
+    Badanidiyuru et al. 2023 (arXiv 2312.05659), Figures 4 and 5.
+    """
+    figures = _optional.require("matplotlib.figure", extra="plot")
+    ticker = _optional.require("matplotlib.ticker", extra="plot")
+    figure = figures.Figure(figsize=(9.6, 5.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    counts = {True: 0, False: 0}
+    for name, curve in curves.items():
+        colour, mark = _KINDS[counts[curve.unbiased] % len(_KINDS)]
+        counts[curve.unbiased] += 1
+        for panel, values, errors in ((left, curve.noisy, curve.noisy_error), (right, curve.test, curve.test_error)):
+            panel.errorbar(
+                curve.epsilons, values, 2 * errors, color=colour, marker=mark, markersize=5, capsize=2, linewidth=1.4,
+                linestyle="-" if curve.unbiased else "--", markerfacecolor=colour if curve.unbiased else "white",
+                label=f"{name}{'' if curve.unbiased else ' (biased)'}",
+            )  # fmt: skip
+    for (name, value), style in zip((references or {}).items(), (":", "-."), strict=False):
+        right.axhline(value, color="#000000", linestyle=style, linewidth=1.0, label=name)
+    for panel, what in ((left, "mean loss of the noised labels"), (right, "mean loss on true test labels")):
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        budgets = sorted({epsilon for curve in curves.values() for epsilon in curve.epsilons})
+        panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in budgets])
+        panel.xaxis.set_minor_locator(ticker.NullLocator())
+        panel.set_xlabel("epsilon of a label")
+        panel.set_ylabel(what)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    right.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
+    right.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+    right.yaxis.set_minor_locator(ticker.NullLocator())
+    handles, names = right.get_legend_handles_labels()
+    # What belongs to no mechanism comes last.
+    order = sorted(range(len(names)), key=lambda place: names[place] in (references or {}))
+    figure.legend(
+        [handles[place] for place in order], [names[place] for place in order],
+        loc="outside lower center", ncols=3, frameon=False, fontsize=9,
+    )  # fmt: skip
     return figure
 
 

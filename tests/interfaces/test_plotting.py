@@ -1,0 +1,71 @@
+"""Pictures of label noise: what is drawn is what was given."""
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+from symdebias.interfaces import plotting
+
+
+def test_the_picture_of_a_randomizer_shows_its_matrix(tmp_path):
+    randomizer = sd.optimal_unbiased_randomizer((1, 2, 4, 8), (0.4, 0.3, 0.2, 0.1), 1.0)
+    figure = plotting.randomizer_matrix(randomizer)
+    bars, panel = figure.axes[:2]
+    matrix = np.array(randomizer.matrix)
+    (image,) = panel.collections
+    shown = image.get_array().reshape(matrix.shape)
+    np.testing.assert_allclose(shown, np.log(matrix / matrix.min(axis=0)))
+    # Columns of the optimum are mostly two-valued, and none exceeds the scale of colours.
+    assert shown.max() <= image.get_clim()[1] == 1.0
+    heights = [bar.get_height() for bar in bars.patches]
+    np.testing.assert_allclose(heights, np.array(randomizer.prior) @ matrix)
+    assert sum(heights) == pytest.approx(1)
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == [f"{output:.3g}" for output in randomizer.outputs]
+    # Unequal labels have cells of their own size.
+    assert image.get_coordinates()[:, 0, 1].tolist() == [0.5, 1.5, 3.0, 6.0, 10.0]
+    plotting.save(figure, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_many_outputs_have_few_names_and_jumps_are_marked():
+    labels = range(1, 31)
+    best = sd.optimal_unbiased_randomizer(labels, np.full(30, 1 / 30), 1.0)
+    for randomizer in (best, sd.debiased_randomized_response(labels, 1.0)):
+        panel = plotting.randomizer_matrix(randomizer).axes[1]
+        assert len(panel.get_xticks()) == 12
+        marked = [line.get_xdata()[0] for line in panel.lines]
+        assert ("dashed" in panel.get_xlabel()) == bool(marked)
+        # Under an even prior the outputs leave out two intervals, as wide as most of the labels.
+        gaps = np.diff(randomizer.outputs)
+        assert marked == (np.sort(np.argsort(gaps)[-2:]) + 0.5).tolist() if randomizer is best else not marked
+
+
+def curve(level, unbiased):
+    steps = np.array([4.0, 2.0, 1.0])
+    return plotting.LabelCurve((0.5, 1.0, 2.0), level * steps, 0.1 * steps, steps + level, 0.2 * steps, unbiased)
+
+
+def test_the_picture_of_label_losses_has_a_line_per_mechanism(tmp_path):
+    curves = {"best": curve(10.0, True), "other": curve(20.0, True), "pulled in": curve(1.0, False)}
+    figure = plotting.label_losses(curves, {"true labels": 1.5})
+    left, right = figure.axes
+    for (name, given), drawn, tested in zip(curves.items(), left.containers, right.containers, strict=True):
+        line, _, (bars,) = drawn.lines
+        np.testing.assert_array_equal(line.get_data(), [given.epsilons, given.noisy])
+        ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+        np.testing.assert_allclose(ends, np.column_stack([given.noisy - 2 * given.noisy_error] * 2) + np.outer(
+            4 * given.noisy_error, [0, 1]
+        ))  # fmt: skip
+        np.testing.assert_array_equal(tested.lines[0].get_ydata(), given.test)
+        assert line.get_linestyle() == ("-" if given.unbiased else "--")
+        assert drawn.get_label() == (name if given.unbiased else "pulled in (biased)")
+    assert len({drawn.lines[0].get_color() for drawn in left.containers[:2]}) == 2
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["best", "other", "pulled in (biased)", "true labels"]
+    plotting.save(figure, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_label_losses_without_references():
+    figure = plotting.label_losses({"only": curve(1.0, True)})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["only"]
