@@ -171,6 +171,38 @@ def value_array(values: Any) -> FloatArray:
     return array
 
 
+def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArray:
+    """Return numbers as an array of their own shape, float64, C order.
+
+    Parameters
+    ----------
+    values : array of shape (...)
+        Real numbers, at least one.
+    name : str
+        What to call them.
+    check_finite : bool
+        False leaves NaN and infinity to a caller that finds them in its own pass over the data.
+
+    Returns
+    -------
+    array of shape (...), float64
+        The values themselves where they are already of this form; not to be written to.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not real numbers, sparse, a single number, none at all, or an entry that is NaN or infinite.
+    """
+    # What is of the right form already is most of what comes, often small and many times.
+    ready = type(values) is np.ndarray and values.dtype == np.float64 and values.flags.carray
+    array = values if ready else _numbers(values, name)
+    if array.size == 0 or array.ndim == 0:
+        raise ValueError(f"{name} has the shape {array.shape}. Pass an array with at least one entry.")
+    if check_finite:
+        _check_finite(array, name)
+    return array
+
+
 def target_array(y: Any, *, rows: int) -> FloatArray:
     """Return targets as an array of shape (n,), float64.
 
@@ -517,7 +549,8 @@ def _check_finite(array: FloatArray, name: str, columns: Sequence[str] | None = 
         return
     position = tuple(int(index) for index in np.argwhere(bad)[0])
     kind = "NaN" if np.isnan(array[position]) else "infinity"
-    where = f"{'row' if name != 'theta' else 'entry'} {position[0]}"
+    entry = name == "theta" or (name == "v" and array.ndim == 1)
+    where = f"{'entry' if entry else 'row'} {position[0]}"
     if array.ndim == 2:
         where += f", column {position[1]}" + ("" if columns is None else f" ({columns[position[1]]})")
     raise ValueError(f"{name} has {kind} in {where}. Remove or impute what is not a finite number.")

@@ -15,6 +15,7 @@ from symdebias.solvers.measurement_error import (
 )
 from symdebias.solvers.pilot import Pilot, quadratic_pilot
 from symdebias.solvers.sgd import sgd
+from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
 from symdebias.solvers.step_sizes import StepSize, constant, inverse_square_root, inverse_time
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "constant",
     "inverse_square_root",
     "inverse_time",
+    "laplacian_smoothing",
     "m_estimate",
     "monte_carlo_score",
     "naive",
@@ -37,4 +39,6 @@ __all__ = [
     "regression_calibration",
     "sgd",
     "simex",
+    "smoothing_beta",
+    "smoothing_gamma",
 ]
