@@ -28,7 +28,7 @@ LAYERS = [
 ]
 # The foundations may use one another.
 MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional"}
-OPTIONAL_PACKAGES = {"clarabel", "matplotlib", "sklearn", "tqdm", "pandas", "polars"}
+OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "pandas", "polars"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -1,5 +1,6 @@
 """What a release costs: guarantees, and the noise that a budget needs."""
 
+from symdebias.privacy.accounting import calibrate_noise_multiplier, subsampled_gaussian_guarantee
 from symdebias.privacy.calibration import (
     analytic_gaussian_delta,
     analytic_gaussian_scale,
@@ -13,8 +14,10 @@ __all__ = [
     "Guarantee",
     "analytic_gaussian_delta",
     "analytic_gaussian_scale",
+    "calibrate_noise_multiplier",
     "classical_gaussian_scale",
     "compose",
     "keep_probability",
     "largest_ratio",
+    "subsampled_gaussian_guarantee",
 ]
