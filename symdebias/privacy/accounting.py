@@ -94,8 +94,8 @@ def subsampled_gaussian_guarantee(
     -----
     With q the probability, z the multiplier and C = 1, a step is dominated by a pair of distributions on the line:
     under add-remove by N(0, z^2) and (1 - q) N(0, z^2) + q N(1, z^2), in both orders; under replace-one by
-    (1 - q) N(0, z^2) + q N(-1, z^2) and (1 - q) N(0, z^2) + q N(1, z^2). So the epsilon of replace-one lies between
-    those of add-remove and of its doubled sensitivity, which it attains at q = 1.
+    (1 - q) N(0, z^2) + q N(-1, z^2) and (1 - q) N(0, z^2) + q N(1, z^2). So the epsilon of replace-one is at
+    least that of add-remove, and at q = 1 that of one Gaussian with the doubled sensitivity.
 
     That the second pair dominates: let g and g' be the contributions of the exchanged records. The divergence
     of order gamma >= 1 is the mean of the positive part of
@@ -112,7 +112,7 @@ def subsampled_gaussian_guarantee(
     Examples
     --------
     >>> print(subsampled_gaussian_guarantee(1.0, 0.01, 1000, 1e-5, adjacency="add-remove", accountant="rdp"))
-    (2.10136, 1e-05)-differential privacy (central, add-remove)
+    (2.10137, 1e-05)-differential privacy (central, add-remove)
     """
     multiplier = _MULTIPLIER.check("noise_multiplier", noise_multiplier)
     run = _checked_run(sampling_probability, steps, delta, adjacency, accountant)
@@ -167,7 +167,7 @@ def calibrate_noise_multiplier(
     --------
     >>> multiplier = calibrate_noise_multiplier(1.0, 1e-5, 0.01, 1000, adjacency="add-remove", accountant="rdp")
     >>> round(multiplier, 3)
-    1.444
+    1.513
     """
     epsilon = EPSILON.check("epsilon", epsilon)
     run = _checked_run(sampling_probability, steps, delta, adjacency, accountant)
@@ -284,7 +284,7 @@ def _grid(multiplier: float, probability: float, steps: int) -> float:
     if probability == 1.0:
         multiplier, steps = multiplier / math.sqrt(steps), 1
     spread = probability * math.sqrt(math.expm1(min(multiplier**-2, 50.0)))
-    largest = _log_mixture(probability, np.array([0.5 * multiplier**-2 + 10 / multiplier]))[0]
+    largest = float(_log_mixture(probability, np.array([0.5 * multiplier**-2 + 10 / multiplier]))[0])
     return max(min(spread / _FINENESS, max(2e-3, largest / 2e4)), 1e-8 + 1e-11 * steps)
 
 

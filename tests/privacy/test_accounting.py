@@ -105,7 +105,7 @@ def test_the_divergence_of_a_replacement_by_adaptive_quadrature(order, multiplie
             (1 - probability) * stats.norm.pdf(x, 0, multiplier) + probability * stats.norm.pdf(x, sign, multiplier)
             for sign in (1, -1)
         )
-        return up**order * down ** (1 - order)
+        return up * (up / down) ** (order - 1)
 
     ends = np.linspace(-12 * multiplier, 2 * order + 12 * multiplier, 30)
     wanted = sum(integrate.quad(integrand, *pair, epsrel=1e-12)[0] for pair in pairwise(ends))
@@ -124,7 +124,7 @@ def test_without_sampling_the_divergence_is_that_of_two_normals(multiplier, epsi
 
 
 @given(multipliers, counts, deltas)
-@settings(max_examples=25)
+@settings(max_examples=6)
 def test_steps_on_all_records_are_one_gaussian(multiplier, steps, delta):
     """By the exact curve, with the doubled sensitivity under replace-one: never below, and next to it."""
     scale = multiplier / math.sqrt(steps)
@@ -140,6 +140,7 @@ def test_steps_on_all_records_are_one_gaussian(multiplier, steps, delta):
 
 
 @given(multipliers, probabilities, counts, deltas)
+@settings(max_examples=12)
 def test_replacing_costs_more_than_adding_by_renyi_divergences(multiplier, probability, steps, delta):
     added, replaced = (
         epsilon(multiplier, probability, steps, delta, adjacency=adjacency, accountant="rdp")
@@ -149,7 +150,7 @@ def test_replacing_costs_more_than_adding_by_renyi_divergences(multiplier, proba
 
 
 @pytest.mark.parametrize("case", [*CASES, (3.0, 1.0, 20)], ids=str)
-def test_replacing_costs_more_than_adding_and_less_than_two_of_it(case):
+def test_replacing_costs_more_than_adding_and_no_more_than_both(case):
     """A replacement is a removal and an addition: twice epsilon, at (1 + e^epsilon) times delta."""
     added = epsilon(*case)
     assert added < epsilon(*case, adjacency="replace-one")
@@ -166,12 +167,12 @@ def assert_monotone(multiplier, probability, steps, factor, slack, **options):
 
 
 @given(multipliers, probabilities, counts, st.floats(1.01, 3), st.sampled_from(ADJACENCIES))
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_epsilon_by_renyi_divergences_is_monotone(multiplier, probability, steps, factor, adjacency):
     assert_monotone(multiplier, probability, steps, factor, 1e-9, adjacency=adjacency, accountant="rdp")
 
 
-@pytest.mark.parametrize("case", CASES[1:], ids=str)
+@pytest.mark.parametrize("case", [CASES[1], CASES[3]], ids=str)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_epsilon_by_loss_distributions_is_monotone(case, adjacency):
     assert_monotone(*case, 1.05, 1e-3, adjacency=adjacency)
@@ -212,12 +213,12 @@ budgets = st.floats(math.log(0.05), math.log(20)).map(math.exp)
 
 
 @given(budgets, deltas, probabilities, counts, st.sampled_from(ADJACENCIES))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_calibration_by_renyi_divergences(budget, delta, probability, steps, adjacency):
     assert_calibrated(budget, delta, probability, steps, adjacency=adjacency, accountant="rdp")
 
 
-@pytest.mark.parametrize(("budget", "case"), [(0.3, CASES[1]), (2.0, CASES[3]), (1.0, (0, 1.0, 10))])
+@pytest.mark.parametrize(("budget", "case"), [(2.0, CASES[3]), (1.0, (0, 1.0, 10))])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_calibration_by_loss_distributions(budget, case, adjacency):
     assert_calibrated(budget, 1e-5, *case[1:], adjacency=adjacency)
