@@ -173,7 +173,7 @@ def test_training_resolves_the_surrogate(loss):
 
 def test_a_resolved_surrogate_is_trained_as_it_is():
     X, y = logistic_records(2_000, [1.0, 0.5])
-    data = noised(sd.Release(MEASURED), X, y)
+    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
     resolved = sd.debias(sd.losses.logistic(), data.release, radius=2.0, score_variance=0.8, n=2_000)
     fit = sd.sgd(resolved, data.X, data.y, step_size=0.1, epochs=5, random_state=0)
     assert fit.corrected is resolved
@@ -182,7 +182,7 @@ def test_a_resolved_surrogate_is_trained_as_it_is():
 
 def test_start_and_radius_are_the_users():
     X, y = logistic_records(2_000, [1.0, 0.5])
-    data = noised(sd.Release(MEASURED), X, y)
+    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.1, radius=0.3, start=[0.1, 0.1], record=1, random_state=0)
     np.testing.assert_allclose(fit.history.theta[0], [0.1, 0.1])
@@ -214,7 +214,7 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
 def test_a_warning_points_at_the_caller(monkeypatch):
     monkeypatch.setattr(sys.modules["symdebias.solvers.records"], "_MUCH_INFLATION", 1.5)
     X, y = logistic_records(20_000, [1.0, 0.5])
-    data = noised(sd.Release(sd.GaussianMechanism.from_scale(2.0)), X, y)
+    data = noised(sd.Release(sd.GaussianMechanism.from_scale(2.0), sd.RandomizedResponse(epsilon=2.0)), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     with pytest.warns(sd.exceptions.VarianceWarning) as caught:
         sd.sgd(corrected, data.X, data.y, step_size=1e-3, random_state=0)
