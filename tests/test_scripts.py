@@ -113,6 +113,12 @@ def test_the_methods_that_surrogates_are_compared_with():
             ["--records", "5000", "--repeats", "1", "--columns", "2"],
             "SGDClassifier, one pass / shuffled",
         ),
+        pytest.param(
+            "accounting.py",
+            ["--records", "1280", "--epochs", "2", "--budgets", "1"],
+            "replace-one pld ",
+            marks=pytest.mark.exhaustive,
+        ),
         ("smoothing.py", ["--sizes", "1000", "--seconds", "0.1"], "100 rows of 785"),
         pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
         pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),

@@ -161,7 +161,7 @@ def calibrate_noise_multiplier(
 
     Notes
     -----
-    Some ten evaluations of the guarantee: with ``"pld"`` a second or so, and more where epsilon is large.
+    Some ten evaluations of the guarantee: with ``"pld"`` some seconds, and more where epsilon is large.
 
     Examples
     --------
