@@ -7,6 +7,12 @@ Needs census-income.test in the folder that SYMDEBIAS_DATA names. At each budget
 four fifths of the records; regressions are trained on them and tested on the true labels of the last fifth. Unbiased
 labels are trained on by the exact correction, biased ones as they are. The prior that two of the designs need is
 estimated from the labels, for a part of the same budget.
+
+On the whole data (10 seeds) the optimal unbiased randomizer has the least test error at every budget, 130.8 at epsilon
+1 where true labels give 128.9, though its labels are 16 times as noisy as those of randomized response on bins (173.9),
+the least noisy of all. Of the orders in the paper one has an exception: the debiased randomized response is unbiased and
+so noisy over 52 labels that up to epsilon 1 it loses to most of the biased ones. And the staircase, less noisy than
+Laplace, is not ahead of it in test error within two standard errors.
 """
 
 import argparse
@@ -26,6 +32,7 @@ LABELS = np.arange(1.0, 53.0)
 ENDS = (float(LABELS[0]), float(LABELS[-1]))
 # Public: + L2/2 ||theta||^2, the intercept aside.
 L2 = 1e-3
+TRUE = "trained on true labels"
 
 
 @dataclass(frozen=True)
@@ -164,7 +171,9 @@ def experiment(split: Split, epsilons: Sequence[float], seeds: int) -> dict[str,
 def references(split: Split) -> dict[str, dict[str, float]]:
     """Return the test errors without noise: of the true labels, and of their mean as the only prediction."""
     constant = float(np.mean((split.y.mean() - split.test_y) ** 2))
-    return {model: {"true labels": split.test_error(model, None, split.y), "their mean": constant} for model in MODELS}
+    return {
+        model: {TRUE: split.test_error(model, None, split.y), "the mean of the labels": constant} for model in MODELS
+    }
 
 
 def report(curves: Mapping[str, Mapping[str, plotting.LabelCurve]], without: Mapping[str, Mapping[str, float]]) -> str:
@@ -182,12 +191,18 @@ def report(curves: Mapping[str, Mapping[str, plotting.LabelCurve]], without: Map
     return "\n".join(lines)
 
 
+def picture(rows: Mapping[str, plotting.LabelCurve], without: Mapping[str, float]) -> object:
+    """Return the figure of one model."""
+    others = {name: value for name, value in without.items() if name != TRUE}
+    return plotting.label_losses(rows, others, without_noise=without[TRUE])
+
+
 def _head(epsilons: Sequence[float]) -> str:
-    return f"  {'':<31}{'':<9}" + "".join(f"{f'epsilon {epsilon:g}':>18}" for epsilon in epsilons)
+    return f"  {'':<31}{'':<9}" + "".join(f"{f'epsilon {epsilon:g}':>22}" for epsilon in epsilons)
 
 
 def _line(name: str, means: np.ndarray, errors: np.ndarray, unbiased: bool) -> str:
-    cells = (f"{f'{mean:.2f} ({error:.2f})':>18}" for mean, error in zip(means, errors, strict=True))
+    cells = (f"{f'{mean:.2f} ({error:.2f})':>22}" for mean, error in zip(means, errors, strict=True))
     return f"  {name:<31}{'unbiased' if unbiased else 'biased':<9}" + "".join(cells)
 
 
@@ -220,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     curves, without = experiment(split, options.epsilons, options.seeds), references(split)
     print(report(curves, without))
     if options.picture is not None:
-        plotting.save(plotting.label_losses(curves["linear"], without["linear"]), options.picture)
+        plotting.save(picture(curves["linear"], without["linear"]), options.picture)
     if options.matrix is not None:
         sent = sd.privatize_labels(split.y, LABELS, 1.0, random_state=0)
         plotting.save(plotting.randomizer_matrix(sent.randomizer), options.matrix)

@@ -82,7 +82,7 @@ def test_the_example_of_label_privacy(tmp_path):
         assert min(noise, key=noise.get) == "randomized response on bins"
         assert min(unbiased, key=unbiased.get) == "optimal unbiased"
         assert rows["optimal unbiased"].test[0] < rows["randomized response on bins"].test[0]
-    assert without["linear"]["true labels"] == pytest.approx(25, rel=0.2)
+    assert without["linear"]["trained on true labels"] == pytest.approx(25, rel=0.2)
     assert "before 4 of 4 biased" in text
 
 

@@ -269,7 +269,9 @@ def randomizer_matrix(randomizer: LabelRandomizer) -> Any:
     return figure
 
 
-def label_losses(curves: Mapping[str, LabelCurve], references: Mapping[str, float] | None = None) -> Any:
+def label_losses(
+    curves: Mapping[str, LabelCurve], references: Mapping[str, float] | None = None, *, without_noise: float = 0.0
+) -> Any:
     """Draw the loss of noised labels and the test error of training on them against the budget, a line per mechanism.
 
     Lines of unbiased mechanisms are drawn through, those of biased ones are dashed; bars are two standard errors to
@@ -281,6 +283,8 @@ def label_losses(curves: Mapping[str, LabelCurve], references: Mapping[str, floa
         By the name of the mechanism; six of each kind are told apart.
     references : mapping from str to float, optional
         Test errors that belong to no mechanism, by name, two at most.
+    without_noise : float
+        The test error of training on true labels: errors are drawn less this. What is not above it is off the picture.
 
     Returns
     -------
@@ -304,17 +308,19 @@ def label_losses(curves: Mapping[str, LabelCurve], references: Mapping[str, floa
     for name, curve in curves.items():
         colour, mark = _KINDS[counts[curve.unbiased] % len(_KINDS)]
         counts[curve.unbiased] += 1
-        for panel, values, errors in ((left, curve.noisy, curve.noisy_error), (right, curve.test, curve.test_error)):
+        tests = (right, curve.test - without_noise, curve.test_error)
+        for panel, values, errors in ((left, curve.noisy, curve.noisy_error), tests):
             panel.errorbar(
                 curve.epsilons, values, 2 * errors, color=colour, marker=mark, markersize=5, capsize=2, linewidth=1.4,
                 linestyle="-" if curve.unbiased else "--", markerfacecolor=colour if curve.unbiased else "white",
                 label=f"{name}{'' if curve.unbiased else ' (biased)'}",
             )  # fmt: skip
     for (name, value), style in zip((references or {}).items(), (":", "-."), strict=False):
-        right.axhline(value, color="#000000", linestyle=style, linewidth=1.0, label=name)
-    for panel, what in ((left, "mean loss of the noised labels"), (right, "mean loss on true test labels")):
+        right.axhline(value - without_noise, color="#000000", linestyle=style, linewidth=1.0, label=name)
+    tested = f"test loss above the {without_noise:.4g} without noise" if without_noise else "mean test loss"
+    for panel, what in ((left, "mean loss of the noised labels"), (right, tested)):
         panel.set_xscale("log")
-        panel.set_yscale("log")
+        panel.set_yscale("log", nonpositive="clip")
         budgets = sorted({epsilon for curve in curves.values() for epsilon in curve.epsilons})
         panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in budgets])
         panel.xaxis.set_minor_locator(ticker.NullLocator())
@@ -322,9 +328,10 @@ def label_losses(curves: Mapping[str, LabelCurve], references: Mapping[str, floa
         panel.set_ylabel(what)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-    right.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.2, 1.5, 2, 3, 5, 7)))
-    right.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
-    right.yaxis.set_minor_locator(ticker.NullLocator())
+    above = [value for curve in curves.values() for value in curve.test - without_noise if value > 0]
+    if without_noise and above:
+        # The lower ends of bars reach 0, which a logarithmic axis never does.
+        right.set_ylim(bottom=min(above) / 2)
     handles, names = right.get_legend_handles_labels()
     # What belongs to no mechanism comes last.
     order = sorted(range(len(names)), key=lambda place: names[place] in (references or {}))

@@ -69,3 +69,13 @@ def test_the_picture_of_label_losses_has_a_line_per_mechanism(tmp_path):
 def test_label_losses_without_references():
     figure = plotting.label_losses({"only": curve(1.0, True)})
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["only"]
+
+
+def test_label_losses_above_those_without_noise():
+    figure = plotting.label_losses({"only": curve(1.0, True)}, {"mean": 7.0}, without_noise=2.0)
+    right = figure.axes[1]
+    np.testing.assert_allclose(right.containers[0].lines[0].get_ydata(), [3.0, 1.0, 0.0])
+    assert "above the 2 without noise" in right.get_ylabel()
+    # What is not above it does not stretch the axis, and the reference is moved along.
+    assert right.get_ylim()[0] == 0.5
+    assert [line.get_ydata()[0] for line in right.lines if line.get_label() == "mean"] == [5.0]
