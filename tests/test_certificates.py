@@ -114,7 +114,10 @@ def test_a_noised_continuous_label_of_two_values():
     assert certificate.loss_bias / certificate.loss_scale < 1e-9
 
 
-@pytest.mark.parametrize("target", [None, sd.GaussianMechanism.from_scale(0.3, radius=1.0)])
+@pytest.mark.parametrize(
+    "target",
+    [None, pytest.param(sd.GaussianMechanism.from_scale(0.3, radius=1.0), marks=pytest.mark.exhaustive)],
+)
 def test_free_form_polynomials_are_certified(target):
     release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5), target=target)
     corrected = sd.debias(free_form_loss(), release)

@@ -86,8 +86,9 @@ def test_kernels_agree_with_their_numpy_twin_and_with_one_another(name, columns,
     numeric = finite_difference(lambda at: corrected.loss(at, X, y), theta)
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-7)
     weights = np.arange(1.0, 8.0)
-    np.testing.assert_allclose(corrected.mean_loss(theta, X, y), values.mean(), rtol=1e-12)
-    np.testing.assert_allclose(corrected.mean_gradient(theta, X, y), gradient.mean(axis=0), rtol=1e-10, atol=1e-12)
+    if columns in (1, 33):  # one loop that is unrolled and one that is not: each sum without weights is a kernel more
+        np.testing.assert_allclose(corrected.mean_loss(theta, X, y), values.mean(), rtol=1e-12)
+        np.testing.assert_allclose(corrected.mean_gradient(theta, X, y), gradient.mean(axis=0), rtol=1e-10, atol=1e-12)
     weighted = corrected.mean_gradient(theta, X, y, sample_weight=weights)
     np.testing.assert_allclose(weighted, np.average(gradient, axis=0, weights=weights), rtol=1e-10, atol=1e-12)
     assert corrected.mean_loss(theta, X, y, sample_weight=weights) == pytest.approx(

@@ -190,7 +190,6 @@ def test_automatic_choice_says_why():
     assert sd.debias(sd.losses.logistic(), laplace).method == "exact"
 
 
-@pytest.mark.newest
 def test_an_exact_correction_of_enormous_variance_is_passed_over():
     names = tuple(f"x{j}" for j in range(12))
     release = sd.Release({names: sd.LaplaceMechanism.from_scale(2.5)})

@@ -105,21 +105,23 @@ def in_logistic_density(expression: sp.Expr) -> sp.Expr:
     if len(arguments) != 1:
         return expression
     (z,) = arguments
-    e, d, w = sp.Dummy("e"), sp.Dummy("d"), sp.Dummy("w")
+    e, d = sp.Dummy("e"), sp.Dummy("d")
     written = expression.xreplace({expit(z): e, logistic_density(z): e * (1 - e)})
     if not written.is_polynomial(e) or sp.degree(written, e) < 3:
         return expression
-    powers = sp.Poly(sp.Poly(written, e).compose(sp.Poly((1 - d) / 2, d)).as_expr(), d).all_coeffs()[::-1]
-    even = sum((c * (1 - 4 * w) ** k for k, c in enumerate(powers[0::2])), sp.Integer(0))
-    odd = sum((c * (1 - 4 * w) ** k for k, c in enumerate(powers[1::2])), sp.Integer(0))
-    parts = [_horner(part, w).xreplace({w: logistic_density(z)}) for part in (even, odd)]
+    # In d = 1 - 2 expit(z), whose square is 1 - 4 w.
+    powers = sp.Poly(written, e).replace(e, d).compose(sp.Poly((1 - d) / 2, d)).all_coeffs()[::-1]
+    parts = [
+        _horner(sp.Poly(part[::-1] or [0], d).compose(sp.Poly(1 - 4 * d, d)), logistic_density(z))
+        for part in (powers[0::2], powers[1::2])
+    ]
     return parts[0] + parts[1] * (1 - 2 * expit(z))
 
 
-def _horner(expression: sp.Expr, symbol: sp.Symbol) -> sp.Expr:
+def _horner(polynomial: sp.Poly, at: sp.Expr) -> sp.Expr:
     total = sp.Integer(0)
-    for coefficient in sp.Poly(sp.expand(expression), symbol).all_coeffs():
-        total = total * symbol + sp.expand(coefficient)
+    for coefficient in polynomial.all_coeffs():
+        total = total * at + sp.expand(coefficient)
     return total
 
 

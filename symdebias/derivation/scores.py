@@ -279,7 +279,10 @@ def _derivative(
 ) -> sp.Expr:
     """Return a derivative out of one of lower order, kept short: powers of expit are polynomials."""
     if len(scores) == 1:
-        return stable.in_logistic_density(sp.expand(sp.diff(known[powers[0] - 1,], scores[0], 2)))
+        found = known[powers[0] - 1,]
+        for _ in range(2):  # of sums, term by term: the derivative of a Horner form is long
+            found = sp.expand(sp.diff(sp.expand(found), scores[0]))
+        return stable.in_logistic_density(found)
     return sp.expand(
         sp.diff(expression, *((score, power) for score, power in zip(scores, powers, strict=True) if power))
     )
