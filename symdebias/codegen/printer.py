@@ -260,7 +260,8 @@ class _Hoist:
                 simple = together.is_number or together.is_Symbol
                 parts.append(together if simple else self._hold(together))
             return node.func(*parts)
-        return node.func(*(self.visit(argument) for argument in node.args))
+        arguments = tuple(self.visit(argument) for argument in node.args)
+        return node if arguments == node.args else node.func(*arguments)
 
     def _hold(self, value: sp.Expr) -> sp.Symbol:
         if value not in self.symbols:

@@ -4,6 +4,8 @@
 It runs before differentiation, so that derivatives of every order are polynomials in `expit`.
 """
 
+import functools
+
 import sympy as sp
 
 from symdebias.codegen.functions import (
@@ -81,13 +83,20 @@ def with_maximum(expression: sp.Expr) -> sp.Expr:
     >>> with_maximum(logsumexp(u, v))
     log(exp(u - Max(u, v)) + exp(v - Max(u, v))) + Max(u, v)
     """
+    # SymPy compares the arguments of a maximum whenever one is built, which takes most of the time.
+    while nodes := expression.atoms(logsumexp, softmax_part):
+        expression = expression.xreplace({node: _with_maximum(node) for node in nodes})
+    return expression
 
-    def total(arguments: tuple[sp.Expr, ...]) -> sp.Expr:
-        return sp.Add(*(sp.exp(x - sp.Max(*arguments)) for x in arguments))
 
-    return expression.replace(logsumexp, lambda *x: sp.Max(*x) + sp.log(total(x))).replace(
-        softmax_part, lambda k, *x: sp.exp(x[int(k)] - sp.Max(*x)) / total(x)
-    )
+@functools.lru_cache(maxsize=256)
+def _with_maximum(node: sp.Expr) -> sp.Expr:
+    arguments = node.args if isinstance(node, logsumexp) else node.args[1:]
+    largest = sp.Max(*arguments)
+    total = sp.Add(*(sp.exp(x - largest) for x in arguments))
+    if isinstance(node, logsumexp):
+        return largest + sp.log(total)
+    return sp.exp(arguments[int(node.args[0])] - largest) / total
 
 
 def in_logistic_density(expression: sp.Expr) -> sp.Expr:
