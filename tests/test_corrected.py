@@ -21,7 +21,7 @@ LOSSES = {
     "erf and sine": margin_loss(sp.erf(U * Y / 3) * sp.sin(U)),
 }
 USUAL = (
-    "erf and sine", "normal cdf", "squared margin", "least squares", "quartic", "exponential", "least squares",
+    "squared margin", "normal cdf", "erf and sine", "least squares", "quartic", "exponential", "least squares",
     "exponential",
 )  # fmt: skip
 
