@@ -17,6 +17,8 @@ from symdebias.mechanisms.realised import realised, strict_ratio
 from symdebias.noise import ChannelNoise
 from symdebias.transforms import unbiased_weights
 
+pytestmark = pytest.mark.newest
+
 THETAS = np.array([[0.3, -0.7], [0.0, 0.0], [1.5, 0.4]])
 RECORDS = np.array([[0.5, 1.2], [-1.0, 0.4], [0.0, 2.0]])
 
@@ -387,7 +389,6 @@ def test_training_on_randomized_labels_finds_the_parameters():
     assert fit.standard_errors.max() < 0.1
 
 
-@pytest.mark.newest
 def test_descent_on_what_a_channel_hides():
     loss, mechanism = HIDDEN["huber"]
     release = sd.Release(target=mechanism, noiseless=("a", "b"))

@@ -211,6 +211,7 @@ def test_a_thousand_laplace_columns_keep_their_product():
 # ---- noise of the records' own ---------------------------------------------------------------------------
 
 
+@pytest.mark.newest
 def test_equal_scales_of_all_records_are_the_scale_of_the_release():
     release = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.4)}, noiseless=("c",))
     corrected = sd.debias(sd.losses.exponential(), release)

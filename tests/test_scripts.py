@@ -10,6 +10,8 @@ import pytest
 
 from symdebias.interfaces import datasets, demo
 
+pytestmark = pytest.mark.newest
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -43,8 +43,8 @@ def twin(corrected, X, y, *, step_sizes, batch_size, rows, l2=0.0, radius=math.i
     ("columns", "intercept", "weighted"),
     [
         (1, False, True),
-        (3, True, False),
-        (33, False, False),
+        pytest.param(3, True, False, marks=pytest.mark.newest),
+        pytest.param(33, False, False, marks=pytest.mark.newest),
         (34, True, True),
         # Each takes a kernel of its own.
         pytest.param(1, False, False, marks=pytest.mark.exhaustive),
