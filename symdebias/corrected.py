@@ -520,6 +520,13 @@ class CorrectedLoss:
         count = len(self.declared.scores)
         return vector.reshape(count, -1) if count > 1 else vector
 
+    def penalty(self, l2: float, columns: int) -> FloatArray:
+        """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""
+        weights = np.full(self.number_of_parameters(columns), l2)
+        if self.release.fit_intercept:
+            self.shaped(weights)[..., -1] = 0.0
+        return weights
+
     def noise_vector(self, columns: int, *, per_record: bool = False, enumerate_categories: bool = False) -> FloatArray:
         """Return what kernels are told of the noise; `program.layout` says what stands where.
 

@@ -98,7 +98,7 @@ class AdditiveNoise:
 
     def _curvatures(self) -> list[complex]:
         """Return (1 - phi)/(variance w^2/2) at small w of either sign, where it is 1."""
-        exact = _exactly(self.characteristic_function)
+        exact = exactly(self.characteristic_function)
         # So near 0 that rare but far noise, whose next moments are large, is in its quadratic part too.
         step = sp.sqrt(sp.Rational(1, 10**240) / sp.Rational(self.variance))
         curvatures = (2 * (1 - exact.xreplace({FREQUENCY: w})) * 10**240 for w in (step, -step))
@@ -160,7 +160,7 @@ class AdditiveNoise:
 
     def inverse_taylor(self, order: int) -> tuple[float, ...]:
         """Return the coefficients of 1/E exp(z e) in powers of z up to an order: what polynomials need."""
-        exact = _exactly(self.characteristic_function)
+        exact = exactly(self.characteristic_function)
         z = sp.Dummy("z", real=True)
         series = sp.series(1 / exact.xreplace({FREQUENCY: z}), z, 0, order + 1).removeO()
         # The factor of z^k is i^-k times that of w^k, and odd ones vanish for symmetric noise.
@@ -173,7 +173,7 @@ class AdditiveNoise:
         return tuple(row[index] for index, row in enumerate(self.covariance))
 
 
-def _exactly(expression: sp.Expr) -> sp.Expr:
+def exactly(expression: sp.Expr) -> sp.Expr:
     """Return an expression with its decimal numbers as the fractions that they are."""
     return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
 

@@ -19,6 +19,7 @@ from symdebias.codegen.functions import expit, logistic_density, logsumexp, soft
 from symdebias.codegen.stable import rewrite
 from symdebias.derivation.intervals import Range, log_erfc, natural_range, number
 from symdebias.losses import Loss
+from symdebias.noise import exactly
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _Box = list[Range]
@@ -266,8 +267,8 @@ class _Problem:
 def _problems(loss: Loss, radius: float, bounds: tuple[float, float]) -> Iterable[_Problem]:
     """Yield the loss for each declared value of the target, for its residual, or for all score and targets."""
     (score,), target = loss.scores, loss.target
-    expression = _exact(loss.expression)
-    end = _exact(sp.Float(radius)) if radius < math.inf else sp.oo
+    expression = exactly(loss.expression)
+    end = exactly(sp.Float(radius)) if radius < math.inf else sp.oo
     if loss.target_values is not None:
         seen: list[sp.Expr] = []
         for value in loss.target_values:
@@ -302,10 +303,6 @@ def _problems(loss: Loss, radius: float, bounds: tuple[float, float]) -> Iterabl
             "bounded target. Give target_bounds=, public numbers, or declare target_values."
         )
     yield _Problem(_Piece(expression, (score, target), (-end, low), (end, high)))
-
-
-def _exact(expression: sp.Expr) -> sp.Expr:
-    return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
 
 
 def _in_branches(expression: sp.Expr) -> sp.Expr:
@@ -601,7 +598,7 @@ def _exponential_forms(loss: Loss, bounds: tuple[float, float]) -> list[_Exponen
         raise ValueError(refusal)
     found = []
     for value in loss.target_values or (0.0,):
-        written = rewrite(_exact(loss.expression).xreplace({loss.target: sp.Rational(value)}))
+        written = rewrite(exactly(loss.expression).xreplace({loss.target: sp.Rational(value)}))
         nodes = sorted(written.atoms(logsumexp, softplus), key=sp.default_sort_key)
         stand_ins = [sp.Dummy() for _ in nodes]
         rest = written.xreplace(dict(zip(nodes, stand_ins, strict=True)))

@@ -12,6 +12,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.derivation.intervals import Range, natural_range
+from symdebias.noise import exactly
 
 # Boxes that are cut in two, and when the bound is as good as the maximum.
 _MOST_CUTS, _CLOSE = 256, 1e-5
@@ -60,7 +61,7 @@ def upper_bound(expression: sp.Expr, variables: Sequence[sp.Symbol], box: Box) -
     >>> round(upper_bound(x**2 + sp.Abs(y), [x, y], ((-1.0, 2.0), (-3.0, 1.0))), 12)
     7.0
     """
-    exact = expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
+    exact = exactly(expression)
 
     def over(box: Box) -> tuple[float, float]:
         ends = {variable: Range(*map(np.array, pair)) for variable, pair in zip(variables, box, strict=True)}

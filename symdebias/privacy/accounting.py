@@ -6,7 +6,6 @@ noise of the standard deviation noise multiplier times C. The accountants are th
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from symdebias import _optional
 from symdebias._domains import COUNT, DELTA, EPSILON, Interval
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy.guarantee import ADJACENCIES, Guarantee
+from symdebias.privacy.search import least_epsilon
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -248,25 +248,10 @@ def _by_loss_distribution(multiplier: float, probability: float, steps: int, del
         _grid(multiplier, probability, steps),
     )
     accountant.compose(_event(accounting, multiplier, probability), steps)
-    return _least_epsilon(accountant.get_delta, delta - _rounding(steps))
-
-
-def _least_epsilon(curve: Callable[[float], float], delta: float) -> float:
-    """Return an epsilon at which a falling curve is at most delta, next to the least; infinite where there is none."""
-    if curve(0.0) <= delta:
-        return 0.0
-    low, high = 0.0, 1.0
-    while curve(high) > delta:
-        low, high = high, 2 * high
-        if high > _LARGEST_EPSILON:
-            return math.inf
-    while high - low > _EPSILON_PRECISION * high:
-        middle = (low + high) / 2
-        if curve(middle) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
+    bound = delta - _rounding(steps)
+    return least_epsilon(
+        lambda epsilon: accountant.get_delta(epsilon) <= bound, precision=_EPSILON_PRECISION, largest=_LARGEST_EPSILON
+    )
 
 
 def _by_renyi_divergence(multiplier: float, probability: float, steps: int, delta: float, adjacency: str) -> float:

@@ -16,6 +16,7 @@ from symdebias.exceptions import PrivacyError
 from symdebias.privacy import precise
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.privacy.precise import normal_cdf, rounded_up
+from symdebias.privacy.search import least_epsilon
 
 _EPSILON = Interval(0.0, 700.0, "both", "Give what is left of the budget for the noise.")
 
@@ -159,20 +160,12 @@ def objective_noise_epsilon(
     def kept(epsilon: float) -> bool:
         return bool(_delta(mp, mp.mpf(epsilon), mp.mpf(scale), *checked) <= delta)
 
-    low, high = 0.0, 1.0
-    if kept(low):
-        return low
-    while not kept(high):
-        low, high = high, 2 * high
-        if high > 2 * _EPSILON.high:
-            raise PrivacyError(
-                f"noise of the scale {scale:g} has no epsilon up to {_EPSILON.high:g} at delta={delta:g}. Use more "
-                "noise."
-            )
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if kept(middle) else (middle, high)
-    return high
+    found = least_epsilon(kept, precision=1e-12, largest=2 * _EPSILON.high)
+    if not found < math.inf:
+        raise PrivacyError(
+            f"noise of the scale {scale:g} has no epsilon up to {_EPSILON.high:g} at delta={delta:g}. Use more noise."
+        )
+    return found
 
 
 def _checked(slopes: Sequence[tuple[float, float]], adjacency: str) -> tuple[Slopes, str]:

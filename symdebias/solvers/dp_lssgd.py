@@ -26,7 +26,7 @@ from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_n
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.solvers.central import largest_norm, row_norms, true_records
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.schedule import averaged_share, progress_bar, recorded_steps
+from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
@@ -215,13 +215,11 @@ def dp_lssgd(
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    penalty = np.full(length, l2)
-    if fit_intercept:
-        corrected.shaped(penalty)[..., -1] = 0.0
+    penalty = corrected.penalty(l2, columns)
     source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
     kernel = corrected.kernels(run.columns).noisy_pass(smoothed=bool(len(smoothing_numbers)))
-    first_averaged = total if share == 0 else total - max(1, round(share * total))
+    averaged_from = first_averaged(share, total)
 
     average_theta, averaged = theta.copy(), 0
     kept = {0: theta.copy()}
@@ -234,7 +232,7 @@ def dp_lssgd(
             rows, ends = noise.sampled(n, count, source)
             draws = noise.drawn((count, length), source)
             # What is kept or averaged cuts the steps, and changes nothing of what is drawn.
-            for lower, upper in _parts(begin, begin + count, {*kept_steps, first_averaged}):
+            for lower, upper in _parts(begin, begin + count, {*kept_steps, averaged_from}):
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
                 taken = kernel(
@@ -255,7 +253,7 @@ def dp_lssgd(
                     _RUNAWAY,
                     smoothing_numbers,
                     average_theta,
-                    float(averaged) if lower >= first_averaged else -1.0,
+                    float(averaged) if lower >= averaged_from else -1.0,
                     report,
                 )
                 if taken < upper - lower:
@@ -263,7 +261,7 @@ def dp_lssgd(
                         f"training diverged at step {lower + taken + 1} (||theta|| = {np.linalg.norm(theta):.4g}, step "
                         f"size {sizes[lower + taken]:.4g}). Use a smaller step_size, or bound theta with radius=."
                     )
-                if lower >= first_averaged:
+                if lower >= averaged_from:
                     averaged += upper - lower
                 if upper in kept_steps:
                     kept[upper] = (average_theta if averaged else theta).copy()

@@ -35,6 +35,11 @@ class History:
     records: np.ndarray[Any, np.dtype[np.int64]]
     theta: FloatArray
 
+    @classmethod
+    def empty(cls, theta: FloatArray) -> "History":
+        """Return that of a solver without steps, for parameters of the shape of theta."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *theta.shape)))
+
 
 @dataclass(frozen=True)
 class Fit:

@@ -199,7 +199,7 @@ def input_perturbation(
         theta=theta,
         corrected=records.corrected,
         solver="input_perturbation",
-        history=History(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, d))),
+        history=History.empty(theta),
         diagnostics={
             "records": n,
             "steps": 1,

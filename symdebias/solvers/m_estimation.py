@@ -149,9 +149,7 @@ def m_estimate(
     codes = None if clusters is None else cluster_codes(clusters, rows=len(matrix))
     columns = matrix.shape[1]
     length = corrected.number_of_parameters(columns)
-    penalty = np.full(length, l2)
-    if corrected.release.fit_intercept:
-        corrected.shaped(penalty)[..., -1] = 0.0
+    penalty = corrected.penalty(l2, columns)
     given = None if start is None else corrected.flat_parameters(start, columns).copy()
     box = None if bounds is None else parameter_bounds(bounds, length)
 
@@ -215,7 +213,7 @@ def m_estimate(
         theta=shaped,
         corrected=resolved,
         solver="m_estimate",
-        history=History(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *shaped.shape))),
+        history=History.empty(shaped),
         inference=inference,
         diagnostics={
             "records": len(matrix),

@@ -177,7 +177,7 @@ def objective_perturbation(
         theta=result,
         corrected=corrected,
         solver="objective_perturbation",
-        history=History(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *result.shape))),
+        history=History.empty(result),
         diagnostics={
             "records": n if adjacency == "replace-one" else None,
             "steps": 1,

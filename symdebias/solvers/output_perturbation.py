@@ -160,7 +160,7 @@ def output_perturbation(
         theta=result,
         corrected=corrected,
         solver="output_perturbation",
-        history=History(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *result.shape))),
+        history=History.empty(result),
         diagnostics={
             "records": n,
             "steps": 1,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from symdebias._domains import RADIUS
 from symdebias.derivation import curvature_range, slope_bound
@@ -15,6 +14,7 @@ from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.solvers.central import largest_norm, true_records
 from symdebias.solvers.records import Records
+from symdebias.solvers.trust_region import on_unit_sphere
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -193,13 +193,4 @@ def _quadratic_minimiser(
     if radius is None or float(np.linalg.norm(free)) <= radius:
         return free
 
-    def excess(multiplier: float) -> float:
-        # Nearly linear in the multiplier.
-        return 1 / radius - 1 / float(np.linalg.norm(right / (sizes + multiplier)))
-
-    upper = float(np.linalg.norm(right)) / radius
-    multiplier = (
-        brentq(excess, 0.0, upper, xtol=1e-16 * upper, rtol=1e-15) if excess(upper) < 0 < excess(0.0) else upper
-    )
-    point = vectors @ (right / (sizes + multiplier))
-    return np.asarray(point * (radius / np.linalg.norm(point)))
+    return np.asarray(radius * (vectors @ on_unit_sphere(sizes, right / radius, 0.0)[0]))

@@ -49,3 +49,8 @@ def progress_bar(progress: bool, total: int, unit: str) -> Iterator[Callable[[in
     tqdm = _optional.require("tqdm", extra="progress")
     with tqdm.tqdm(total=total, unit=unit, unit_scale=True) as bar:
         yield bar.update
+
+
+def first_averaged(share: float, total: int) -> int:
+    """Return how many of all steps come before those whose iterates are averaged; all of them where none is."""
+    return total if share == 0 else total - max(1, round(share * total))

@@ -26,7 +26,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.pilot import quadratic_pilot, second_moments
 from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
-from symdebias.solvers.schedule import averaged_share, progress_bar, recorded_steps
+from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
@@ -201,14 +201,12 @@ def sgd(
     total = epochs * steps_per_epoch
     recorded = recorded_steps(record, total)
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
-    first_averaged = total if share_of_steps == 0 else total - max(1, round(share_of_steps * total))
+    averaged_from = first_averaged(share_of_steps, total)
     ends: list[int] = []
     if covariance == "batch means":
         assert isinstance(step_size, StepSize)
-        ends = [first_averaged + end for end in batch_ends(total - first_averaged, step_size.power)]
-    penalty = np.full(length, l2)
-    if corrected.release.fit_intercept:
-        corrected.shaped(penalty)[..., -1] = 0.0
+        ends = [averaged_from + end for end in batch_ends(total - averaged_from, step_size.power)]
+    penalty = corrected.penalty(l2, columns)
     scores = max(1, len(corrected.declared.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(
@@ -218,13 +216,13 @@ def sgd(
     growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
 
     average_theta, averaged = theta.copy(), 0
-    sums = {first_averaged: np.zeros(length)}
+    sums = {averaged_from: np.zeros(length)}
     kept = {0: theta.copy()}
     report = np.zeros(2, dtype=np.int64)
     deal = _Deal.as_given()
     done, began = 0, time.perf_counter()
     with progress_bar(progress, epochs * n, "record") as advance:
-        for lower, upper in _segments(total, steps_per_epoch, {*recorded, first_averaged, *ends}, batch_size):
+        for lower, upper in _segments(total, steps_per_epoch, {*recorded, averaged_from, *ends}, batch_size):
             offset = lower % steps_per_epoch
             if offset == 0 and order == "shuffled":
                 deal = _Deal.shuffled(n, width, rng)
@@ -248,7 +246,7 @@ def sgd(
                 limits,
                 smoothing_numbers,
                 average_theta,
-                float(averaged) if lower >= first_averaged else -1.0,
+                float(averaged) if lower >= averaged_from else -1.0,
                 report,
             )
             done = lower + taken
@@ -256,7 +254,7 @@ def sgd(
                 positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
                 batch = deal.rows(positions, n)
                 _explain_stop(run, X, theta, batch, done + 1, sizes[done], int(report[0]))
-            if lower >= first_averaged:
+            if lower >= averaged_from:
                 averaged += upper - lower
                 if upper in ends:
                     sums[upper] = averaged * average_theta

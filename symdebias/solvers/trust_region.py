@@ -119,11 +119,21 @@ def _solve(values: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
         w = b / shifted
         if np.linalg.norm(w) <= 1:
             return w, 0.0
-    return _on_sphere(shifted, b, start)
+    return on_unit_sphere(shifted, b, start)
 
 
-def _on_sphere(shifted: FloatArray, b: FloatArray, start: float) -> tuple[FloatArray, float]:
-    """Return w = b/(shifted + t) of length 1, and mu = start + t."""
+def on_unit_sphere(shifted: FloatArray, b: FloatArray, start: float) -> tuple[FloatArray, float]:
+    """Return w = b/(shifted + t) of length 1, and mu = start + t.
+
+    Parameters
+    ----------
+    shifted : array of shape (d,), float64
+        Non-negative; with t = 0 the vector w is longer than 1.
+    b : array of shape (d,), float64
+        The linear part, not 0.
+    start : float
+        What t is added to.
+    """
     low, high = max(0.0, float(np.max(np.abs(b) - shifted))), float(np.linalg.norm(b))
     t = low if low > 0 else high * 1e-8
     for _ in range(_STEPS):
