@@ -380,7 +380,9 @@ if norm > radius:
     for j in range({q}):
         gradient[j] *= shrink
     report[1] += 1
-theta[:] = gradient
+# Not theta[:] = gradient, for which Numba compiles the text of an error about shapes: as long as all the rest.
+for j in range({q}):
+    theta[j] = gradient[j]
 if averaged >= 0.0:
     averaged += 1.0
     for j in range({q}):
