@@ -195,7 +195,11 @@ class CorrectedLoss:
         if self.label_mixing is not None:
             raise ValueError("the nearest loss in the range of a channel needs no radius, score variance and n.")
         found = self.surrogate_parts.design(radius=radius, score_variance=score_variance, records=n)
-        return CorrectedLoss(self.declared, self.release, "surrogate", design=found, reason=self.reason)
+        return self.with_design(found)
+
+    def with_design(self, design: Design) -> "CorrectedLoss":
+        """Return the surrogate with the given numbers in place of its own."""
+        return CorrectedLoss(self.declared, self.release, "surrogate", design=design, reason=self.reason)
 
     def require_resolved(self) -> None:
         """Raise ValueError where a surrogate has no design yet."""

@@ -10,6 +10,7 @@ from symdebias.corrected import Derivatives
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.solvers.records import Records
+from symdebias.solvers.scores import ReleasedRecords, rms_error
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -25,7 +26,7 @@ def at_root(
     *,
     safeguards: Sequence[str] = (),
     codes: Any = None,
-    gram: FloatArray | None = None,
+    known: ReleasedRecords | None = None,
     kind: str = "sandwich",
     by_descent: bool = False,
 ) -> Inference:
@@ -45,8 +46,8 @@ def at_root(
         What held theta at the end; there are then no intervals.
     codes : array of shape (n,), int64, optional
         Clusters.
-    gram : array of shape (q, q), float64, optional
-        The debiased mean of x x' over true records, for the bias of a surrogate.
+    known : ReleasedRecords, optional
+        What released records say of true scores, for the bias of a surrogate.
     kind : str
         The name of the covariance.
     by_descent : bool
@@ -98,7 +99,7 @@ def at_root(
             "read standard_errors, which are those of the biased estimate."
         )
     elif not corrected.is_exact and corrected.method != "none":
-        bias = bias_bound(records, theta, hessian, gram)
+        bias = bias_bound(records, theta, hessian, known)
         if not np.all(np.isfinite(bias)):
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
         notes.append("intervals are widened by the bound on the bias of the correction")
@@ -110,12 +111,13 @@ def _is_noiseless(records: Records) -> bool:
     return release.target is None and not any(True for _ in release.noises(records.columns))
 
 
-def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, gram: FloatArray | None) -> FloatArray:
+def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
     """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
 
-    For a surrogate b = E[x e'(u)] with e' its error, at most epsilon on its range, so that parameter j is off by at
-    most epsilon E|(H^-1 x)_j| <= epsilon sqrt((H^-1 S H^-1)_jj), S the mean of x x'. For other methods it is
-    ||(H^-1)_j|| times the certified bias of the gradient.
+    For a surrogate b = E[x e(u)] with e the error of its slope at the true score u, so that by the inequality of Cauchy
+    and Schwarz parameter j is off by at most sqrt((H^-1 S H^-1)_jj E e(u)^2), S the mean of x x'. The mean is over the
+    estimated distribution of true scores, those outside the range of the surrogate included. For other methods the
+    bound is ||(H^-1)_j|| times the certified bias of the gradient.
 
     Parameters
     ----------
@@ -125,16 +127,14 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, gram: F
         The root.
     hessian : array of shape (Q, Q), float64
         H.
-    gram : array of shape (q, q), float64, optional
-        S.
+    known : ReleasedRecords, optional
+        What released records say of true scores.
     """
     corrected = records.corrected
     inverse = np.linalg.inv(hessian)
-    if corrected.design is not None and gram is not None:
-        _, slope = corrected.surrogate_parts.worst_errors(
-            corrected.design, corrected.design.radius, corrected.true_targets
-        )
-        return np.asarray(slope * np.sqrt(np.einsum("ij,jk,ik->i", inverse, gram, inverse)))
+    if corrected.design is not None and known is not None:
+        error = rms_error(corrected.surrogate_parts, corrected.design, known.scores(theta), known.targets())
+        return np.asarray(error * np.sqrt(np.einsum("ij,jk,ik->i", inverse, known.positive_gram(), inverse)))
     certificate = corrected.certify(
         theta_radius=max(1.0, float(np.linalg.norm(theta))),
         columns=records.columns if corrected.declared.scores else None,

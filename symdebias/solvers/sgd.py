@@ -24,8 +24,8 @@ from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import quadratic_pilot, second_moments
-from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
+from symdebias.solvers.pilot import quadratic_pilot
+from symdebias.solvers.records import Records
 from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes

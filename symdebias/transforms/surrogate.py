@@ -9,6 +9,7 @@ the noise). So its bias is S - f, whatever the noise, and the price is paid in v
 e^(s w^2) in the frequency w. The coefficients minimise the mean squared error of the slope for a sample size.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ _HIGHEST_FREQUENCY = 7.0
 # Points of the least squares problem on one half of the range.
 _NODES = 96
 _GRID = 801
-# What the shared error weighs, squared, beside the mean squared error.
+# What the shared errors weigh, squared, beside the mean squared error.
 _SHARED = 1000.0
 
 
@@ -135,15 +136,59 @@ class Design:
         return len(self.surrogates[0].cosines) if self.surrogates else 12
 
 
+@dataclass(frozen=True)
+class Scores:
+    """A distribution of true scores, of which there are finitely many.
+
+    Attributes
+    ----------
+    values : array of shape (m,), float64
+        The scores.
+    chances : array of shape (m,), float64
+        Their probabilities, which sum to 1.
+    """
+
+    values: FloatArray
+    chances: FloatArray
+
+    @classmethod
+    def within(cls, radius: float) -> "Scores":
+        """Return the arcsine distribution on [-radius, radius]: errors are then as small at the ends as in the middle.
+
+        Parameters
+        ----------
+        radius : float
+            Positive.
+        """
+        right = radius * np.sin(np.pi / 2 * (np.arange(_NODES) + 0.5) / _NODES)
+        return cls(np.concatenate([-right[::-1], right]), np.full(2 * _NODES, 0.5 / _NODES))
+
+    @property
+    def mean_square(self) -> float:
+        """The mean of the squared score."""
+        return float(self.chances @ self.values**2)
+
+    def radius(self, outside: float = 0.0) -> float:
+        """Return the least R such that scores with abs(u) > R have at most this probability."""
+        order = np.argsort(-np.abs(self.values))
+        beyond = np.cumsum(self.chances[order])
+        place = int(np.searchsorted(beyond, outside, side="right"))
+        return float(np.abs(self.values[order[min(place, len(order) - 1)]]))
+
+    def scaled(self, factor: float) -> "Scores":
+        """Return the distribution of the scores times a factor."""
+        return Scores(self.values * factor, self.chances)
+
+
 def number_of_waves(radius: float, score_variance: float, records: float) -> int:
     """Return how many waves a design has: 12, or 24 for a wide range.
 
-    Two sizes, so that a redesign rarely needs another kernel; ridge regression leaves unused waves near zero.
+    Few sizes, so that a redesign rarely needs another kernel; ridge regression leaves unused waves near zero.
     """
-    return 12 if (radius + 2 * math.sqrt(score_variance)) * _highest(score_variance, records) <= 12 * math.pi else 24
+    return 12 if (radius + 2 * math.sqrt(score_variance)) * highest_frequency(score_variance, records) <= 12 * math.pi else 24
 
 
-def _highest(score_variance: float, records: float) -> float:
+def highest_frequency(score_variance: float, records: float) -> float:
     """Return the highest frequency that n records can pay for: e^(s w^2) of variance against n."""
     if score_variance == 0:
         return _HIGHEST_FREQUENCY
@@ -151,30 +196,49 @@ def _highest(score_variance: float, records: float) -> float:
 
 
 def design(
-    parts: Sequence[Part], *, radius: float, score_variance: float, records: float, waves: int | None = None
+    parts: Sequence[Part],
+    *,
+    radius: float,
+    score_variance: float,
+    records: float,
+    waves: int | None = None,
+    scores: Scores | None = None,
+    length: float | None = None,
+    variances: FloatArray | None = None,
+    shared: float = _SHARED,
 ) -> Design:
     """Design surrogates by least squares, the variance as ridge.
 
     Minimises, for each part f and over the coefficients,
 
-        integral (S' - f')^2 rho du + (1/n) integral Var[(W_s^-1 S')(u + N(0, s))] rho du + 1000 (shared error)^2
+        E (S' - f')(u)^2 + (1/n) E Var[(W_s^-1 S')(u + N(0, s))] + shared (shared errors)^2
 
-    with rho the arcsine density on [-R, R], which keeps the error as small at the ends as in the middle. The shared
-    error is the mean of (S' - f') u (of S' - f' for the odd part) over scores N(0, R^2/4): what does not average out
-    over records, but bends or shifts the parameters. The constant makes the largest errors of either sign equal.
+    over a distribution of true scores u. The shared errors are the means of S' - f' and of (S' - f') u over it, in
+    units of the spread of u: what does not average out over records, but bends or shifts the parameters. The constant
+    makes the largest errors of either sign equal.
 
     Parameters
     ----------
     parts : sequence of Part
         The functions.
     radius : float
-        R, positive: the range abs(u) <= R.
+        R, positive: the range abs(u) <= R within which the largest errors are stated.
     score_variance : float
         s, non-negative.
     records : float
         n, at least 1. Larger values buy less bias for more variance.
     waves : int, optional
         The number of waves; 0 leaves the quadratic. By default `number_of_waves`.
+    scores : Scores, optional
+        The distribution of scores. By default the arcsine distribution on [-R, R] for the squared error, and N(0, R^2/4)
+        on it for the shared errors.
+    length : float, optional
+        Half a wavelength of the first wave. By default R + 2 sqrt(s), or more where the waves reach higher frequencies
+        than the records can pay for.
+    variances : array of shape (m,), float64, optional
+        Noise variances of the score that are equally likely, where records have noise of their own; s is their mean.
+    shared : float
+        What the squares of the shared errors weigh.
 
     Returns
     -------
@@ -184,12 +248,11 @@ def design(
     Raises
     ------
     ValueError
-        A function is not finite on the range.
+        A function is not finite on the scores.
 
     Notes
     -----
-    The frequencies are h, 2 h, ... with h = pi/L, L = R + 2 sqrt(s) or more: half a wavelength longer than where
-    released scores lie. Takes about a millisecond.
+    The frequencies are h, 2 h, ... with h = pi/length. Takes about a millisecond.
 
     Examples
     --------
@@ -200,19 +263,31 @@ def design(
     True
     """
     count = number_of_waves(radius, score_variance, records) if waves is None else waves
-    highest = _highest(score_variance, records)
-    length = max(radius + 2 * math.sqrt(score_variance), count * math.pi / highest)
+    if length is None:
+        length = max(radius + 2 * math.sqrt(score_variance), count * math.pi / highest_frequency(score_variance, records))
     frequency = math.pi / length
-    u = radius * np.sin(np.pi / 2 * (np.arange(_NODES) + 0.5) / _NODES)
+    if scores is None:
+        scores = Scores.within(radius)
+        tapered = np.exp(-2 * (scores.values / radius) ** 2) * np.sqrt(1 - (scores.values / radius) ** 2)
+        levers = tapered / tapered.sum()
+    else:
+        levers = scores.chances
+    scene = _Scene(
+        scores, levers, frequency, count, np.array([score_variance]) if variances is None else variances, shared
+    )
     surrogates, bias, slope_bias = [], 0.0, 0.0
     grid = np.linspace(-radius, radius, _GRID)
     for part in parts:
         price = part.inflation / records
-        right, left = part.slope(u), part.slope(-u)
+        right, left = part.slope(scene.sizes), part.slope(-scene.sizes)
+        if not (np.all(np.isfinite(right)) and np.all(np.isfinite(left))):
+            raise ValueError(
+                f"the slope of the loss is not finite on scores up to {scene.sizes.max():g}. Use a smaller radius, or a "
+                "form without overflow."
+            )
         zero = np.zeros(count + 1)
-        scene = (u, radius, frequency, count, score_variance, price)
-        even = _half((right - left) / 2, *scene, odd=False) if part.even else zero
-        odd = _half((right + left) / 2, *scene, odd=True) if part.odd else zero
+        even = scene.half((right - left) / 2, price, odd=False) if part.even else zero
+        odd = scene.half((right + left) / 2, price, odd=True) if part.odd else zero
         free = Surrogate(frequency, (0.0, odd[0], even[0]), tuple(even[1:]), tuple(odd[1:]))
         error = free.value(grid) - part.value(grid)
         if not np.all(np.isfinite(error)):
@@ -226,49 +301,91 @@ def design(
     return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
 
 
-def _half(
-    slope: FloatArray,
-    u: FloatArray,
-    radius: float,
-    frequency: float,
-    count: int,
-    variance: float,
-    price: float,
-    *,
-    odd: bool,
-) -> FloatArray:
-    """Return the coefficients of the even part (u^2 and cosines), or of the odd part (u and sines).
+def slope_variance(found: Surrogate, scores: Scores, variances: FloatArray) -> float:
+    """Return the mean variance of W_s^-1 S'(u + N(0, s)) over the noise, for a distribution of scores.
 
-    `slope` is the derivative of that part at the nodes u > 0, which weigh the same.
+    Parameters
+    ----------
+    found : Surrogate
+        S.
+    scores : Scores
+        The distribution of u.
+    variances : array of shape (m,), float64
+        Equally likely values of s.
     """
-    orders = np.arange(1, count + 1)
-    w = frequency * orders
-    angle = np.multiply.outer(u, w)
-    if odd:
-        basis = np.concatenate([np.ones((len(u), 1)), w * np.cos(angle)], axis=1)
-    else:
-        basis = np.concatenate([2 * u[:, None], -w * np.sin(angle)], axis=1)
-    # The mean over the range of the covariance of the inverted basis: waves of the differences and of the sums.
-    means = np.cos(np.multiply.outer(u, frequency * np.arange(2 * count + 1))).mean(axis=0)
-    products = variance * np.multiply.outer(w, w)
-    difference = means[np.abs(orders[:, None] - orders)] * np.expm1(products)
-    total = means[orders[:, None] + orders] * np.expm1(-products)
-    covariance = np.zeros((count + 1, count + 1))
-    covariance[1:, 1:] = np.multiply.outer(w, w) / 2 * (difference + total if odd else difference - total)
-    if not odd:
-        covariance[0, 0] = 4 * variance
-        covariance[0, 1:] = covariance[1:, 0] = -2 * variance * w**2 * means[orders]
-    # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
-    units = np.sqrt(np.diag(covariance))
-    units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
-    sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
-    root = np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T
-    # Against the direction of the error that all records share: u for the even part of a loss, 1 for the odd one.
-    density = np.exp(-2 * (u / radius) ** 2) * np.sqrt(1 - (u / radius) ** 2)
-    density /= density.sum()
-    lever = density if odd else density * u / math.sqrt(density @ u**2)
-    shared = math.sqrt(_SHARED) * lever
-    rows = np.concatenate([basis * units / math.sqrt(len(u)), (shared @ basis * units)[None], math.sqrt(price) * root])
-    wanted = np.concatenate([slope / math.sqrt(len(u)), [shared @ slope], np.zeros(count + 1)])
-    found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
-    return found
+    scene = _Scene(scores, scores.chances, found.frequency, len(found.cosines), variances, 0.0)
+    total = 0.0
+    for odd, coefficients in (
+        (False, (found.polynomial[2], *found.cosines)),
+        (True, (found.polynomial[1], *found.sines)),
+    ):
+        root, units = scene.root(odd=odd)
+        total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
+    return total
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """What coefficients are found for: scores, frequencies and noise."""
+
+    scores: Scores
+    levers: FloatArray
+    frequency: float
+    count: int
+    variances: FloatArray
+    shared: float
+
+    @functools.cached_property
+    def sizes(self) -> FloatArray:
+        """The absolute values of the scores: either half of a function has the same error at u and -u."""
+        return np.abs(self.scores.values)
+
+    def basis(self, *, odd: bool) -> FloatArray:
+        """Return the slopes of the even functions (u^2 and cosines), or of the odd ones (u and sines)."""
+        w = self.frequency * np.arange(1, self.count + 1)
+        angle = np.multiply.outer(self.sizes, w)
+        if odd:
+            return np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1)
+        return np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1)
+
+    def root(self, *, odd: bool) -> tuple[FloatArray, FloatArray]:
+        """Return a root of the mean covariance of the inverted basis, and the units of its columns.
+
+        The covariance of two waves is made of those of the difference and of the sum of their frequencies.
+        """
+        orders = np.arange(1, self.count + 1)
+        w = self.frequency * orders
+        waves = np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
+        means = self.scores.chances @ waves
+        products = np.multiply.outer(w, w)
+        near, far = means[np.abs(orders[:, None] - orders)], means[orders[:, None] + orders]
+        covariance = np.zeros((self.count + 1, self.count + 1))
+        for s in self.variances:
+            difference, total = near * np.expm1(s * products), far * np.expm1(-s * products)
+            covariance[1:, 1:] += products / 2 * (difference + total if odd else difference - total)
+            if not odd:
+                covariance[0, 0] += 4 * s
+                covariance[0, 1:] -= 2 * s * w**2 * means[orders]
+        covariance[1:, 0] = covariance[0, 1:]
+        covariance /= len(self.variances)
+        # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
+        units = np.sqrt(np.diag(covariance))
+        units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
+        sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
+        return np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units
+
+    def half(self, slope: FloatArray, price: float, *, odd: bool) -> FloatArray:
+        """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
+        basis = self.basis(odd=odd)
+        root, units = self.root(odd=odd)
+        u, signs = self.scores.values, np.sign(self.scores.values)
+        spread = math.sqrt(float(self.levers @ u**2))
+        # The errors that records share: of the slope, and of the slope times the score. The slope of an even function
+        # is odd in the score.
+        constant, linear = self.levers, self.levers * u / spread
+        shared = math.sqrt(self.shared) * np.stack([constant, linear] if odd else [constant * signs, linear * signs])
+        weights = np.sqrt(self.scores.chances)
+        rows = np.concatenate([weights[:, None] * basis * units, shared @ basis * units, math.sqrt(price) * root])
+        wanted = np.concatenate([weights * slope, shared @ slope, np.zeros(self.count + 1)])
+        found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
+        return found

@@ -1,0 +1,213 @@
+"""A pilot estimate for losses of one score: wide surrogates on a ladder of distances, each warm-started by the last.
+
+Near zero the noise of the score is small, and a surrogate is right for all scores there are. So the minimum is followed
+outwards: a surrogate is designed for the scores within a reach of the last point, its minimum within that reach is the
+next point, and where that lies on the bound the reach grows. It ends where the minimum lies inside. Scores may have any
+distribution and signals any strength, and a change of units changes nothing.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.inference import sandwich
+from symdebias.solvers.newton import Root, newton
+from symdebias.solvers.records import Records
+from symdebias.solvers.regions import Near, Region
+from symdebias.solvers.scores import ReleasedRecords
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# The first reach in units of the score (of the residual), how much reaches grow, and how many rungs there may be.
+_FIRST, _GROWTH, _RUNGS = 0.7, 1.6, 30
+# A rung's minimum inside its reach and within this share of the length of theta from the last is the end.
+_SETTLED = 0.15
+# How short Newton's last step on a rung is.
+_ROUGH = 0.02
+# Scores with a root mean square beyond this many units mean that nothing holds theta back.
+_WIDEST = 100.0
+# Records of the first ladder, how many more the next has, and the uncertainty of theta, relative to its length, with
+# which it may be used.
+_FEW, _MORE, _SURE = 2**14, 4, 0.15
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """A pilot estimate.
+
+    Attributes
+    ----------
+    theta : array of shape (q,), float64
+        The parameters.
+    known : ReleasedRecords
+        What released records say of true scores.
+    uncertainty : float
+        The root mean square error of the score at theta that the sampling error of theta makes.
+    records : int
+        How many records it rests on.
+    rungs : int
+        How many rungs the ladder had.
+    unit : float
+        The unit of the score: 1, or the spread of the target for a residual loss.
+    """
+
+    theta: FloatArray
+    known: ReleasedRecords
+    uncertainty: float
+    records: int
+    rungs: int
+    unit: float
+
+    def as_diagnostics(self) -> dict[str, Any]:
+        """Return what a fit reports of its pilot."""
+        return {
+            "theta": self.theta,
+            "score_variance": self.known.score_variance(self.theta),
+            "signal_variance": self.known.scores(self.theta).mean_square,
+            "uncertainty": self.uncertainty,
+            "records": self.records,
+            "rungs": self.rungs,
+        }
+
+
+def pilot_of(
+    corrected: CorrectedLoss,
+    known: ReleasedRecords,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    penalty: FloatArray,
+    region: Region,
+    *,
+    start: FloatArray | None = None,
+    noise_scale: Any = None,
+    fewest: int = _FEW,
+) -> Pilot:
+    """Return the pilot estimate from checked records.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A loss of one score that surrogates can stand for.
+    known : ReleasedRecords
+        What is known of the true records.
+    matrix, target, weights : array
+        What `CorrectedLoss.checked_records` returned.
+    penalty : array of shape (q,), float64
+        l2 for each parameter.
+    region : Region
+        Where theta may go.
+    start : array of shape (q,), float64, optional
+        Where the ladder begins; by default at zero.
+    noise_scale : array of shape (n,) or (n, p), optional
+        Standard deviations of the records' own noise.
+    fewest : int
+        Records of the first ladder; more are taken where these leave theta uncertain.
+
+    Raises
+    ------
+    DivergenceError
+        Nothing holds theta back, or the ladder does not end.
+    """
+    by_surrogate = corrected
+    if corrected.method != "surrogate":
+        by_surrogate = CorrectedLoss(corrected.declared, corrected.release, "surrogate")
+    known_here = known if by_surrogate is corrected else known.of_method(by_surrogate)
+    stride = max(1, len(matrix) // fewest)
+    scales = corrected.checked_scales(noise_scale, matrix.shape[1], len(matrix))
+    while True:
+        rows = slice(None, None, stride)
+        part = (
+            np.ascontiguousarray(matrix[rows]),
+            np.ascontiguousarray(target[rows]),
+            np.ascontiguousarray(weights[rows]),
+            None if scales is None else np.ascontiguousarray(scales[rows]),
+        )
+        try:
+            found = _climb(by_surrogate, known_here, part, penalty, region, start)
+        except DivergenceError:
+            if stride == 1:
+                raise
+            found = None
+        if found is not None:
+            theta, unit, rungs, uncertainty = found
+            if stride == 1 or uncertainty <= _SURE * max(known.size(theta), 1e-3 * unit):
+                return Pilot(theta, known, uncertainty, len(part[0]), rungs, unit)
+        stride = max(1, stride // _MORE)
+
+
+def _climb(
+    corrected: CorrectedLoss,
+    known: ReleasedRecords,
+    part: tuple[FloatArray, FloatArray, FloatArray, FloatArray | None],
+    penalty: FloatArray,
+    region: Region,
+    start: FloatArray | None,
+) -> tuple[FloatArray, float, int, float]:
+    """Return theta, the unit of the score, the number of rungs, and the uncertainty of the score."""
+    matrix, target, weights, scales = part
+
+    def rung(
+        resolved: CorrectedLoss, theta: FloatArray, reach: float, *, with_meat: bool = False
+    ) -> tuple[Root, Records]:
+        records = Records(
+            resolved, matrix.shape[1], *resolved.kernel_data(matrix, target, scales=scales), weights, scales is not None
+        )
+        derivatives, _ = records.derivatives_or_differences()
+        near = Near(theta, known.metric, reach, region)
+        return newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=with_meat), records
+
+    theta = region.inside(np.zeros(len(penalty)) if start is None else start)
+    unit = 1.0
+    if known.parts.is_residual:
+        unit = math.sqrt(max(known.scores(np.zeros(len(penalty))).mean_square, 1e-300))
+    reach = _FIRST * unit
+    aim = theta
+    if not known.size(theta) > 0:
+        # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
+        records = _at_zero(known, theta, part, reach)
+        slope = records.mean_gradient(theta)
+        aim = -np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0]
+        size = known.size(aim)
+        aim = aim * (reach / size) if size > 0 else aim
+    for count in range(1, _RUNGS + 1):
+        size = known.size(theta)
+        growth = 1 + reach / size if size > 0 else 1.0
+        resolved = known.resolved(theta if size > 0 else aim, growth=growth, quick=True)
+        root, records = rung(resolved, theta, reach)
+        moved = known.size(root.theta - theta)
+        theta = root.theta
+        size = known.size(theta)
+        if size > _WIDEST * unit:
+            raise DivergenceError(
+                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+                "records holds theta back. Use more records, raise l2, or release with less noise."
+            )
+        if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
+            break
+        reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
+    else:
+        raise DivergenceError(
+            "the pilot estimate does not settle: no surrogate has its minimum where its own parameters put the scores. "
+            "Raise l2, use more records, or release with less noise."
+        )
+    derivatives, _ = records.derivatives_or_differences()
+    found = derivatives(theta, True)
+    try:
+        covariance = sandwich(found.hessian + np.diag(penalty), found.meat, records.total)
+        uncertainty = math.sqrt(max(float(np.sum(covariance * known.metric)), 0.0))
+    except InferenceError:
+        uncertainty = math.inf
+    return theta, unit, count, uncertainty
+
+
+def _at_zero(known: ReleasedRecords, theta: FloatArray, part: Any, radius: float) -> Records:
+    matrix, target, weights, scales = part
+    resolved = known.resolved(theta, radius=radius, quick=True)
+    return Records(
+        resolved, matrix.shape[1], *resolved.kernel_data(matrix, target, scales=scales), weights, scales is not None
+    )

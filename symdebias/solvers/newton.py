@@ -1,0 +1,204 @@
+"""Newton's method on the mean corrected loss, within a region, by steps that are short in the score."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from symdebias.corrected import Derivatives
+from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.solvers.records import Records
+from symdebias.solvers.regions import Near
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Steps, and halvings of one step, before a fit is given up.
+_STEPS, _HALVINGS = 60, 20
+# After a step shorter than the first, relative to theta, covariances are accumulated; one shorter than the second is
+# the last: Newton's error squares, so that what remains is of the order of rounding.
+_NEAR, _ARRIVED = 1e-2, 1e-6
+# Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
+_POLISHED = 3e-5
+# Curvatures are at least this share of the largest, in units of the score.
+_LEAST_CURVATURE = 1e-3
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where Newton's method has ended.
+
+    Attributes
+    ----------
+    theta : array of shape (Q,), float64
+        The parameters.
+    derivatives : Derivatives
+        Those at theta or a step before, with the outer products of gradients.
+    steps : int
+        How many were taken.
+    last_step : float
+        The length of the last one, in units of the length of theta, both by released scores.
+    on_boundary : bool
+        Whether theta lies on the boundary of what was given.
+    at_reach : bool
+        Whether theta is as far from the centre as it may be.
+    is_minimum : bool
+        Whether all curvatures were positive at the end.
+    """
+
+    theta: FloatArray
+    derivatives: Derivatives
+    steps: int
+    last_step: float
+    on_boundary: bool
+    at_reach: bool
+    is_minimum: bool
+
+
+def newton(
+    records: Records,
+    derivatives: Callable[..., Derivatives],
+    theta: FloatArray,
+    penalty: FloatArray,
+    near: Near,
+    *,
+    is_close: bool = False,
+    arrived: float = _ARRIVED,
+    with_meat: bool = True,
+) -> Root:
+    """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set.
+
+    Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
+    released records, in place of negative ones. Steps are halved until the loss falls.
+
+    Parameters
+    ----------
+    records : Records
+        What is trained on.
+    derivatives : callable
+        What `Records.derivatives_or_differences` returned.
+    theta : array of shape (Q,), float64
+        Where to start, in the set.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    near : Near
+        The set.
+    is_close : bool
+        Whether theta is a step away from the minimum, so that covariances are accumulated at once.
+    arrived : float
+        How short the last step is, relative to theta, both in units of the released score.
+    with_meat : bool
+        Whether the outer products of gradients are wanted.
+
+    Raises
+    ------
+    DivergenceError
+        The loss is not finite, does not fall, or does not settle.
+    NoExactCorrectionError, InfiniteVarianceError
+        The correction, or its variance, does not exist at the start.
+    """
+    corrected = records.corrected
+    ridge = np.diag(penalty)
+    metric = near.metric
+
+    def allowed(point: FloatArray) -> bool:
+        try:
+            corrected.require_noise_within_limits(point, records.columns, finite_variance=True)
+        except (NoExactCorrectionError, InfiniteVarianceError):
+            return False
+        return True
+
+    def length(move: FloatArray) -> float:
+        return math.sqrt(max(float(move @ metric @ move), 0.0))
+
+    def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
+        return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
+
+    corrected.require_noise_within_limits(theta, records.columns, finite_variance=True, at="at the start")
+    before = derivatives(theta, is_close and with_meat)
+    require_finite(records, before, theta)
+    value = before.loss + 0.5 * float(penalty @ theta**2)
+    last = math.inf
+    for step in range(1, _STEPS + 1):
+        gradient = before.gradient + penalty * theta
+        try:
+            matrix, least = positive(before.hessian + ridge, metric)
+            move = near.minimiser(theta, gradient, matrix) - theta
+        except np.linalg.LinAlgError as error:
+            raise DivergenceError(
+                "the curvature of the mean corrected loss is lost to rounding at theta of norm "
+                f"{np.linalg.norm(theta):.4g} (step {step}): theta has followed the noise, and there is no root near "
+                "the pilot. Raise l2, use more records, or release with less noise."
+            ) from error
+        scale = max(length(theta), length(theta + move))
+        size = length(move) / scale if scale > 0 else 0.0
+        has_meat = bool(before.meat.size) or not with_meat
+        if is_close and has_meat and size <= _NEAR and allowed(theta + move):
+            # Many records are spared another pass with second derivatives: one more step with the same ones.
+            end = theta + move
+            again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
+            if length(again) <= _POLISHED * scale and allowed(end + again):
+                return root(end + again, before, step, length(again) / scale, least)
+        if size <= arrived and has_meat and allowed(theta + move):
+            return root(theta + move, before, step, size, least)
+        share = 1.0
+        for _ in range(_HALVINGS):
+            point = theta + share * move
+            if allowed(point):
+                after = derivatives(point, with_meat and size <= _NEAR)
+                risk = after.loss + 0.5 * float(penalty @ point**2)
+                slack = 1e-13 * (abs(value) + abs(before.loss) + float(np.sum(np.abs(gradient * theta))))
+                if risk <= value + 1e-4 * share * float(gradient @ move) + slack or size <= arrived:
+                    break
+            share /= 2
+        else:
+            raise DivergenceError(
+                f"Newton's method found no lower mean corrected loss from theta of norm {np.linalg.norm(theta):.4g} on "
+                f"(step {step}): there is no root near the pilot. Raise l2, use more records, or release with less "
+                "noise."
+            )
+        theta, before, value, last = point, after, risk, size
+    raise DivergenceError(
+        f"Newton's method did not settle in {_STEPS} steps (the last one moved theta by {last:.3g} of its length): the "
+        "mean corrected loss has no clear minimum near the pilot. Raise l2, use more records, or release with less "
+        "noise."
+    )
+
+
+def require_finite(records: Records, found: Derivatives, theta: FloatArray) -> None:
+    """Raise DivergenceError where loss, gradient or Hessian are not finite, naming the record."""
+    if math.isfinite(found.loss) and np.all(np.isfinite(found.gradient)) and np.all(np.isfinite(found.hessian)):
+        return
+    with np.errstate(all="ignore"):
+        sizes = np.abs(records.gradients(theta, slice(None))).max(axis=1)
+    bad = int(np.argmax(np.where(np.isfinite(sizes), sizes, math.inf)))
+    raise DivergenceError(
+        f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {bad} has a gradient of "
+        f"{sizes[bad]:.3g}. Give start=, or bound theta with radius=."
+    )
+
+
+def positive(hessian: FloatArray, metric: FloatArray) -> tuple[FloatArray, float]:
+    """Return a matrix with the curvatures of a Hessian made positive, and the least curvature as it was.
+
+    Parameters
+    ----------
+    hessian : array of shape (Q, Q), float64
+        Symmetric.
+    metric : array of shape (Q, Q), float64
+        What curvatures are relative to, positive semidefinite: the result is the same in all units.
+    """
+    diagonal = np.diag(metric)
+    safe = np.where(diagonal > 0, diagonal, 1.0)
+    sizes, vectors = eigh(hessian, metric + 1e-12 * np.diag(safe))
+    largest = float(np.abs(sizes).max())
+    if largest == 0 or not math.isfinite(largest):
+        return metric + 1e-12 * np.diag(safe), 0.0
+    least = float(sizes.min())
+    if least > _LEAST_CURVATURE * largest:
+        return hessian, least
+    kept = np.maximum(np.abs(sizes), _LEAST_CURVATURE * largest)
+    left = np.linalg.inv(vectors).T
+    return np.asarray((left * kept) @ left.T), least

@@ -1,0 +1,595 @@
+"""What released records say of true scores: their moments, their distribution, and the surrogate that suits it.
+
+Moments of true records are unbiased, the noise taken out of those of the released ones. The distribution of the true
+score at a parameter comes from that of the released score by deconvolution. A surrogate is designed for it: as close to
+the loss as a few per cent of variance buy, where scores are and not elsewhere.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.special import ndtr
+
+from symdebias.codegen.parallel import CHUNK
+from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import SurrogateParts
+from symdebias.derivation.configurations import weights_of
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.inference import critical_value
+from symdebias.release import Design as Columns
+from symdebias.transforms import surrogate
+from symdebias.transforms.surrogate import Scores
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Records that the distribution of scores is estimated from.
+_SAMPLE = 20_000
+# Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
+_CELLS, _VALUES, _ROUNDS = 241, 161, 60
+# How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
+_WIDE = 0.002
+# The least share of the variance of released scores, in standard errors, that is taken to be of true ones.
+_LEAST_SIGNAL = 1.0
+# Values for noise scales that records have of their own.
+_LEVELS = 16
+# Sizes of a design, what the squared error counts in it beside the variance, and what the shared errors do: squared
+# errors of either sign average out over scores in part, shared ones do not.
+_WAVES = (12, 24, 48)
+_DIALS = (0.005, 0.05, 0.5, 5.0)
+_SHARED = 5.0
+# More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
+# squared error.
+_DEAREST = 1.05
+# A bound on the bias of less than this many standard errors is as good as none.
+_NEGLIGIBLE = 0.15
+# Probabilities of scores beyond the ranges that are tried.
+_OUTSIDE = (1e-2, 1e-3, 0.0)
+# The range that a design states its largest errors on leaves out this much of the scores.
+STATED_OUTSIDE = 1e-3
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Unbiased moments of true records: plain ones first, then one entry for each multiplier.
+
+    Attributes
+    ----------
+    gram : list of arrays of shape (q, q), float64
+        mean(M x x').
+    mean : list of arrays of shape (q,), float64
+        mean(M x).
+    cross : array of shape (q,), float64
+        mean(x y).
+    target_square : float
+        mean(y^2) of the released target.
+    records : float
+        The sample size; with weights (sum w)^2/(sum w^2).
+    """
+
+    gram: list[FloatArray]
+    mean: list[FloatArray]
+    cross: FloatArray
+    target_square: float
+    records: float
+
+
+def moments_of(
+    design: Columns,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    covariance: FloatArray,
+    multipliers: Sequence[FloatArray | None] = (),
+    bent: Sequence[bool] = (),
+) -> Moments:
+    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records.
+
+    Parameters
+    ----------
+    design : symdebias.release.Design
+        How columns enter the score.
+    matrix : array of shape (n, p), float64
+        Released records.
+    target : array of shape (n,), float64
+        Released targets.
+    weights : array of shape (n,) or (0,), float64
+        Weights; empty where all records weigh the same.
+    covariance : array of shape (p, p), float64
+        Of the additive noise.
+    multipliers : sequence of arrays of shape (n,) or None
+        M; None stands for 1.
+    bent : sequence of bool
+        Whether mean(M x x') is wanted; zeros stand for it where it is not.
+    """
+    size = len(design.parameters)
+    total = float(weights.sum()) if len(weights) else float(len(matrix))
+    wanted = [(None, True), *zip(multipliers, bent, strict=True)]
+    grams = [np.zeros((size, size)) for _ in wanted]
+    means = [np.zeros(size) for _ in wanted]
+    masses = [0.0 for _ in wanted]
+    cross, square = np.zeros(size), 0.0
+    for start in range(0, len(matrix), CHUNK):
+        rows = slice(start, start + CHUNK)
+        estimated = estimated_rows(design, matrix[rows])
+        weight = weights[rows] if len(weights) else None
+        for place, (multiplier, curved) in enumerate(wanted):
+            if multiplier is None and place > 0:
+                continue
+            share = _times(weight, None if multiplier is None else multiplier[rows])
+            means[place] += (np.ones(len(estimated)) if share is None else share) @ estimated
+            masses[place] += float(len(estimated) if share is None else share.sum())
+            if curved:
+                grams[place] += _product(design, matrix[rows], estimated, share)
+        weighted = target[rows] if weight is None else weight * target[rows]
+        cross += weighted @ estimated
+        square += float(weighted @ target[rows])
+    at = [part.parameter for part in design.linear]
+    places = [part.column for part in design.linear]
+    for place, (multiplier, _) in enumerate(wanted):
+        if multiplier is None and place > 0:
+            grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
+    noise = covariance[np.ix_(places, places)]
+    found = []
+    for gram, mass in zip(grams, masses, strict=True):
+        debiased = gram.copy()
+        debiased[np.ix_(at, at)] -= noise * mass
+        found.append(debiased / total)
+    records = total**2 / float(weights @ weights) if len(weights) else total
+    return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
+
+
+def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return np.asarray(left * right)
+
+
+def _product(design: Columns, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
+    """Return the sum of share x x', an unbiased one within a column of categories as well."""
+    product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
+    for column in design.categorical:
+        # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
+        places = sorted({place for entries in column.entries for place, _ in entries})
+        own = entries_of(column, len(design.parameters))[:, places]
+        outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
+        counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
+        block = counts @ weights_of(column) @ outer
+        product[np.ix_(places, places)] = block.reshape(len(places), -1)
+    return product
+
+
+def entries_of(column: Any, size: int) -> FloatArray:
+    """Return what each category of a column adds to a design row, shape (k, size)."""
+    rows = np.zeros((len(column.entries), size))
+    for code, entries in enumerate(column.entries):
+        for place, value in entries:
+            rows[code, place] = value
+    return rows
+
+
+def estimated_rows(design: Columns, matrix: FloatArray) -> FloatArray:
+    """Return unbiased estimates of the true records' design rows, shape (n, q)."""
+    if [part.column for part in design.linear] == list(range(len(design.parameters))):
+        return matrix
+    rows = np.zeros((len(matrix), len(design.parameters)))
+    for part in design.linear:
+        rows[:, part.parameter] = matrix[:, part.column]
+    for column in design.categorical:
+        rows += (weights_of(column) @ entries_of(column, rows.shape[1]))[matrix[:, column.column].astype(int)]
+    if design.intercept:
+        rows[:, -1] = 1.0
+    return rows
+
+
+def released_covariance(design: Columns, covariance: FloatArray) -> FloatArray:
+    """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
+
+    For columns of categories it is the mean over the true category, each as likely.
+
+    Parameters
+    ----------
+    design : symdebias.release.Design
+        How columns enter the score.
+    covariance : array of shape (p, p), float64
+        Of the additive noise of X's columns.
+    """
+    size = len(design.parameters)
+    found = np.zeros((size, size))
+    at = [part.parameter for part in design.linear]
+    places = [part.column for part in design.linear]
+    found[np.ix_(at, at)] = covariance[np.ix_(places, places)]
+    for column in design.categorical:
+        matrix = np.array(column.noise.matrix)
+        estimates = weights_of(column) @ entries_of(column, size)
+        means = matrix @ estimates
+        found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
+    return found
+
+
+def deconvolved(
+    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, rounds: int = _ROUNDS
+) -> Scores:
+    """Return the distribution of true scores whose noised ones are distributed as the released scores are.
+
+    Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
+    together to the variance of the true ones, and stopped early.
+
+    Parameters
+    ----------
+    released : array of shape (m,), float64
+        Released scores.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    noise : float
+        The variance of normal noise in them.
+    signal : float
+        The variance of the true scores.
+    rounds : int
+        How often the distribution is improved.
+
+    Notes
+    -----
+    Noise with heavier tails than the normal law's leaves its tails with the scores: the range is then wider than need be.
+    """
+    middle = float(chances @ released)
+    variance = float(chances @ (released - middle) ** 2)
+    if not variance > 0:
+        return Scores(np.array([middle]), np.ones(1))
+    if noise <= 1e-9 * variance:
+        order = np.argsort(released)
+        return _summarised(released[order], chances[order])
+    # Cells are narrow where many scores are, and cover the farthest.
+    core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
+    low, high = (np.arcsinh((released[place] - middle) / core) for place in (released.argmin(), released.argmax()))
+    edges = middle + core * np.sinh(np.linspace(low, high, _CELLS + 1))
+    values = middle + core * np.sinh(np.linspace(low, high, _VALUES))
+    edges[[0, -1]] += np.array([-1e-9, 1e-9]) * (edges[-1] - edges[0])
+    seen = np.histogram(released, edges, weights=chances)[0]
+    between = np.concatenate([[-np.inf], (values[1:] + values[:-1]) / 2, [np.inf]])
+    shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (released - middle)
+    found = (1 - _WIDE) * np.histogram(shrunk, between, weights=chances)[0]
+    found = found + _WIDE * np.histogram(released, between, weights=chances)[0]
+    found = np.maximum(found, 1e-9)
+    reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
+    for _ in range(rounds):
+        found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
+    return Scores(values, found / found.sum())
+
+
+def _summarised(values: FloatArray, chances: FloatArray) -> Scores:
+    """Return a distribution on fewer values: means of neighbours, the farthest by themselves."""
+    if len(values) <= 2 * _VALUES:
+        return Scores(values, chances / chances.sum())
+    middle = float(np.median(values))
+    core = float(np.median(np.abs(values - middle))) or float(np.std(values))
+    at = np.arcsinh((values - middle) / core)
+    cell = np.minimum((at - at[0]) / (at[-1] - at[0]) * 2 * _VALUES, 2 * _VALUES - 1).astype(int)
+    mass = np.bincount(cell, chances, minlength=2 * _VALUES)
+    sums = np.bincount(cell, chances * values, minlength=2 * _VALUES)
+    kept = mass > 0
+    return Scores(sums[kept] / mass[kept], mass[kept] / mass.sum())
+
+
+@dataclass(frozen=True)
+class ReleasedRecords:
+    """What is known of true records from released ones, for one loss of one score.
+
+    Attributes
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    rows : array of shape (m, q), float64
+        Unbiased estimates of design rows of a part of the records.
+    target : array of shape (m,), float64
+        Their released targets.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    own_variances : array of shape (m, q), float64, or None
+        Noise variances that the records have of their own, by parameter.
+    noise : array of shape (q, q), float64
+        theta'N theta is the mean noise variance of the score.
+    gram, metric : array of shape (q, q), float64
+        The mean of x x' over true records, debiased, and over released ones.
+    mean : array of shape (q,), float64
+        The mean of x.
+    records : float
+        The sample size; with weights (sum w)^2/(sum w^2).
+    """
+
+    corrected: CorrectedLoss
+    rows: FloatArray
+    target: FloatArray
+    chances: FloatArray
+    own_variances: FloatArray | None
+    noise: FloatArray
+    gram: FloatArray
+    metric: FloatArray
+    mean: FloatArray
+    records: float
+
+    @classmethod
+    def of(
+        cls,
+        corrected: CorrectedLoss,
+        matrix: FloatArray,
+        target: FloatArray,
+        weights: FloatArray,
+        *,
+        noise_scale: Any = None,
+    ) -> "ReleasedRecords":
+        """Return what is known from checked records.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            A loss of one score.
+        matrix, target, weights : array
+            What `CorrectedLoss.checked_records` returned.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise.
+        """
+        columns = matrix.shape[1]
+        design = corrected.release.design(columns)
+        covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
+        moments = moments_of(design, matrix, target, weights, covariance)
+        noise = released_covariance(design, covariance)
+        rows = slice(None, None, max(1, len(matrix) // _SAMPLE))
+        part = np.ascontiguousarray(estimated_rows(design, matrix[rows]))
+        own = None
+        if noise_scale is not None:
+            scales = corrected.checked_scales(noise_scale, columns, len(matrix))
+            assert scales is not None
+            own = np.zeros(part.shape)
+            for entry in design.linear:
+                own[:, entry.parameter] = scales[rows, entry.column] ** 2
+        chances = weights[rows] if len(weights) else np.ones(len(part))
+        if not chances.sum() > 0:
+            chances = np.ones(len(part))
+        # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
+        metric = moments.gram[0] + noise
+        return cls(
+            corrected, part, target[rows], chances / chances.sum(), own, noise, moments.gram[0], metric,
+            moments.mean[0], moments.records,
+        )  # fmt: skip
+
+    def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
+        """Return the same for the same loss under another correction."""
+        return replace(self, corrected=corrected)
+
+    @property
+    def parts(self) -> SurrogateParts:
+        """The parts of the loss."""
+        return self.corrected.surrogate_parts
+
+    @property
+    def is_noised(self) -> bool:
+        """Whether anything was noised."""
+        return bool(self.noise.any()) or self.corrected.release.target is not None
+
+    def outside(self, theta: FloatArray, radius: float) -> float:
+        """Return the estimated share of true scores (of residuals) at theta beyond a radius."""
+        scores = self.scores(theta)
+        return float(scores.chances[np.abs(scores.values) > radius].sum())
+
+    def positive_gram(self) -> FloatArray:
+        """Return the mean of x x' over true records, made positive definite.
+
+        Its eigenvalues relative to the second moments of released records are the reliabilities of directions, between
+        0 and 1; they are at least their own sampling error.
+        """
+        diagonal = np.diag(self.metric)
+        metric = self.metric + 1e-12 * np.diag(np.where(diagonal > 0, diagonal, 1.0))
+        sizes, vectors = eigh(self.gram, metric)
+        left = np.linalg.inv(vectors).T
+        return np.asarray((left * np.maximum(sizes, 1 / math.sqrt(self.records))) @ left.T)
+
+    @property
+    def target_noise(self) -> float:
+        """The noise variance of the target within a residual."""
+        noise = self.parts.target_noise
+        return 0.0 if noise is None else noise.variance
+
+    def size(self, theta: FloatArray) -> float:
+        """Return the root mean square of the released score."""
+        return math.sqrt(max(float(theta @ self.metric @ theta), 0.0))
+
+    def score_variance(self, theta: FloatArray) -> float:
+        """Return the mean noise variance of the score."""
+        return float(theta @ self.noise @ theta)
+
+    def variances(self, theta: FloatArray) -> FloatArray:
+        """Return noise variances of the score (of the residual) that are equally likely."""
+        if self.own_variances is None:
+            return np.array([self.score_variance(theta) + self.target_noise])
+        own = np.sort(self.own_variances @ theta**2)
+        cells = np.array_split(own, min(_LEVELS, len(own)))
+        return np.array([cell.mean() for cell in cells]) + self.target_noise
+
+    def scores(self, theta: FloatArray) -> Scores:
+        """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""
+        released = self.rows @ theta
+        if self.parts.is_residual:
+            released = released - self.target
+        noise = self.score_variance(theta) + self.target_noise
+        middle = float(self.chances @ released)
+        variance = float(self.chances @ (released - middle) ** 2)
+        # The moments of all records say more of the variance than those of the part.
+        signal = variance - noise
+        if not self.parts.is_residual:
+            signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
+        least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
+        return deconvolved(released, self.chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
+
+    def targets(self) -> tuple[float, ...]:
+        """Return values of the target that errors are looked at with."""
+        if self.parts.is_residual:
+            return (0.0,)
+        if self.corrected.declared.target_values is not None:
+            return self.corrected.true_targets
+        middle = float(self.chances @ self.target)
+        spread = math.sqrt(float(self.chances @ (self.target - middle) ** 2))
+        return (middle - spread, middle + spread)
+
+    def resolved(
+        self, theta: FloatArray, *, growth: float = 1.0, radius: float | None = None, quick: bool = False
+    ) -> CorrectedLoss:
+        """Return the surrogate designed for the scores at a parameter.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        growth : float
+            Scores this many times as large are within the range as well.
+        radius : float, optional
+            A range to take in place of that of the scores: abs(u) <= radius.
+        quick : bool
+            Take the first sizes of a design instead of searching for the best.
+        """
+        if self.corrected.method != "surrogate":
+            return self.corrected
+        scores, variances = self.scores(theta), self.variances(theta)
+        if growth != 1.0:
+            scores = Scores(np.concatenate([scores.values, growth * scores.values]), np.tile(scores.chances, 2) / 2)
+            variances = variances * growth
+        if radius is not None:
+            scores = Scores.within(radius)
+        # The noise of columns adds to the covariance of a gradient what it adds to that of a record.
+        ratio = float(np.trace(np.linalg.lstsq(self.metric, self.noise, rcond=None)[0])) / len(theta)
+        found = designed(
+            self.parts, scores, variances, self.records, self.targets(), share_of_noise=min(ratio, 0.999), quick=quick
+        )
+        return self.corrected.with_design(found)
+
+
+def known_scores(
+    corrected: CorrectedLoss, matrix: FloatArray, target: FloatArray, weights: FloatArray, *, noise_scale: Any = None
+) -> ReleasedRecords | None:
+    """Return what released records say of true scores, or None for a loss that surrogates cannot stand for.
+
+    Parameters
+    ----------
+    corrected, matrix, target, weights, noise_scale
+        As for `ReleasedRecords.of`.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The loss is one of a surrogate, and has no scores to know of.
+    """
+    if corrected.method == "none":
+        return None
+    if len(corrected.declared.scores) == 1:
+        try:
+            _ = corrected.surrogate_parts
+            return ReleasedRecords.of(corrected, matrix, target, weights, noise_scale=noise_scale)
+        except NoExactCorrectionError:
+            # A polynomial in a margin, or of no known form.
+            pass
+    if corrected.is_resolved:
+        return None
+    raise NoExactCorrectionError(
+        "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
+        "score_variance=, n=)."
+    )
+
+
+def rms_error(parts: SurrogateParts, design: surrogate.Design, scores: Scores, targets: Sequence[float]) -> float:
+    """Return the root mean square of the error of the slope over scores, for the worst target.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    design : symdebias.transforms.surrogate.Design
+        Its surrogates.
+    scores : Scores
+        The distribution of true scores (of residuals).
+    targets : sequence of float
+        Values of the target; 0 for a residual loss.
+    """
+    worst = 0.0
+    for target in targets:
+        at = scores.values + target * parts.is_residual
+        _, slope = parts.errors(design, at, np.full(len(at), target))
+        worst = max(worst, float(scores.chances @ slope**2))
+    return math.sqrt(worst)
+
+
+def designed(
+    parts: SurrogateParts,
+    scores: Scores,
+    variances: FloatArray,
+    records: float,
+    targets: Sequence[float],
+    *,
+    share_of_noise: float = 0.5,
+    quick: bool = False,
+) -> surrogate.Design:
+    """Return the surrogates with the shortest interval that covers under their bias, at little more than the least variance.
+
+    In units in which a parameter's direction has variance 1 over true records, its bias is at most the root mean square
+    b of the slope's error (Cauchy and Schwarz), and its variance about (E f'^2 + v)/(n (1 - share_of_noise)), v the
+    variance of the inverted slope over the noise.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    scores : Scores
+        The distribution of true scores (of residuals).
+    variances : array of shape (m,), float64
+        Equally likely noise variances of the score, that of the target in a residual included.
+    records : float
+        The sample size.
+    targets : sequence of float
+        Values of the target that errors are looked at with.
+    share_of_noise : float
+        The mean share of noise in the variance of a released direction, in [0, 1).
+    quick : bool
+        Take the least dial and number of waves.
+    """
+    numbers = [part.numbers for part in parts.replaced]
+    variance = float(np.mean(variances))
+    stated = max(scores.radius(STATED_OUTSIDE), 1e-6)
+    base = sum(part.inflation * float(scores.chances @ part.slope(scores.values) ** 2) for part in numbers)
+    reach = 2 * math.sqrt(variance)
+    lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
+    if quick:
+        lengths = lengths[-2:-1] or lengths
+    least_dial = _DIALS[0]
+    best: tuple[float, float, surrogate.Design] | None = None
+    cheapest = math.inf
+    for waves in _WAVES[:1] if quick else _WAVES:
+        highest = surrogate.highest_frequency(variance, records)
+        rows: list[tuple[float, float, float, surrogate.Design]] = []
+        for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
+            for dial in _DIALS[:1] if quick else _DIALS:
+                found = surrogate.design(
+                    numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), waves=waves,
+                    scores=scores, length=length, variances=variances, shared=_SHARED / dial,
+                )  # fmt: skip
+                price = sum(
+                    part.inflation * surrogate.slope_variance(one, scores, variances)
+                    for part, one in zip(numbers, found.surrogates, strict=True)
+                )
+                error = math.sqrt((base + price) / (records * (1 - share_of_noise)))
+                bias = rms_error(parts, found, scores, targets)
+                reached = critical_value(0.95, bias / error) * error if error > 0 else bias
+                rows.append((reached, base + price, dial, found))
+        if waves == _WAVES[0]:
+            # Next to the least mean squared error: what more variance is measured by.
+            cheapest = min((reached, spent) for reached, spent, dial, _ in rows if dial == least_dial)[1]
+        for reached, spent, dial, found in rows:
+            allowed = spent <= _DEAREST * cheapest or dial == least_dial
+            if allowed and (best is None or reached < 0.99 * best[0]):
+                best = (reached, spent, found)
+        assert best is not None
+        plain = critical_value(0.95) * math.sqrt(best[1] / (records * (1 - share_of_noise)))
+        if best[0] <= plain * (1 + _NEGLIGIBLE**2):
+            break
+    return best[2]
