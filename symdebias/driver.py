@@ -14,7 +14,7 @@ from symdebias.release import Release
 METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 
 # An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
-# parameters of norm 1, is passed over by method="auto" for a surrogate.
+# a score with noise of variance 4, is passed over by method="auto" for a surrogate.
 _REASONABLE_INFLATION = 100.0
 
 
@@ -85,8 +85,9 @@ def debias(
     gradients nor differences between parameters. Other losses are a weighted sum over the labels, where the rank of
     the channel allows it.
 
-    ``"auto"`` passes over an exact correction where, at parameters of norm 1 spread evenly over the columns, it
-    inflates the mean square of the slopes more than a hundredfold: the log loss under Laplace noise on many columns.
+    ``"auto"`` passes over an exact correction where, at a score with noise of variance 4 to which all columns give the
+    same share (so that units do not matter), it inflates the mean square of the slopes more than a hundredfold: the log
+    loss under Laplace noise on many columns.
 
     References
     ----------
@@ -178,7 +179,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             return exact
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-            "uncorrected ones" + (" at this noise" if settings else " at parameters of norm 1")
+            "uncorrected ones" + (" at this noise" if settings else " at a score with noise of variance 4")
         )
         try:
             CorrectedLoss(loss, release, "surrogate")

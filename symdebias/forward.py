@@ -32,6 +32,8 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _MOST_NODES = 300_000
 # Draws of the noise that inflation is judged by.
 _DRAWS = 2_000
+# Where the price of an exact correction is looked at: noise variance of the score, and its range.
+_REFERENCE_VARIANCE, _REFERENCE_RADIUS = 4.0, 3.0
 _NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 
 
@@ -514,9 +516,10 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     corrected : CorrectedLoss
         An exact correction.
     radius : float or None
-        Scores range over abs(u) <= radius; over the declared bounds by default.
+        Scores range over abs(u) <= radius, 3 by default.
     score_variance : float or None
-        The noise variance of the score, reached by parameters of equal size; by default these have norm 1.
+        The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
+        default. Neither default depends on the units of the columns.
 
     Returns
     -------
@@ -536,11 +539,10 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
         return 1.0
     noised = [part for part in release.design(columns).linear if part.noise is not None]
     theta = np.zeros(program.parameters)
-    theta[[part.parameter for part in noised]] = 1 / math.sqrt(max(1, len(noised)))
     variances = release.feature_variances(columns)
-    total = float(sum(variances[part.column] * theta[part.parameter] ** 2 for part in noised))
-    if score_variance is not None and total > 0:
-        theta *= math.sqrt(score_variance / total)
+    level = _REFERENCE_VARIANCE if score_variance is None else score_variance
+    for part in noised:
+        theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:
         corrected.require_noise_within_limits(theta, columns, finite_variance=True)
     except (NoExactCorrectionError, InfiniteVarianceError):
@@ -564,7 +566,7 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     for index, group in enumerate(program.groups):
         found = group.values(theta, derivation.constants[f"factors{index}"])
         values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}
-    bound = release.record_radius(columns) if radius is None else radius
+    bound = _REFERENCE_RADIUS if radius is None else radius
     scores = np.linspace(-bound, bound, 9)[:, None] + noise
     target = declared.target_values[-1] if declared.target_values is not None else 0.0
     slope = evaluated(program.slopes[0], {u: scores, y: np.full((1, 1), target), **values})

@@ -197,7 +197,7 @@ def test_an_exact_correction_of_enormous_variance_is_passed_over():
     release = sd.Release({names: sd.LaplaceMechanism.from_scale(2.5)})
     corrected = sd.debias(sd.losses.logistic(), release)
     assert corrected.method == "surrogate"
-    assert "times that of the uncorrected ones at parameters of norm 1" in corrected.reason
+    assert "times that of the uncorrected ones at a score with noise of variance 4" in corrected.reason
     # The same release with little noise in the score.
     assert sd.debias(sd.losses.logistic(), release, radius=1.0, score_variance=0.05, n=1e5).method == "exact"
     # A polynomial has no such variance.

@@ -121,6 +121,16 @@ class SurrogateParts:
             slope = slope + multiplier * (found.slope(at) - part.numbers.slope(at))
         return value, slope
 
+    def slope_errors(
+        self, surrogates: Sequence[surrogate.Surrogate], scores: FloatArray, targets: FloatArray
+    ) -> FloatArray:
+        """Return the slope of surrogates less that of the loss, at true scores and targets."""
+        at = scores - targets if self.is_residual else scores
+        slope = np.zeros(len(at))
+        for part, found, multiplier in zip(self.replaced, surrogates, self.multipliers(targets), strict=True):
+            slope = slope + multiplier * (found.slope(at) - part.numbers.slope(at))
+        return slope
+
     def worst_errors(self, design: surrogate.Design, bound: float, targets: Sequence[float]) -> tuple[float, float]:
         """Return the largest errors of loss and slope for scores (residuals) within a bound."""
         scores = np.linspace(-bound, bound, 801)

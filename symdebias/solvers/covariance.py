@@ -133,7 +133,7 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: 
     corrected = records.corrected
     inverse = np.linalg.inv(hessian)
     if corrected.design is not None and known is not None:
-        error = rms_error(corrected.surrogate_parts, corrected.design, known.scores(theta), known.targets())
+        error = rms_error(corrected.surrogate_parts, corrected.design.surrogates, known.scores(theta), known.targets())
         return np.asarray(error * np.sqrt(np.einsum("ij,jk,ik->i", inverse, known.positive_gram(), inverse)))
     certificate = corrected.certify(
         theta_radius=max(1.0, float(np.linalg.norm(theta))),

@@ -15,6 +15,7 @@ from scipy.linalg import eigh
 
 from symdebias.exceptions import DivergenceError, VarianceWarning
 from symdebias.solvers.records import Records
+from symdebias.solvers.scores import inverse_root
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -90,7 +91,7 @@ def examined(
     if corrected.method == "none":
         return Health(None, None, None, ())
     signs: list[str] = []
-    root = _root(metric)
+    root = inverse_root(metric)
     rows = slice(None, None, records.stride)
     tested = len(range(0, len(records.matrix), records.stride))
     share, size = _carrying_share(records.gradients(theta, rows) @ root, theta)
@@ -129,15 +130,6 @@ def warn_of_inflation(inflation: float | None) -> None:
             VarianceWarning,
             stacklevel=3,
         )
-
-
-def _root(metric: FloatArray) -> FloatArray:
-    """Return R with R R' the inverse of a metric, on the directions that it has."""
-    sizes, vectors = np.linalg.eigh(metric)
-    kept = sizes > 1e-12 * sizes.max(initial=0.0)
-    scaled = np.zeros(len(sizes))
-    scaled[kept] = 1 / np.sqrt(sizes[kept])
-    return np.asarray(vectors * scaled)
 
 
 def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, float]:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from symdebias.codegen.parallel import CHUNK
+from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
 from symdebias.derivation.configurations import weights_of
@@ -26,8 +26,8 @@ from symdebias.transforms.surrogate import Scores
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# Records that the distribution of scores is estimated from.
-_SAMPLE = 20_000
+# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
+_SAMPLE, _FAR = 20_000, 0.005
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
@@ -337,7 +337,9 @@ class ReleasedRecords:
         covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
         moments = moments_of(design, matrix, target, weights, covariance)
         noise = released_covariance(design, covariance)
-        rows = slice(None, None, max(1, len(matrix) // _SAMPLE))
+        # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
+        metric = moments.gram[0] + noise
+        rows, chances = _told(corrected, design, matrix, target, weights, metric)
         part = np.ascontiguousarray(estimated_rows(design, matrix[rows]))
         own = None
         if noise_scale is not None:
@@ -346,13 +348,8 @@ class ReleasedRecords:
             own = np.zeros(part.shape)
             for entry in design.linear:
                 own[:, entry.parameter] = scales[rows, entry.column] ** 2
-        chances = weights[rows] if len(weights) else np.ones(len(part))
-        if not chances.sum() > 0:
-            chances = np.ones(len(part))
-        # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
-        metric = moments.gram[0] + noise
         return cls(
-            corrected, part, target[rows], chances / chances.sum(), own, noise, moments.gram[0], metric,
+            corrected, part, target[rows], chances, own, noise, moments.gram[0], metric,
             moments.mean[0], moments.records,
         )  # fmt: skip
 
@@ -466,6 +463,54 @@ class ReleasedRecords:
         return self.corrected.with_design(found)
 
 
+def _told(
+    corrected: CorrectedLoss,
+    design: Columns,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    metric: FloatArray,
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
+    """Return records that the distribution of scores is estimated from, with weights that sum to 1.
+
+    All that are far from the rest, and as many of the others as are needed: a score that is missing in a sample may be
+    where a surrogate is off by thousands.
+    """
+    own = weights if len(weights) else np.ones(len(matrix))
+    step = max(1, len(matrix) // _SAMPLE)
+    sampled = np.arange(0, len(matrix), step)
+    if step == 1:
+        chosen, chances = sampled, own
+    else:
+        root = inverse_root(metric)
+        spread = math.sqrt(float(own @ target**2) / float(own.sum())) if corrected.surrogate_parts.is_residual else 0.0
+
+        def leverages(rows: slice) -> FloatArray:
+            found = np.sum((estimated_rows(design, matrix[rows]) @ root) ** 2, axis=1)
+            return np.asarray(found if spread == 0 else found + (target[rows] / spread) ** 2)
+
+        leverage = np.concatenate(over_chunks(len(matrix), leverages))
+        far = leverage > np.quantile(leverage[sampled], 1 - _FAR)
+        near = sampled[~far[sampled]]
+        others = float(own[~far].sum())
+        chosen = np.concatenate([near, np.flatnonzero(far)])
+        mass = float(own[near].sum())
+        chances = np.concatenate([own[near] * (others / mass if mass > 0 else 0.0), own[far]])
+    if not chances.sum() > 0:
+        chances = np.ones(len(chosen))
+    return chosen, chances / chances.sum()
+
+
+def inverse_root(metric: FloatArray) -> FloatArray:
+    """Return R with R R' the inverse of a positive semidefinite matrix, on the directions that it has."""
+    units = np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
+    sizes, vectors = np.linalg.eigh(metric / np.multiply.outer(units, units))
+    kept = sizes > 1e-12 * sizes.max(initial=0.0)
+    scaled = np.zeros(len(sizes))
+    scaled[kept] = 1 / np.sqrt(sizes[kept])
+    return np.asarray(vectors * scaled / units[:, None])
+
+
 def known_scores(
     corrected: CorrectedLoss, matrix: FloatArray, target: FloatArray, weights: FloatArray, *, noise_scale: Any = None
 ) -> ReleasedRecords | None:
@@ -498,15 +543,17 @@ def known_scores(
     )
 
 
-def rms_error(parts: SurrogateParts, design: surrogate.Design, scores: Scores, targets: Sequence[float]) -> float:
+def rms_error(
+    parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
+) -> float:
     """Return the root mean square of the error of the slope over scores, for the worst target.
 
     Parameters
     ----------
     parts : SurrogateParts
         The loss taken apart.
-    design : symdebias.transforms.surrogate.Design
-        Its surrogates.
+    surrogates : sequence of symdebias.transforms.surrogate.Surrogate
+        What stands for its parts.
     scores : Scores
         The distribution of true scores (of residuals).
     targets : sequence of float
@@ -515,7 +562,7 @@ def rms_error(parts: SurrogateParts, design: surrogate.Design, scores: Scores, t
     worst = 0.0
     for target in targets:
         at = scores.values + target * parts.is_residual
-        _, slope = parts.errors(design, at, np.full(len(at), target))
+        slope = parts.slope_errors(surrogates, at, np.full(len(at), target))
         worst = max(worst, float(scores.chances @ slope**2))
     return math.sqrt(worst)
 
@@ -561,35 +608,34 @@ def designed(
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    least_dial = _DIALS[0]
-    best: tuple[float, float, surrogate.Design] | None = None
-    cheapest = math.inf
+    best: tuple[float, float, surrogate.Scene, float] | None = None
+    highest = surrogate.highest_frequency(variance, records)
+    noised = records * (1 - share_of_noise)
     for waves in _WAVES[:1] if quick else _WAVES:
-        highest = surrogate.highest_frequency(variance, records)
-        rows: list[tuple[float, float, float, surrogate.Design]] = []
+        rows: list[tuple[float, float, float, surrogate.Scene]] = []
         for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
+            scene = surrogate.Scene(scores, scores.chances, math.pi / length, waves, variances, 0.0)
             for dial in _DIALS[:1] if quick else _DIALS:
-                found = surrogate.design(
-                    numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), waves=waves,
-                    scores=scores, length=length, variances=variances, shared=_SHARED / dial,
-                )  # fmt: skip
+                found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
                 price = sum(
-                    part.inflation * surrogate.slope_variance(one, scores, variances)
-                    for part, one in zip(numbers, found.surrogates, strict=True)
+                    part.inflation * scene.slope_variance(one) for part, one in zip(numbers, found, strict=True)
                 )
-                error = math.sqrt((base + price) / (records * (1 - share_of_noise)))
+                error = math.sqrt((base + price) / noised)
                 bias = rms_error(parts, found, scores, targets)
                 reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-                rows.append((reached, base + price, dial, found))
+                rows.append((reached, base + price, dial, scene))
         if waves == _WAVES[0]:
             # Next to the least mean squared error: what more variance is measured by.
-            cheapest = min((reached, spent) for reached, spent, dial, _ in rows if dial == least_dial)[1]
-        for reached, spent, dial, found in rows:
-            allowed = spent <= _DEAREST * cheapest or dial == least_dial
+            cheapest = min((reached, spent) for reached, spent, dial, _ in rows if dial == _DIALS[0])[1]
+        for reached, spent, dial, scene in rows:
+            allowed = spent <= _DEAREST * cheapest or dial == _DIALS[0]
             if allowed and (best is None or reached < 0.99 * best[0]):
-                best = (reached, spent, found)
+                best = (reached, spent, scene, dial)
         assert best is not None
-        plain = critical_value(0.95) * math.sqrt(best[1] / (records * (1 - share_of_noise)))
-        if best[0] <= plain * (1 + _NEGLIGIBLE**2):
+        if best[0] <= critical_value(0.95) * math.sqrt(best[1] / noised) * (1 + _NEGLIGIBLE**2):
             break
-    return best[2]
+    assert best is not None
+    _, _, scene, dial = best
+    return replace(scene, shared=_SHARED / dial).design(
+        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records)
+    )

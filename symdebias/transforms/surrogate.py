@@ -12,7 +12,7 @@ e^(s w^2) in the frequency w. The coefficients minimise the mean squared error o
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -185,7 +185,11 @@ def number_of_waves(radius: float, score_variance: float, records: float) -> int
 
     Few sizes, so that a redesign rarely needs another kernel; ridge regression leaves unused waves near zero.
     """
-    return 12 if (radius + 2 * math.sqrt(score_variance)) * highest_frequency(score_variance, records) <= 12 * math.pi else 24
+    return (
+        12
+        if (radius + 2 * math.sqrt(score_variance)) * highest_frequency(score_variance, records) <= 12 * math.pi
+        else 24
+    )
 
 
 def highest_frequency(score_variance: float, records: float) -> float:
@@ -264,7 +268,9 @@ def design(
     """
     count = number_of_waves(radius, score_variance, records) if waves is None else waves
     if length is None:
-        length = max(radius + 2 * math.sqrt(score_variance), count * math.pi / highest_frequency(score_variance, records))
+        length = max(
+            radius + 2 * math.sqrt(score_variance), count * math.pi / highest_frequency(score_variance, records)
+        )
     frequency = math.pi / length
     if scores is None:
         scores = Scores.within(radius)
@@ -272,61 +278,30 @@ def design(
         levers = tapered / tapered.sum()
     else:
         levers = scores.chances
-    scene = _Scene(
-        scores, levers, frequency, count, np.array([score_variance]) if variances is None else variances, shared
-    )
-    surrogates, bias, slope_bias = [], 0.0, 0.0
-    grid = np.linspace(-radius, radius, _GRID)
-    for part in parts:
-        price = part.inflation / records
-        right, left = part.slope(scene.sizes), part.slope(-scene.sizes)
-        if not (np.all(np.isfinite(right)) and np.all(np.isfinite(left))):
-            raise ValueError(
-                f"the slope of the loss is not finite on scores up to {scene.sizes.max():g}. Use a smaller radius, or a "
-                "form without overflow."
-            )
-        zero = np.zeros(count + 1)
-        even = scene.half((right - left) / 2, price, odd=False) if part.even else zero
-        odd = scene.half((right + left) / 2, price, odd=True) if part.odd else zero
-        free = Surrogate(frequency, (0.0, odd[0], even[0]), tuple(even[1:]), tuple(odd[1:]))
-        error = free.value(grid) - part.value(grid)
-        if not np.all(np.isfinite(error)):
-            raise ValueError(
-                f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without overflow."
-            )
-        middle = float(error.max() + error.min()) / 2
-        surrogates.append(Surrogate(frequency, (-middle, odd[0], even[0]), free.cosines, free.sines))
-        bias = max(bias, float(np.abs(error - middle).max()))
-        slope_bias = max(slope_bias, float(np.abs(free.slope(grid) - part.slope(grid)).max()))
-    return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
-
-
-def slope_variance(found: Surrogate, scores: Scores, variances: FloatArray) -> float:
-    """Return the mean variance of W_s^-1 S'(u + N(0, s)) over the noise, for a distribution of scores.
-
-    Parameters
-    ----------
-    found : Surrogate
-        S.
-    scores : Scores
-        The distribution of u.
-    variances : array of shape (m,), float64
-        Equally likely values of s.
-    """
-    scene = _Scene(scores, scores.chances, found.frequency, len(found.cosines), variances, 0.0)
-    total = 0.0
-    for odd, coefficients in (
-        (False, (found.polynomial[2], *found.cosines)),
-        (True, (found.polynomial[1], *found.sines)),
-    ):
-        root, units = scene.root(odd=odd)
-        total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
-    return total
+    noise = np.array([score_variance]) if variances is None else variances
+    scene = Scene(scores, levers, frequency, count, noise, shared)
+    return scene.design(parts, radius=radius, score_variance=score_variance, records=records)
 
 
 @dataclass(frozen=True)
-class _Scene:
-    """What coefficients are found for: scores, frequencies and noise."""
+class Scene:
+    """What coefficients are found for.
+
+    Attributes
+    ----------
+    scores : Scores
+        The distribution of true scores.
+    levers : array of shape (m,), float64
+        Their probabilities in the shared errors.
+    frequency : float
+        h, the frequency of the first wave.
+    count : int
+        The number of waves.
+    variances : array of shape (k,), float64
+        Equally likely noise variances of the score.
+    shared : float
+        What the squares of the shared errors weigh.
+    """
 
     scores: Scores
     levers: FloatArray
@@ -335,57 +310,113 @@ class _Scene:
     variances: FloatArray
     shared: float
 
+    def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
+        """Return the surrogates with their largest errors on a range; see the function `design`."""
+        surrogates, bias, slope_bias = [], 0.0, 0.0
+        grid = np.linspace(-radius, radius, _GRID)
+        for part, free in zip(parts, self.surrogates(parts, records), strict=True):
+            error = free.value(grid) - part.value(grid)
+            if not np.all(np.isfinite(error)):
+                raise ValueError(
+                    f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without "
+                    "overflow."
+                )
+            middle = float(error.max() + error.min()) / 2
+            surrogates.append(replace(free, polynomial=(-middle, *free.polynomial[1:])))
+            bias = max(bias, float(np.abs(error - middle).max()))
+            slope_bias = max(slope_bias, float(np.abs(free.slope(grid) - part.slope(grid)).max()))
+        return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
+
+    def surrogates(self, parts: Sequence[Part], records: float, shared: float | None = None) -> list[Surrogate]:
+        """Return the surrogates for a sample size, their constants left at 0."""
+        weight = self.shared if shared is None else shared
+        found = []
+        for part in parts:
+            price = part.inflation / records
+            right, left = part.slope(self.sizes), part.slope(-self.sizes)
+            if not (np.all(np.isfinite(right)) and np.all(np.isfinite(left))):
+                raise ValueError(
+                    f"the slope of the loss is not finite on scores up to {self.sizes.max():g}. Use a smaller radius, "
+                    "or a form without overflow."
+                )
+            zero = np.zeros(self.count + 1)
+            even = self._half((right - left) / 2, price, weight, odd=False) if part.even else zero
+            odd = self._half((right + left) / 2, price, weight, odd=True) if part.odd else zero
+            found.append(
+                Surrogate(
+                    self.frequency,
+                    (0.0, float(odd[0]), float(even[0])),
+                    tuple(map(float, even[1:])),
+                    tuple(map(float, odd[1:])),
+                )
+            )
+        return found
+
+    def slope_variance(self, found: Surrogate) -> float:
+        """Return the mean variance of W_s^-1 S'(u + N(0, s)) over scores and noise."""
+        total = 0.0
+        for odd, coefficients in (
+            (False, (found.polynomial[2], *found.cosines)),
+            (True, (found.polynomial[1], *found.sines)),
+        ):
+            _, root, units = self._halves[odd]
+            total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
+        return total
+
     @functools.cached_property
     def sizes(self) -> FloatArray:
         """The absolute values of the scores: either half of a function has the same error at u and -u."""
         return np.abs(self.scores.values)
 
-    def basis(self, *, odd: bool) -> FloatArray:
-        """Return the slopes of the even functions (u^2 and cosines), or of the odd ones (u and sines)."""
-        w = self.frequency * np.arange(1, self.count + 1)
-        angle = np.multiply.outer(self.sizes, w)
-        if odd:
-            return np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1)
-        return np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1)
+    @functools.cached_property
+    def _halves(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]:
+        """For the even and for the odd functions: their slopes, a root of their covariance, and its units.
 
-    def root(self, *, odd: bool) -> tuple[FloatArray, FloatArray]:
-        """Return a root of the mean covariance of the inverted basis, and the units of its columns.
-
-        The covariance of two waves is made of those of the difference and of the sum of their frequencies.
+        The root is one of the mean covariance of the inverted slopes, in which two waves are those of the difference and
+        of the sum of their frequencies.
         """
         orders = np.arange(1, self.count + 1)
         w = self.frequency * orders
-        waves = np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
-        means = self.scores.chances @ waves
+        angle = np.multiply.outer(self.sizes, w)
+        bases = (
+            np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1),
+            np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1),
+        )
+        means = self.scores.chances @ np.cos(
+            np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1))
+        )
         products = np.multiply.outer(w, w)
         near, far = means[np.abs(orders[:, None] - orders)], means[orders[:, None] + orders]
-        covariance = np.zeros((self.count + 1, self.count + 1))
+        difference, total = np.zeros(products.shape), np.zeros(products.shape)
         for s in self.variances:
-            difference, total = near * np.expm1(s * products), far * np.expm1(-s * products)
-            covariance[1:, 1:] += products / 2 * (difference + total if odd else difference - total)
-            if not odd:
-                covariance[0, 0] += 4 * s
-                covariance[0, 1:] -= 2 * s * w**2 * means[orders]
-        covariance[1:, 0] = covariance[0, 1:]
-        covariance /= len(self.variances)
-        # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
-        units = np.sqrt(np.diag(covariance))
-        units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
-        sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
-        return np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units
+            difference += near * np.expm1(s * products) / len(self.variances)
+            total += far * np.expm1(-s * products) / len(self.variances)
+        s = float(np.mean(self.variances))
+        halves = []
+        for basis, sign in zip(bases, (-1.0, 1.0), strict=True):
+            covariance = np.zeros((self.count + 1, self.count + 1))
+            covariance[1:, 1:] = products / 2 * (difference + sign * total)
+            if sign < 0:
+                covariance[0, 0] = 4 * s
+                covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 * means[orders]
+            # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
+            units = np.sqrt(np.maximum(np.diag(covariance), 0))
+            units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
+            sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
+            halves.append((basis, np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units))
+        return halves[0], halves[1]
 
-    def half(self, slope: FloatArray, price: float, *, odd: bool) -> FloatArray:
+    def _half(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
         """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
-        basis = self.basis(odd=odd)
-        root, units = self.root(odd=odd)
+        basis, root, units = self._halves[odd]
         u, signs = self.scores.values, np.sign(self.scores.values)
-        spread = math.sqrt(float(self.levers @ u**2))
+        spread = math.sqrt(float(self.levers @ u**2)) or 1.0
         # The errors that records share: of the slope, and of the slope times the score. The slope of an even function
         # is odd in the score.
         constant, linear = self.levers, self.levers * u / spread
-        shared = math.sqrt(self.shared) * np.stack([constant, linear] if odd else [constant * signs, linear * signs])
+        levers = math.sqrt(shared) * np.stack([constant, linear] if odd else [constant * signs, linear * signs])
         weights = np.sqrt(self.scores.chances)
-        rows = np.concatenate([weights[:, None] * basis * units, shared @ basis * units, math.sqrt(price) * root])
-        wanted = np.concatenate([weights * slope, shared @ slope, np.zeros(self.count + 1)])
+        rows = np.concatenate([weights[:, None] * basis * units, levers @ basis * units, math.sqrt(price) * root])
+        wanted = np.concatenate([weights * slope, levers @ slope, np.zeros(self.count + 1)])
         found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
         return found
