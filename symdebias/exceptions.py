@@ -79,3 +79,10 @@ class VarianceWarning(UserWarning):
 
     Remedy: less noise, fewer noised columns, or a loss of lower degree or slower growth.
     """
+
+
+class ConvergenceWarning(UserWarning):
+    """Training has stopped far from a minimum: its gradient is about as large as at the start.
+
+    Remedy: the default step size, a larger one, or more epochs.
+    """

@@ -81,16 +81,18 @@ class Kernels:
         """
         return compile_kernel(self.source("mean_derivatives", weighted=weighted))
 
-    def sgd_pass(self, *, weighted: bool, smoothed: bool = False) -> Callable[..., Any]:
+    def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> Callable[..., Any]:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
-        return compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed))
+        return compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
 
     def noisy_pass(self, *, smoothed: bool) -> Callable[..., Any]:
         """Return the compiled pass of noised steps on clipped gradients; see `_noisy_pass` for its arguments."""
         return compile_kernel(self.source("noisy_pass", smoothed=smoothed))
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
-    def source(self, name: str, *, weighted: bool = False, smoothed: bool = False) -> KernelSource:
+    def source(
+        self, name: str, *, weighted: bool = False, smoothed: bool = False, scaled: bool = False
+    ) -> KernelSource:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
             "loss": self._loss,
@@ -98,7 +100,7 @@ class Kernels:
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
             "mean_derivatives": lambda: self._mean_derivatives(weighted),
-            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed),
+            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled),
             "noisy_pass": lambda: self._noisy_pass(smoothed),
         }
         if name not in templates:
@@ -183,7 +185,7 @@ def kernel(theta, records, targets, all_weights, total, noise, gradient, out, me
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix)
         return text, piece.functions, signature
 
-    def _sgd_pass(self, weighted: bool, smoothed: bool) -> tuple[str, frozenset[str], Any]:
+    def _sgd_pass(self, weighted: bool, smoothed: bool, scaled: bool) -> tuple[str, frozenset[str], Any]:
         """Minibatch steps over the records from position ``begin`` on.
 
         Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them
@@ -195,7 +197,7 @@ def kernel(theta, records, targets, all_weights, total, noise, gradient, out, me
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
         ``runaway``; 2 what `guard` computes is at or above one of the two ``limits``. ``report[1]`` counts the
         projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it is not
-        read.
+        read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
@@ -224,10 +226,10 @@ def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, ro
 
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
-           radius, growth, runaway, limits, smoothing, average, averaged, report):
+           radius, growth, runaway, limits, smoothing, scaling, average, averaged, report):
     records = X.shape[0]
     sums = np.empty({self.program.number_of_sums})
-    gradient, smoothed = np.empty({q}), np.empty({q if smoothed else 0})
+    gradient, smoothed = np.empty({q}), np.empty({q if smoothed or scaled else 0})
     dealt = order.shape[0]*run_length
     hand = min(runs*run_length, dealt)
     rows, targets, row_weights = np.empty((hand, {p})), np.empty(hand), np.empty({"hand" if weighted else "0"})
@@ -261,14 +263,14 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             position += length
 {_indent(skip, 8)}
         assemble(theta, noise, sums, total, gradient)
-{_indent(_step(q, smoothed), 8)}
+{_indent(_step(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
-            _vector, number, numba.types.Array(numba.int64, 1, "C"),
+            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -335,7 +337,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
-                    smoothing, theta.copy(), 0.0, report,
+                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report,
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -358,13 +360,25 @@ def _smoothing(smoothed: bool) -> str:
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
 
 
-def _step(q: int, smoothed: bool) -> str:
+def _step(q: int, smoothed: bool, scaled: bool = False) -> str:
     """Return lines that take a step along ``gradient``, and project and average theta."""
-    direction = f"""for j in range({q}):
-    gradient[j] += penalty[j]*theta[j]
-smooth_gradient(gradient, smoothing, smoothed)"""
-    slope = "gradient[j]" if smoothed else "(gradient[j] + penalty[j]*theta[j])"
-    return f"""{direction if smoothed else ""}
+    direction = ""
+    if smoothed or scaled:
+        direction = f"""for j in range({q}):
+    gradient[j] += penalty[j]*theta[j]"""
+    if smoothed:
+        direction += "\nsmooth_gradient(gradient, smoothing, smoothed)"
+    if scaled:
+        direction += f"""
+for j in range({q}):
+    smoothed[j] = gradient[j]
+for j in range({q}):
+    turned = 0.0
+    for k in range({q}):
+        turned += scaling[j, k]*smoothed[k]
+    gradient[j] = turned"""
+    slope = "gradient[j]" if smoothed or scaled else "(gradient[j] + penalty[j]*theta[j])"
+    return f"""{direction}
 before = 0.0
 norm = 0.0
 for j in range({q}):

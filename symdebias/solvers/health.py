@@ -1,8 +1,8 @@
 """Is a fit lost? One test for all solvers, after every fit, whatever was given.
 
-Far out a corrected risk is made by a few records: its minimum there is made by the noise. Four signs of it: a handful
-of records carries the gradient; undoing the noise inflates gradients more than the records can pay for, or deflates them
-to nothing; the curvature is within its own sampling error of zero; theta is farther from the pilot than both know.
+Far out a corrected risk is made by a few records, and its minimum there by the noise. Three signs of it: a handful of
+records carries the gradient; undoing the noise inflates gradients more than the records can pay for, or deflates them to
+nothing; the curvature is within its own sampling error of zero.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from symdebias.exceptions import DivergenceError, VarianceWarning
+from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
 from symdebias.solvers.records import Records
 from symdebias.solvers.scores import inverse_root
 
@@ -24,8 +24,11 @@ _FEWEST_CARRIERS = 30
 # Gradients of less than this share of the mean square of the uncorrected ones are those of a plain far out; from the
 # second figure on a fit is warned of; and so many records are needed for each parameter, over the inflation.
 _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
-# Groups of records whose curvatures are compared, and how many standard errors above zero the least curvature is.
-_GROUPS, _LEAST_CURVATURE = 16, 3.0
+# The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero.
+_STANDSTILL, _CERTAIN = 0.5, 5.0
+# How many standard errors above zero the least curvature is; on how many records that is looked at first, how many
+# times more the next look takes, and from how many records on it is looked at.
+_LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 3.0, 2_000, 8, 200
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def examined(
     penalty: FloatArray,
     metric: FloatArray,
     *,
-    with_curvature: bool,
+    hessian: FloatArray | None = None,
+    with_curvature: bool = True,
 ) -> Health:
     """Return the signs of a lost fit at theta.
 
@@ -84,8 +88,10 @@ def examined(
     metric : array of shape (Q, Q), float64
         The second moments of released records: gradients and curvatures are taken relative to it, so that nothing here
         depends on units.
+    hessian : array of shape (Q, Q), float64, optional
+        The mean corrected Hessian of all records, where it is known.
     with_curvature : bool
-        Whether the curvature is looked at, for one more pass over at most 200,000 records.
+        Whether the curvature is looked at; not where a bound holds theta.
     """
     corrected = records.corrected
     if corrected.method == "none":
@@ -111,7 +117,7 @@ def examined(
             )
     curvature = None
     if with_curvature:
-        curvature = _least_curvature(records, theta, penalty, metric)
+        curvature = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None and curvature < _LEAST_CURVATURE:
             signs.append(
                 f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at "
@@ -128,6 +134,38 @@ def warn_of_inflation(inflation: float | None) -> None:
             f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
             "fewer columns, or use a loss of lower degree or slower growth.",
             VarianceWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_standstill(
+    records: Records, start: FloatArray, theta: FloatArray, penalty: FloatArray, metric: FloatArray
+) -> None:
+    """Warn where the mean gradient at theta is not much smaller than at the start, and is no noise.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    start, theta : array of shape (Q,), float64
+        Where training began and ended.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    """
+    rows = slice(None, None, records.stride)
+    root = inverse_root(metric)
+    found = records.gradients(theta, rows)
+    after = float(np.linalg.norm((found.mean(axis=0) + penalty * theta) @ root))
+    before = float(np.linalg.norm((records.gradients(start, rows).mean(axis=0) + penalty * start) @ root))
+    noise = float(np.linalg.norm((found - found.mean(axis=0)) @ root)) / len(found)
+    if after > _STANDSTILL * before and after > _CERTAIN * noise:
+        warnings.warn(
+            f"training has hardly left its start: the mean gradient is {after / before:.2g} times that at the start, "
+            f"and {after / noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
+            "more epochs.",
+            ConvergenceWarning,
             stacklevel=3,
         )
 
@@ -167,29 +205,118 @@ def _inflation(records: Records, X: Any, y: Any, theta: FloatArray, root: FloatA
     return size / before
 
 
-def _least_curvature(records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray) -> float | None:
-    """Return the least curvature relative to a metric in its own standard errors, from groups of records."""
-    most = 200_000
-    stride = max(1, len(records.matrix) // most)
-    if len(records.matrix) // stride < 20 * _GROUPS:
+def curvatures(
+    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return curvatures of the mean corrected loss on a part of the records, and how much those of records vary.
+
+    Parameters
+    ----------
+    records : Records
+        What is trained on.
+    theta : array of shape (Q,), float64
+        The parameters.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records, for the steps of differences.
+    weighing : array of shape (Q, Q), float64
+        What curvatures are relative to.
+
+    Returns
+    -------
+    sizes : array of shape (Q,), float64
+        The curvatures, the least first.
+    spread : float
+        E c^2/(E c)^2 of the records' curvatures c in the direction of the largest.
+    """
+    look = _Look(records, theta, metric + np.diag(penalty), max(1, len(records.matrix) // _LOOKED_AT))
+    sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
+    own = look.along(vectors[:, -1])
+    mean = float(own.mean())
+    return sizes, float(np.mean(own**2)) / mean**2 if mean != 0 else 1.0
+
+
+@dataclass(frozen=True)
+class _Look:
+    """Second derivatives on a part of the records, by differences of gradients."""
+
+    records: Records
+    theta: FloatArray
+    metric: FloatArray
+    stride: int
+
+    @property
+    def units(self) -> FloatArray:
+        """By how much each parameter changes the score by about 1."""
+        diagonal = np.diag(self.metric)
+        return np.asarray(1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+
+    @property
+    def step(self) -> float:
+        return 1e-4 * (1 + float(np.abs(self.theta / self.units).max()))
+
+    def _difference(self, move: FloatArray) -> FloatArray:
+        rows = slice(None, None, self.stride)
+        return self.records.gradients(self.theta + move, rows) - self.records.gradients(self.theta - move, rows)
+
+    def hessian(self) -> FloatArray:
+        """Return the mean Hessian."""
+        moves = np.diag(self.step * self.units)
+        columns = np.array([self._difference(move).mean(axis=0) for move in moves])
+        found = columns / (2 * self.step * self.units[:, None])
+        return np.asarray((found + found.T) / 2)
+
+    def along(self, direction: FloatArray) -> FloatArray:
+        """Return direction'(Hessian of a record) direction for each record."""
+        length = float(np.abs(direction / self.units).max())
+        slopes = self._difference(direction * (self.step / length)) @ direction
+        return np.asarray(slopes * length / (2 * self.step))
+
+
+def least_curvature(
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    hessian: FloatArray | None = None,
+) -> float | None:
+    """Return the least curvature relative to a metric, in its own standard errors.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The parameters.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    hessian : array of shape (Q, Q), float64, optional
+        The mean corrected Hessian of all records. Without it that of a part of them is looked at, from differences of
+        gradients, and of more where the part does not tell.
+
+    Returns
+    -------
+    float or None
+        None where there are too few records to tell its standard error.
+    """
+    weighing = metric + np.diag(penalty)
+    weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
+    n = len(records.matrix)
+    if n < _FEWEST_LOOKED_AT:
         return None
-    found = []
-    for group in range(_GROUPS):
-        part = records.thinned(stride * _GROUPS, group * stride)
-        if not part.total > 0:
-            return None
-        derivatives, kind = part.derivatives_or_differences()
-        if kind != "exact":
-            return None
-        found.append(derivatives(theta).hessian)
-    hessians = np.array(found)
-    mean = hessians.mean(axis=0) + np.diag(penalty)
-    diagonal = np.diag(metric)
-    sizes, vectors = eigh(mean, metric + np.diag(penalty) + 1e-12 * np.diag(np.where(diagonal > 0, diagonal, 1.0)))
-    direction = vectors[:, 0]
-    own = np.einsum("i,gij,j->g", direction, hessians, direction)
-    error = float(own.std(ddof=1)) / math.sqrt(_GROUPS)
-    error *= math.sqrt(len(range(0, len(records.matrix), stride)) / len(records.matrix))
-    if not error > 0:
-        return math.inf if sizes[0] > 0 else -math.inf
-    return float(sizes[0]) / error
+    stride = max(1, n // _LOOKED_AT)
+    while True:
+        look = _Look(records, theta, weighing, stride)
+        found = look.hessian() if hessian is None else hessian
+        if not np.all(np.isfinite(found)):
+            return -math.inf
+        sizes, vectors = eigh(found + np.diag(penalty), weighing)
+        own = look.along(vectors[:, 0])
+        error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
+        least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
+        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
+            return least
+        stride = max(1, stride // _MORE)

@@ -174,7 +174,7 @@ def _climb(
         aim = -np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0]
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
-    for count in range(1, _RUNGS + 1):
+    for rungs in range(1, _RUNGS + 1):
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         resolved = known.resolved(theta if size > 0 else aim, growth=growth, quick=True)
@@ -202,7 +202,7 @@ def _climb(
         uncertainty = math.sqrt(max(float(np.sum(covariance * known.metric)), 0.0))
     except InferenceError:
         uncertainty = math.inf
-    return theta, unit, count, uncertainty
+    return theta, unit, rungs, uncertainty
 
 
 def _at_zero(known: ReleasedRecords, theta: FloatArray, part: Any, radius: float) -> Records:

@@ -185,13 +185,7 @@ def m_estimate(
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
     health = examined(
-        records,
-        X,
-        y,
-        theta,
-        penalty,
-        metric,
-        with_curvature=known is not None and known.is_noised and not root.on_boundary,
+        records, X, y, theta, penalty, metric, hessian=root.derivatives.hessian, with_curvature=not root.on_boundary
     )
     health.refuse(theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)

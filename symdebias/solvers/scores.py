@@ -233,7 +233,8 @@ def deconvolved(
 
     Notes
     -----
-    Noise with heavier tails than the normal law's leaves its tails with the scores: the range is then wider than need be.
+    Noise with heavier tails than the normal law's leaves its tails with the scores: the range is then wider than need
+    be.
     """
     middle = float(chances @ released)
     variance = float(chances @ (released - middle) ** 2)
@@ -501,6 +502,23 @@ def _told(
     return chosen, chances / chances.sum()
 
 
+def released_moments(corrected: CorrectedLoss, matrix: FloatArray) -> FloatArray:
+    """Return the second moments of released design rows, scores after one another; ones for a free-form loss.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    matrix : array of shape (m, p), float64
+        Some records, as `symdebias.release.Release.design_matrix` returns them.
+    """
+    if not corrected.declared.scores:
+        return np.eye(corrected.number_of_parameters(matrix.shape[1]))
+    rows = estimated_rows(corrected.release.design(matrix.shape[1]), matrix)
+    one = rows.T @ rows / len(rows)
+    return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), one), dtype=np.float64)
+
+
 def inverse_root(metric: FloatArray) -> FloatArray:
     """Return R with R R' the inverse of a positive semidefinite matrix, on the directions that it has."""
     units = np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
@@ -577,7 +595,7 @@ def designed(
     share_of_noise: float = 0.5,
     quick: bool = False,
 ) -> surrogate.Design:
-    """Return the surrogates with the shortest interval that covers under their bias, at little more than the least variance.
+    """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
 
     In units in which a parameter's direction has variance 1 over true records, its bias is at most the root mean square
     b of the slope's error (Cauchy and Schwarz), and its variance about (E f'^2 + v)/(n (1 - share_of_noise)), v the

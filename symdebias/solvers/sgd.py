@@ -24,11 +24,14 @@ from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import quadratic_pilot
+from symdebias.solvers.health import examined, warn_of_inflation, warn_of_standstill
+from symdebias.solvers.ladder import pilot_of
 from symdebias.solvers.records import Records
+from symdebias.solvers.regions import region_of
 from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
+from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import StepSize, step_sizes
+from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -40,8 +43,9 @@ _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 _RUNS = 32
 _LONGEST_RUN = 64
-# How far beyond its pilot a surrogate's theta may go, and how many designs a fit may take.
-_BALL, _MOST_STAGES = 1.25, 3
+# A surrogate whose theta ends farther from where it was designed than this share of its length, and than its pilot is
+# uncertain, is designed anew; so many times at most.
+_MOVED, _UNCERTAIN, _MOST_STAGES = 0.25, 3.0, 3
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -51,7 +55,7 @@ def sgd(
     X: Any,
     y: Any,
     *,
-    step_size: float | str | StepSize | Callable[[FloatArray], FloatArray] = 1e-4,
+    step_size: float | str | StepSize | Callable[[FloatArray], FloatArray] = "auto",
     batch_size: int = 128,
     epochs: int = 1,
     l2: float = 0.0,
@@ -75,16 +79,20 @@ def sgd(
     ----------
     corrected : CorrectedLoss
         What `debias` returned; with ``method="none"`` this is ordinary SGD. A surrogate that is not resolved is
-        designed first, for what a quadratic pilot estimate says of the range and the noise of scores; it starts from
-        the pilot, stays within 1.25 times its norm where no `radius` is given, and is on the result as
-        ``fit.corrected``, the pilot in ``fit.diagnostics``.
+        designed first, for what a pilot estimate says of the distribution and the noise of scores; it starts from the
+        pilot, and is on the result as ``fit.corrected``, the pilot in ``fit.diagnostics``.
     X : array of shape (n, p) or table
         The (noised) records.
     y : array of shape (n,)
         The (noised) targets.
-    step_size : float, "theory", StepSize or callable
-        A constant; a `StepSize` such as ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a
-        function of an array of step numbers 1, 2, ...
+    step_size : "auto", float, "theory", StepSize or callable
+        ``"auto"``, the default, learns at every scale of the data: steps go along the inverse of the second moments of
+        released records (with l2) times the gradient, and their size is 1/(L (1 + k/batch_size) + mu t/2), with L and
+        mu the largest and the least curvature there of the mean corrected loss at the start, and k how much the
+        curvature varies between records. With `radius` or `smoothing`, which are in the units of the parameters, steps
+        go along the gradient itself. The others go along the gradient as well: a constant; a `StepSize` such as
+        ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a function of an array of step numbers 1, 2,
+        ...
     batch_size : int
         Records per step, at least 1; more than n takes all in one step. The last batch of an epoch may be
         smaller and is averaged over its own size.
@@ -109,7 +117,7 @@ def sgd(
         longer batches of steps. It needs step sizes eta t^-a with 1/2 < a < 1 and a single pass. It settles
         slowly, and intervals and tests allow for that by the distributions of Student and Hotelling.
     start : array of shape (q,) or (K, q), optional
-        Where to start; zeros by default.
+        Where to start; zeros by default, or the pilot of a surrogate that is not resolved.
     order : {"shuffled", "given"}
         Whether each epoch draws a new order of the records, or takes them as they stand: right for a stream
         and for records already in random order. Shuffling reads runs of up to 64 consecutive records in random
@@ -139,8 +147,9 @@ def sgd(
     Raises
     ------
     DivergenceError
-        A step was not finite, or theta ran away; the message names step, record and norm. Or theta has
-        followed the noise to where a handful of records carries the whole corrected gradient.
+        A step was not finite, or theta ran away; the message names step, record and norm. Or the fit is lost: theta has
+        followed the noise to where a handful of records carries the whole corrected gradient, or to where the curvature
+        is within its sampling error of zero.
     NoExactCorrectionError, InfiniteVarianceError
         theta reached a noise variance at which the correction, or its variance, does not exist.
     ValueError, TypeError
@@ -200,7 +209,6 @@ def sgd(
     steps_per_epoch = -(-n // batch_size)
     total = epochs * steps_per_epoch
     recorded = recorded_steps(record, total)
-    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
     averaged_from = first_averaged(share_of_steps, total)
     ends: list[int] = []
     if covariance == "batch means":
@@ -209,11 +217,20 @@ def sgd(
     penalty = corrected.penalty(l2, columns)
     scores = max(1, len(corrected.declared.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
+    tested = np.ascontiguousarray(corrected.release.design_matrix(X, check_finite=False)[:: run.stride])
+    metric = released_moments(corrected, tested)
+    scaling = np.zeros((0, 0))
+    if isinstance(step_size, str) and step_size == "auto":
+        in_units = radius is not None or bool(len(smoothing_numbers))
+        step_size, scaling = learned_steps(run, theta, penalty, metric, batch_size, in_units=in_units)
+    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
     kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(
-        weighted=bool(len(weights)), smoothed=bool(len(smoothing_numbers))
+        weighted=bool(len(weights)), smoothed=bool(len(smoothing_numbers)), scaled=bool(len(scaling))
     )
     limits = corrected.limits(finite_variance=True)
-    growth, runaway = (_GROWTH, _RUNAWAY) if radius is None else (math.inf, math.inf)
+    # Learned steps do not depend on units, and these limits do.
+    limited = radius is None and not len(scaling)
+    growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
 
     average_theta, averaged = theta.copy(), 0
     sums = {averaged_from: np.zeros(length)}
@@ -245,6 +262,7 @@ def sgd(
                 runaway,
                 limits,
                 smoothing_numbers,
+                scaling,
                 average_theta,
                 float(averaged) if lower >= averaged_from else -1.0,
                 report,
@@ -268,25 +286,25 @@ def sgd(
     if best is not None:
         theta, average_theta, total = best.theta, best.average, best.epoch * steps_per_epoch
     result = average_theta if averaged else theta
-    share = inflation = None
-    if corrected.method != "none":
-        share, size = carrying_share(run, result)
-        bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-        refuse_lost_fit(
-            run, share, result, f"Use a smaller step_size, {bound_it}, raise l2, or release with less noise."
-        )
-        inflation = noise_inflation(run, X, y, size, result)
+    on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
+    health = examined(run, X, y, result, penalty, metric, with_curvature=not on_ball)
+    bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
+    health.refuse(
+        result, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
+    )
+    warn_of_inflation(health.inflation)
+    if not on_ball:
+        warn_of_standstill(run, kept[0], result, penalty, metric)
     inference = None
     if covariance is not None:
         on_the_way = ["theta was projected on the ball of radius="] if report[1] else []
         derivatives, _ = run.derivatives_or_differences()
         inference = at_root(
             run, result, derivatives(result, True), penalty, safeguards=on_the_way, by_descent=True,
-            kind="plug-in sandwich of the average", gram=_gram(run, X, y, noise_scale),
+            kind="plug-in sandwich of the average", known=_known(run, X, y, noise_scale),
         )  # fmt: skip
         if covariance == "batch means":
             inference = _by_batch_means(inference, sums)
-    on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
     kept.setdefault(total, result.copy())
     result = corrected.shaped(result)
     result.setflags(write=False)
@@ -310,8 +328,10 @@ def sgd(
             "seconds": time.perf_counter() - began,
             "projections": int(report[1]),
             "on_ball": on_ball,
-            "carrying_share": share,
-            "noise_inflation": inflation,
+            "carrying_share": health.carrying_share,
+            "noise_inflation": health.inflation,
+            "curvature": health.curvature,
+            "step_size": step_size if isinstance(step_size, (str, int, float, StepSize)) else "a function",
             "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
         },
     )
@@ -320,38 +340,33 @@ def sgd(
 def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> Fit:
     """Train on a surrogate that is designed for what a pilot estimate finds.
 
-    Without a radius theta is kept within a ball 1.25 times as long as the pilot: further out the noise is more than the
-    surrogate is tuned for. A fit that ends on that ball is the pilot of a new design, up to three times.
+    A fit that ends far from where its surrogate was designed is the pilot of a new design.
     """
     rng = generator(options.pop("random_state"))
-    pilot = quadratic_pilot(
-        corrected, X, y, l2=options["l2"], sample_weight=options["sample_weight"], noise_scale=options["noise_scale"]
-    )
-    theta = pilot.theta
-    radius, start = options.pop("radius"), options.pop("start")
+    scale = options["noise_scale"]
+    matrix, target, weights = corrected.checked_records(X, y, sample_weight=options["sample_weight"])
+    known = known_scores(corrected, matrix, target, weights, noise_scale=scale)
+    assert known is not None
+    penalty = corrected.penalty(options["l2"], matrix.shape[1])
+    start = options.pop("start")
+    given = None if start is None else corrected.flat_parameters(start, matrix.shape[1])
+    pilot = pilot_of(
+        corrected, known, matrix, target, weights, penalty, region_of(options["radius"], None), start=given,
+        noise_scale=scale,
+    )  # fmt: skip
+    centre = pilot.theta
     for stage in range(1, _MOST_STAGES + 1):
-        growth = 1.0 if stage == 1 else float(theta @ theta) / float(pilot.theta @ pilot.theta)
-        resolved = pilot.resolved(corrected, growth)
-        bound = _BALL * max(float(np.linalg.norm(theta)), 1e-3) if radius is None else radius
-        begin = theta if start is None else start
-        if start is None and np.linalg.norm(begin) > bound:
-            begin = begin * (bound / np.linalg.norm(begin))
+        begin = centre if given is None or stage > 1 else given
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            fit = sgd(resolved, X, y, radius=bound, start=begin, random_state=rng, **options)
-        if radius is not None or not fit.diagnostics["on_ball"]:
+            fit = sgd(known.resolved(centre), X, y, start=begin, random_state=rng, **options)
+        theta = fit.theta.ravel()
+        if known.size(theta - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
             break
-        theta = fit.theta
+        centre = theta
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=3)
-    return replace(
-        fit,
-        diagnostics={
-            **fit.diagnostics,
-            "pilot": pilot.as_diagnostics(),
-            "stages": stage,
-        },
-    )
+    return replace(fit, diagnostics={**fit.diagnostics, "pilot": pilot.as_diagnostics(), "stages": stage})
 
 
 @dataclass(frozen=True)
@@ -459,11 +474,11 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
-def _gram(run: Records, X: Any, y: Any, noise_scale: Any) -> FloatArray | None:
+def _known(run: Records, X: Any, y: Any, noise_scale: Any) -> ReleasedRecords | None:
     if run.corrected.design is None:
         return None
     matrix, target, _ = run.corrected.checked_records(X, y)
-    return second_moments(run.corrected, matrix, target, run.weights, noise_scale)
+    return known_scores(run.corrected, matrix, target, run.weights, noise_scale=noise_scale)
 
 
 def _segments(total: int, steps_per_epoch: int, stops: set[int], batch_size: int) -> Iterator[tuple[int, int]]:

@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias.exceptions import DivergenceError
+from symdebias.solvers.health import curvatures
+from symdebias.solvers.records import Records
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# The least curvature that steps are slowed down by, relative to the largest.
+_LEAST_CURVATURE = 0.02
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,7 @@ def step_sizes(
     steps = first + np.arange(1.0, count + 1.0)
     if isinstance(step_size, str):
         if step_size != "theory":
-            raise ValueError(f'step_size={step_size!r} is not known. Give a number, a StepSize or "theory".')
+            raise ValueError(f'step_size={step_size!r} is not known. Give "auto", a number, a StepSize or "theory".')
         if not l2 > 0:
             raise ValueError(
                 'step_size="theory" is 1/(l2 (t + 1)) and needs l2 > 0, the strong convexity. Give l2, or '
@@ -127,3 +133,52 @@ def step_sizes(
             "Return one number per step."
         )
     return np.ascontiguousarray(sizes)
+
+
+def learned_steps(
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    batch_size: int,
+    *,
+    in_units: bool,
+) -> tuple[StepSize, FloatArray]:
+    """Return step sizes from the curvature at the start, and the matrix that gradients are multiplied with.
+
+    eta_t = 1/(L (1 + k/B) + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative
+    to the inverse P of that matrix, and k = Q E c^2/(E c)^2 with c the curvatures of single records: a batch of B records
+    has curvatures up to about L (1 + k/B).
+
+    Parameters
+    ----------
+    records : Records
+        What is trained on.
+    theta : array of shape (Q,), float64
+        The start.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records. P is their sum with the penalty.
+    batch_size : int
+        B.
+    in_units : bool
+        Whether P is the identity, and the matrix is left out (shape (0, 0)).
+
+    References
+    ----------
+    Bottou, Curtis & Nocedal 2018, Theorems 4.6 and 4.7.
+    """
+    weighing = np.eye(len(theta)) if in_units else metric + np.diag(penalty)
+    weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
+    sizes, spread = curvatures(records, theta, penalty, metric, weighing)
+    largest = float(np.abs(sizes).max())
+    if not (largest > 0 and math.isfinite(largest)):
+        raise DivergenceError(
+            "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
+            "or another start."
+        )
+    least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
+    first = largest * (1 + len(theta) * spread / batch_size)
+    scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(weighing))
+    return StepSize(2 / least, 2 * first / least, 1.0), scaling

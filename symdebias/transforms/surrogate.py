@@ -234,8 +234,8 @@ def design(
     waves : int, optional
         The number of waves; 0 leaves the quadratic. By default `number_of_waves`.
     scores : Scores, optional
-        The distribution of scores. By default the arcsine distribution on [-R, R] for the squared error, and N(0, R^2/4)
-        on it for the shared errors.
+        The distribution of scores. By default the arcsine distribution on [-R, R] for the squared error, and
+        N(0, R^2/4) on it for the shared errors.
     length : float, optional
         Half a wavelength of the first wave. By default R + 2 sqrt(s), or more where the waves reach higher frequencies
         than the records can pay for.
@@ -372,8 +372,8 @@ class Scene:
     def _halves(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]:
         """For the even and for the odd functions: their slopes, a root of their covariance, and its units.
 
-        The root is one of the mean covariance of the inverted slopes, in which two waves are those of the difference and
-        of the sum of their frequencies.
+        The root is one of the mean covariance of the inverted slopes, in which two waves are those of the difference
+        and of the sum of their frequencies.
         """
         orders = np.arange(1, self.count + 1)
         w = self.frequency * orders
