@@ -1,8 +1,8 @@
 """Is a fit lost? One test for all solvers, after every fit, whatever was given.
 
 Far out a corrected risk is made by a few records, and its minimum there by the noise. Three signs of it: a handful of
-records carries the gradient; undoing the noise inflates gradients more than the records can pay for, or deflates them to
-nothing; the curvature is within its own sampling error of zero.
+records carries the gradient; undoing the noise inflates gradients more than the records can pay for, or deflates them
+to nothing; the curvature is within its own sampling error of zero.
 """
 
 import math

@@ -174,7 +174,14 @@ def _climb(
         aim = -np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0]
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
-    for rungs in range(1, _RUNGS + 1):
+    rungs = 0
+    while True:
+        rungs += 1
+        if rungs > _RUNGS:
+            raise DivergenceError(
+                "the pilot estimate does not settle: no surrogate has its minimum where its own parameters put the "
+                "scores. Raise l2, use more records, or release with less noise."
+            )
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         resolved = known.resolved(theta if size > 0 else aim, growth=growth, quick=True)
@@ -190,11 +197,6 @@ def _climb(
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
-    else:
-        raise DivergenceError(
-            "the pilot estimate does not settle: no surrogate has its minimum where its own parameters put the scores. "
-            "Raise l2, use more records, or release with less noise."
-        )
     derivatives, _ = records.derivatives_or_differences()
     found = derivatives(theta, True)
     try:

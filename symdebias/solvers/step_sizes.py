@@ -147,8 +147,8 @@ def learned_steps(
     """Return step sizes from the curvature at the start, and the matrix that gradients are multiplied with.
 
     eta_t = 1/(L (1 + k/B) + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative
-    to the inverse P of that matrix, and k = Q E c^2/(E c)^2 with c the curvatures of single records: a batch of B records
-    has curvatures up to about L (1 + k/B).
+    to the inverse P of that matrix, and k = Q E c^2/(E c)^2 with c the curvatures of single records: a batch of B
+    records has curvatures up to about L (1 + k/B).
 
     Parameters
     ----------
