@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy as sp
 
@@ -80,7 +80,7 @@ class _Exact:
     value: float
 
 
-_Part = Fraction | float | _Exact | sp.Expr
+_Part: TypeAlias = Fraction | float | _Exact | Any  # or a SymPy expression
 
 
 def names_in_text(symbols: Sequence[str]) -> tuple[str, ...]:
@@ -207,9 +207,9 @@ class _Reader:
                 return self.part(node.operand, depth + 1)
             case ast.BinOp(op=ast.Pow()):
                 return _power(self.part(node.left, depth + 1), self.part(node.right, depth + 1))
-            case ast.Call(func=ast.Name(), keywords=[]):
-                return self._call(node.func.id, node.args, depth)
-        raise ValueError(f"the expression has a {type(node).__name__}, which no loss has.")
+            case ast.Call(func=ast.Name(id=name), keywords=[]):
+                return self._call(name, node.args, depth)
+        raise ValueError(f"the expression has the node {type(node).__name__}, which no loss has.")
 
     def _count(self, depth: int) -> None:
         self.nodes += 1
@@ -338,7 +338,8 @@ def _classified(expression: Any, value: float | None = None) -> _Part:
         return _bounded(float(expression))
     if not isinstance(expression, sp.Expr) or expression.has(sp.I, sp.nan, sp.zoo, sp.oo):
         raise ValueError("the expression has a part that is no finite real number.")
-    for node in (expression, *expression.args, *(inner for node in expression.args for inner in node.args)):
+    inner = (below for node in expression.args for below in node.args)
+    for node in (expression, *expression.args, *inner):
         if isinstance(node, sp.Rational):
             _bounded(Fraction(int(node.p), int(node.q)))
         if isinstance(node, sp.Pow) and node.exp.is_Number and not abs(node.exp) <= _LARGEST_EXPONENT:
@@ -357,10 +358,11 @@ def _split(parts: Sequence[_Part]) -> tuple[list[Fraction | float | _Exact], lis
 
 def _sum(parts: Sequence[_Part]) -> _Part:
     numbers, symbolic = _split(parts)
-    rational = _bounded(sum((part for part in numbers if isinstance(part, Fraction)), Fraction(0)))
+    rational = sum((part for part in numbers if isinstance(part, Fraction)), Fraction(0))
+    _bounded(rational)
     decimals = [part for part in numbers if isinstance(part, float)]
     exact = [part for part in numbers if isinstance(part, _Exact)]
-    number = _bounded(math.fsum([float(rational), *decimals])) if decimals else rational  # type: ignore[arg-type]
+    number: _Part = _bounded(math.fsum([*decimals, float(rational)])) if decimals else rational
     if not symbolic and not exact:
         return number
     terms = [_symbolic(part) for part in (number, *exact)]
@@ -409,7 +411,7 @@ def _power(base: _Part, exponent: _Part) -> _Part:
         raise ValueError("the expression has a number to the power of one that is no fraction.")
     if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
         # Checked before the power is taken of its own digits.
-        return _bounded(base**exponent.numerator)  # type: ignore[arg-type]
+        return _bounded(base**exponent.numerator)
     whole = isinstance(exponent, Fraction) and exponent.denominator == 1
     if not (_value(base) > 0 or (whole and _value(base) != 0)):
         raise ValueError("the expression has a root of a number that is not positive.")
