@@ -25,6 +25,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import surrogate_parts
 from symdebias.driver import check_fit
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss, parsing
@@ -273,10 +274,9 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
     if design is not None and method != "surrogate":
         raise ValueError(f"its method {method} has no design")
     check_fit(loss, release, method)
-    corrected = CorrectedLoss(loss, release, method, order=order, nodes=nodes, design=design, reason=reason)
-    if design is not None and len(design.surrogates) != len(corrected.surrogate_parts.replaced):
+    if design is not None and len(design.surrogates) != len(surrogate_parts(loss, release).replaced):
         raise ValueError("its design does not have one surrogate for each part of the loss")
-    return corrected
+    return CorrectedLoss(loss, release, method, order=order, nodes=nodes, design=design, reason=reason)
 
 
 def _check_fields(fit: Any) -> None:

@@ -64,7 +64,7 @@ def test_decimal_numbers_are_equal_to_the_last_bit():
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        (sp.gamma(U), "gamma .* has no word"),
+        (sp.gamma(U), r"gamma .* has no word"),
         (U**13, "exponent"),
         (sp.Float("0.1", 30) * U, "neither a fraction nor a float64"),
         (1e15 * U, "beyond 1e"),
@@ -89,9 +89,9 @@ HOSTILE = [
     "exp(1000000000000*log(1000000000001/1000000000000))", "exp(u+1000000000000*log(1000000000001/1000000000000))",
     "2**(1000000000000*log(1000000000001/1000000000000)+u)", "((((u+1)**12)**12)**12)**12",
     "((((1000000000000*u)**12)**12)**12)**12", "(((1000000000001/1000000000000)**12)**12)**12",
-    "((((sqrt(2)+1)**12)**12)**12)**12", "((((sqrt(2)-1)**12)**12)**12)**12", "loggamma(1000000)", "tan(pi/2)", "log(0)",
-    "1/0", "1/(u-u)", "0**-1", "sqrt(-1)", "(-8)**(1/3)", "u**13", "u**1e2", "1" * 41, "u" * 2001, "*".join(["u"] * 450),
-    "-" * 1990 + "u", "(" * 900 + "u" + ")" * 900, "exp(" * 45 + "u" + ")" * 45,
+    "((((sqrt(2)+1)**12)**12)**12)**12", "((((sqrt(2)-1)**12)**12)**12)**12", "loggamma(1000000)", "log(0)",
+    "1/0", "1/(u-u)", "0**-1", "sqrt(-1)", "(-8)**(1/3)", "u**13", "u**1e2", "1" * 41, "u" * 2001, "tan(pi/2)",
+    "*".join(["u"] * 450), "-" * 1990 + "u", "(" * 900 + "u" + ")" * 900, "exp(" * 45 + "u" + ")" * 45,
     "Max(" + ",".join(f"u*{k}" for k in range(20)) + ")", "Max(Piecewise((u, u < y), (y, True)), u)",
 ]  # fmt: skip
 
@@ -99,7 +99,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:40]))
 def test_hostile_text_is_refused_at_once(text):
     began = time.process_time()
-    with pytest.raises(ValueError, match="expression|calls|takes|condition|compares"):
+    with pytest.raises(ValueError, match=r"expression|calls|takes|condition|compares"):
         parsing.read(text, NAMES)
     assert time.process_time() - began < 2
 
