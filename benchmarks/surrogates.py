@@ -1,6 +1,6 @@
 """Losses without an exact correction: surrogates beside truncated series, and fits beside other methods.
 
-    python benchmarks/surrogates.py [--replicates 50] [--part bias] [--part fits] [--part time]
+    python benchmarks/surrogates.py [--replicates 50] [--records 1000000] [--part bias] [--part fits] [--part time]
 
 Three questions, a table each. How large are bias and standard deviation of the log loss under normal noise of variance
 s, for scores up to 2, 5 and 10: uncorrected, by series of order 1 to 3, and by the surrogate of least bias at 1.05 and
@@ -159,12 +159,11 @@ def print_fits(replicates):
 # ---- time ------------------------------------------------------------------------------------------------
 
 
-def print_times(repeats=7):
+def print_times(n, repeats=7):
     """Print the time of a design, and of a pass per record beside the exponential loss."""
     even = Part(lambda u: np.logaddexp(0, u) - u / 2, lambda u: expit(u) - 0.5, odd=False)
     best = min(timed(lambda: design([even], radius=5.0, score_variance=1.0, records=1e5)) for _ in range(20))
     print(f"\ndesign of 12 waves: {1e3 * best:.2f} ms")
-    n = 1_000_000
     for p in (2, 10):
         release = sd.Release({tuple(f"x{j}" for j in range(p)): sd.GaussianMechanism.from_scale(0.3)},
                              sd.RandomizedResponse(epsilon=1.0))  # fmt: skip
@@ -197,7 +196,7 @@ def pass_time(corrected, X, y, repeats):
     def once():
         theta = np.full(columns, 0.1)
         kernel(theta, matrix, target, nothing, order, 0, 1, 0, 0, noise, steps, 128, np.zeros(columns), np.inf, np.inf,
-               np.inf, limits, theta.copy(), -1.0, np.zeros(2, dtype=np.int64))  # fmt: skip
+               np.inf, limits, nothing, theta.copy(), -1.0, np.zeros(2, dtype=np.int64))  # fmt: skip
 
     once()
     return min(timed(once) for _ in range(repeats))
@@ -212,6 +211,7 @@ def timed(function):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--records", type=int, default=1_000_000, help="of the timed pass")
     parser.add_argument("--part", choices=("bias", "fits", "time"), action="append")
     arguments = parser.parse_args()
     wanted = arguments.part or ("bias", "fits", "time")
@@ -220,4 +220,4 @@ if __name__ == "__main__":
     if "fits" in wanted:
         print_fits(arguments.replicates)
     if "time" in wanted:
-        print_times()
+        print_times(arguments.records)

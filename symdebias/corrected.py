@@ -132,6 +132,20 @@ class CorrectedLoss:
             return "unresolved"
         return f"radius={self.design.radius:.4g}, score_variance={self.score_level:.4g}, n={self.design.records:.4g}"
 
+    # ---- copies ------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> "CorrectedLoss":
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, memo: Any) -> "CorrectedLoss":
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what determines it; expressions and kernels are made again where it is read."""
+        return _rebuilt, (
+            self.declared, self.release, self.method, self.order, self.nodes, self.design, self.reason,
+        )  # fmt: skip
+
     # ---- surrogates --------------------------------------------------------------------------------------
 
     @property
@@ -1485,6 +1499,20 @@ class CorrectedLoss:
             variance_conditions_hold=scored or self._conditions_over(theta_radius, finite_variance=True),
             **found,
         )
+
+
+@functools.lru_cache(maxsize=64)
+def _rebuilt(
+    declared: Loss,
+    release: Release,
+    method: str,
+    order: int | None,
+    nodes: int | None,
+    design: Design | None,
+    reason: str,
+) -> CorrectedLoss:
+    """Return a corrected loss from what determines it; one for all copies, which a pool receives with every task."""
+    return CorrectedLoss(declared, release, method, order=order, nodes=nodes, design=design, reason=reason)
 
 
 def _weights(sample_weight: Any, rows: int) -> tuple[FloatArray, float]:

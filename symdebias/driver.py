@@ -120,7 +120,7 @@ def debias(
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
     loss = on_labels(loss, release, as_released=method == "none")
-    _check_fit(loss, release, method)
+    check_fit(loss, release, method)
     if method == "auto":
         return _automatic(loss, release, settings)
     if method == "surrogate":
@@ -226,7 +226,8 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     )
 
 
-def _check_fit(loss: Loss, release: Release, method: str) -> None:
+def check_fit(loss: Loss, release: Release, method: str) -> None:
+    """Raise ValueError where a loss and a release do not fit each other: their target values, columns, intercept."""
     as_released = method == "none" and (release.clips_target or loss.target_values is None)
     noise = None if as_released else release.target_noise
     if isinstance(noise, ChannelNoise):

@@ -5,7 +5,7 @@ Corrections decide on properties of these, never on the class of a mechanism.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,6 +20,12 @@ _VARIANCE = Interval(1e-210, 1e250, "both", "Give the variance of one coordinate
 _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units where needed.")
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
+
+
+def declared_state(instance: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass for a copy or a pickle, without what was computed from them and kept."""
+    names = {field.name for field in fields(instance)}
+    return {name: value for name, value in vars(instance).items() if name in names}
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,8 @@ class AdditiveNoise:
                 f"the characteristic function {phi} is not that of noise with mean 0 and the variance "
                 f"{self.variance!r}. It must be 1 - variance w^2/2 near 0: correct one of the two."
             )
+
+    __getstate__ = declared_state
 
     def _curvatures(self) -> list[complex]:
         """Return (1 - phi)/(variance w^2/2) at small w of either sign, where it is 1."""
@@ -426,6 +434,8 @@ class ChannelNoise:
                     f"the {len(self.inputs)} inputs, with the sum 1."
                 )
             object.__setattr__(self, "prior", prior)
+
+    __getstate__ = declared_state
 
     @cached_property
     def keeps_means(self) -> bool:

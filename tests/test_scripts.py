@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import instances
 import numpy as np
 import pytest
 
+import symdebias as sd
 from symdebias.interfaces import datasets, demo
 
 pytestmark = pytest.mark.newest
@@ -170,6 +172,16 @@ def test_the_methods_that_surrogates_are_compared_with():
     assert off["SIMEX"] < off["naive"]
 
 
+def test_benchmarks_call_a_training_pass_as_it_is():
+    """One kernel for both scripts that time one by itself; all of their rows run where scripts are run whole."""
+    release = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.3)}, sd.RandomizedResponse(epsilon=1.0))
+    mechanisms = runpy.run_path(str(ROOT / "benchmarks" / "mechanisms.py"))
+    assert mechanisms["seconds"](release, sd.losses.exponential(), 300, 2) > 0
+    X, y = instances.records(300, 2)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    assert runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))["pass_time"](corrected, X, y, 2) > 0
+
+
 @pytest.mark.parametrize(
     ("script", "options", "expected"),
     [
@@ -215,6 +227,12 @@ def test_the_methods_that_surrogates_are_compared_with():
             "mechanisms.py",
             ["--records", "2000", "--repeats", "1"],
             "mixed, 6 columns, exponential",
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            "surrogates.py",
+            ["--records", "2000", "--part", "time"],
+            "squared hinge, 12 + 12 waves",
             marks=pytest.mark.exhaustive,
         ),
     ],

@@ -39,6 +39,16 @@ _LARGEST_FILE = 64 * 2**20
 _LOCK = threading.RLock()
 
 
+def _renew_lock() -> None:
+    """Give a forked process a lock of its own: the one that it got may be held by a thread that it did not get."""
+    global _LOCK
+    _LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 @dataclass(frozen=True)
 class KernelSource:
     """One generated function, before it is compiled.

@@ -257,7 +257,7 @@ class Loss:
                 "Give every score, feature, parameter and target a name of its own."
             )
         real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
-        expression = expression.xreplace(real)
+        expression = _evaluated(expression.xreplace(real))
         values = _check_target_values(target_values)
         _check_symbols_of(expression, set(real.values()))
         for symbol in (*scores, *features, *parameters):
@@ -313,6 +313,11 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
     if len(checked) < 2 or len(set(checked)) < len(checked):
         raise ValueError(f"target_values={tuple(values)!r} does not list two or more values. {remedy}")
     return tuple(sorted(checked))
+
+
+def _evaluated(expression: Any) -> Any:
+    """Return an expression as SymPy writes it by itself, so that copies of it are equal to it."""
+    return expression.func(*map(_evaluated, expression.args)) if expression.args else expression
 
 
 def _check_symbols_of(expression: sp.Expr, declared: set[sp.Symbol]) -> None:

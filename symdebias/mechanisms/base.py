@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias.mechanisms import sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, declared_state
 from symdebias.privacy import Guarantee
 
 _MAKER = object()
@@ -63,6 +63,8 @@ class Mechanism(ABC):
     """
 
     kind: ClassVar[str]
+
+    __getstate__ = declared_state
 
     @property
     @abstractmethod

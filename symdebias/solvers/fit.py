@@ -1,6 +1,7 @@
 """The result of every solver: parameters, how they came about, and what they cost in privacy."""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +13,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest, wald_test
 from symdebias.privacy import Guarantee
+from symdebias.solvers import saved_fit
 from symdebias.transforms.certificate import Certificate
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -119,6 +121,49 @@ class Fit:
                 "a free-form loss has no linear coefficients. Read theta, whose features are the released ones."
             )
         return self.corrected.release.original_units(self.theta)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a file that others may read without trusting you.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an ``.npz`` of JSON and arrays, whatever its name. It is written aside and moved into place
+            whole. An existing file is replaced.
+
+        Raises
+        ------
+        ValueError
+            The loss or a diagnostic has no words in the format; `pickle` takes it.
+        """
+        saved_fit.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Fit":
+        """Read what `save` wrote. The file may come from a stranger: nothing in it is run or unpickled.
+
+        Parameters
+        ----------
+        path : str or path
+            The file.
+
+        Returns
+        -------
+        Fit
+            With the numbers of the saved fit to the last bit; the correction is derived and its kernels are made again.
+
+        Raises
+        ------
+        ValueError
+            It is not such a file, or is damaged; the message says where.
+        """
+        fit: Fit = saved_fit.load(cls, path)
+        return fit
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a pickle or a copy; arrays arrive writable."""
+        self.__dict__.update(state)
+        self.theta.setflags(write=False)
 
     def _inference(self) -> Inference:
         if self.inference is None:

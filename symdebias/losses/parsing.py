@@ -1,0 +1,547 @@
+"""Expressions as text that is read without running it.
+
+SymPy's own way from text to expressions evaluates the text as Python, and a stranger's text is a stranger's code. Here
+the text is parsed, never evaluated: a fixed list of operations is built node by node, its numbers are folded before
+SymPy sees them, and length, depth and size are bounded.
+"""
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import sympy as sp
+
+LONGEST_TEXT = 2_000
+_MOST_NODES = 400
+_DEEPEST = 40
+_LARGEST_EXPONENT = 12
+_LARGEST_NUMBER = 1e12
+_LEAST_POWER = 1e-12
+# Fractions of decimal numbers have numerators and denominators far beyond their value.
+_LARGEST_INTEGER = 10**40
+_LARGEST_ROOT = 100
+_MOST_COMPARED = 16
+# log(Gamma(n)) is computed by way of n!.
+_LARGEST_FACTORIAL = 170
+
+_CHARACTERS = re.compile(r"[A-Za-z0-9_+\-*/(),.<>=! ]*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+
+# Functions of one argument, with what folds a number.
+_FUNCTIONS: dict[str, tuple[Any, Callable[[float], float]]] = {
+    "exp": (sp.exp, math.exp),
+    "log": (sp.log, math.log),
+    "sqrt": (sp.sqrt, math.sqrt),
+    "sin": (sp.sin, math.sin),
+    "cos": (sp.cos, math.cos),
+    "tan": (sp.tan, math.tan),
+    "sinh": (sp.sinh, math.sinh),
+    "cosh": (sp.cosh, math.cosh),
+    "tanh": (sp.tanh, math.tanh),
+    "asinh": (sp.asinh, math.asinh),
+    "atan": (sp.atan, math.atan),
+    "erf": (sp.erf, math.erf),
+    "erfc": (sp.erfc, math.erfc),
+    "loggamma": (sp.loggamma, math.lgamma),
+    "Abs": (sp.Abs, abs),
+    "sign": (sp.sign, lambda x: float((x > 0) - (x < 0))),
+    "Heaviside": (sp.Heaviside, lambda x: (1.0 + (x > 0) - (x < 0)) / 2),
+}
+_EXTREMA = {"Max": sp.Max, "Min": sp.Min}
+_CONSTANTS: dict[str, tuple[Any, float]] = {
+    "pi": (sp.pi, math.pi),
+    "EulerGamma": (sp.EulerGamma, 0.5772156649015329),
+}
+_RELATIONS: dict[type, tuple[str, Any]] = {
+    ast.Lt: ("<", sp.StrictLessThan),
+    ast.LtE: ("<=", sp.LessThan),
+    ast.Gt: (">", sp.StrictGreaterThan),
+    ast.GtE: (">=", sp.GreaterThan),
+    ast.Eq: ("==", sp.Equality),
+    ast.NotEq: ("!=", sp.Unequality),
+}
+_RESERVED = {*_FUNCTIONS, *_EXTREMA, *_CONSTANTS, "Piecewise", "True", "False", "None"}
+_NAME_OF_FUNCTION = {function: name for name, (function, _) in _FUNCTIONS.items() if name != "sqrt"}
+_NAME_OF_EXTREMUM = {function: name for name, function in _EXTREMA.items()}
+_NAME_OF_CONSTANT = {constant: name for name, (constant, _) in _CONSTANTS.items()}
+_SIGN_OF_RELATION = {relation: sign for sign, relation in _RELATIONS.values()}
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """A number that no fraction is, such as sqrt(2), with its value."""
+
+    expression: sp.Expr
+    value: float
+
+
+_Part: TypeAlias = Fraction | float | _Exact | Any  # or a SymPy expression
+
+
+def names_in_text(symbols: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that stand for symbols in a text: their own, or v0, v1, ... where one cannot stand there.
+
+    Parameters
+    ----------
+    symbols : sequence of str
+        The names of the symbols, in an order that writer and reader share.
+    """
+    if all(_NAME.fullmatch(name) and name not in _RESERVED for name in symbols):
+        return tuple(symbols)
+    return tuple(f"v{index}" for index in range(len(symbols)))
+
+
+def write(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
+    """Return an expression as text that `read` takes and that gives an equal expression.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The expression, as SymPy writes it by itself.
+    names : mapping from sympy.Symbol to str
+        The name of each of its symbols in the text; see `names_in_text`.
+
+    Raises
+    ------
+    ValueError
+        The language of `read` has no words for it, or it is too long.
+
+    Examples
+    --------
+    >>> u, y = sp.symbols("u y", real=True)
+    >>> write(sp.log(1 + sp.exp(-u * y)) - u / 2, {u: "u", y: "y"})
+    '-1/2*u + log(1 + exp(-u*y))'
+    """
+    text = _sum_text(expression, names)
+    try:
+        found = read(text, {name: symbol for symbol, name in names.items()})
+    except ValueError as error:
+        raise ValueError(f"{_shown(expression)} cannot be written as text: {error}") from None
+    if found != expression:
+        raise ValueError(f"{_shown(expression)} cannot be written as text: SymPy makes {_shown(found)} of it.")
+    return text
+
+
+def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
+    """Return the expression that a text describes; nothing in the text is run.
+
+    Parameters
+    ----------
+    text : str
+        At most 2,000 ASCII characters: numbers, the names, ``pi``, + - * / **, ``exp``, ``log``, ``sqrt``, ``sin``,
+        ``cos``, ``tan``, ``sinh``, ``cosh``, ``tanh``, ``asinh``, ``atan``, ``erf``, ``erfc``, ``loggamma``, ``Abs``,
+        ``sign``, ``Heaviside``, ``Max``, ``Min``, and ``Piecewise((value, a < b), ..., (value, True))``. Fractions
+        are exact, decimal numbers are float64.
+    names : mapping from str to sympy.Symbol
+        The symbols that may occur.
+
+    Raises
+    ------
+    TypeError
+        It is no text.
+    ValueError
+        It is something else, or beyond a bound: 400 nodes, 40 levels, exponents up to 12, numbers up to 1e12.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> read("log(1 + exp(u)) - u/2", {"u": u})
+    -u/2 + log(exp(u) + 1)
+    >>> read("__import__('os').system('ls')", {"u": u})
+    Traceback (most recent call last):
+    ValueError: the expression has the character "'". It takes letters, digits, blanks and _ + - * / ( ) , . < > = !
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"an expression is read from text; got {type(text).__name__}.")
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"the expression has {len(text):,} characters. It may have {LONGEST_TEXT:,}.")
+    plain = _CHARACTERS.match(text)
+    if plain is None or plain.end() < len(text):
+        odd = ascii(text[0 if plain is None else plain.end()])
+        raise ValueError(
+            f"the expression has the character {odd}. It takes letters, digits, blanks and _ + - * / ( ) , . < > = !"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python, about odd spellings
+            tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ValueError(f"{text[:60]!r} is no expression: its parentheses or operators do not fit.") from None
+    try:
+        return _symbolic(_Reader(names).part(tree.body, 0))
+    except (ArithmeticError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
+        # What SymPy raises on combinations that are no real numbers.
+        raise ValueError(f"{text[:60]!r} is no real expression ({type(error).__name__}).") from None
+
+
+def _shown(expression: sp.Expr) -> str:
+    text = str(expression)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    def __init__(self, names: Mapping[str, sp.Symbol]) -> None:
+        self.names = names
+        self.nodes = 0
+
+    def part(self, node: ast.expr, depth: int) -> _Part:
+        self._count(depth)
+        match node:
+            case ast.Constant():
+                return self._constant(node.value)
+            case ast.Name():
+                return self._named(node.id)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                return _sum([self._signed(sign, term, depth) for sign, term in self._terms(node)])
+            case ast.BinOp(op=ast.Mult() | ast.Div()) | ast.UnaryOp(op=ast.USub()):
+                return _product(self._factors(node, depth))
+            case ast.UnaryOp(op=ast.UAdd()):
+                return self.part(node.operand, depth + 1)
+            case ast.BinOp(op=ast.Pow()):
+                return _power(self.part(node.left, depth + 1), self.part(node.right, depth + 1))
+            case ast.Call(func=ast.Name(id=name), keywords=[]):
+                return self._call(name, node.args, depth)
+        raise ValueError(f"the expression has the node {type(node).__name__}, which no loss has.")
+
+    def _count(self, depth: int) -> None:
+        self.nodes += 1
+        if self.nodes > _MOST_NODES:
+            raise ValueError(f"the expression has more than {_MOST_NODES} nodes.")
+        if depth > _DEEPEST:
+            raise ValueError(f"the expression is nested more than {_DEEPEST} deep.")
+
+    def _constant(self, value: Any) -> _Part:
+        if type(value) is int:
+            return _bounded(Fraction(value))
+        if type(value) is float:
+            return _bounded(value)
+        raise ValueError(f"the expression has the constant {value!r:.40}. Constants are real numbers.")
+
+    def _named(self, name: str) -> _Part:
+        if name in self.names:
+            symbol: sp.Expr = self.names[name]
+            return symbol
+        if name in _CONSTANTS:
+            return _Exact(*_CONSTANTS[name])
+        raise ValueError(f"the expression has the name {name[:40]}, which was not declared.")
+
+    def _terms(self, node: ast.expr) -> list[tuple[int, ast.expr]]:
+        """Return the terms of a chain of + and -, the deepest first, with their signs."""
+        terms: list[tuple[int, ast.expr]] = []
+        while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub)):
+            terms.append((-1 if isinstance(node.op, ast.Sub) else 1, node.right))
+            node = node.left
+        return [(1, node), *reversed(terms)]
+
+    def _signed(self, sign: int, node: ast.expr, depth: int) -> _Part:
+        factors = self._factors(node, depth)
+        return _product(factors if sign > 0 else [Fraction(-1), *factors])
+
+    def _factors(self, node: ast.expr, depth: int) -> list[_Part]:
+        """Return the factors of a chain of * and / with its leading sign."""
+        factors: list[_Part] = []
+        while isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div)):
+            right = self.part(node.right, depth + 1)
+            factors.append(right if isinstance(node.op, ast.Mult) else _power(right, Fraction(-1)))
+            node = node.left
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            self._count(depth)
+            return [*self._factors(node.operand, depth + 1), Fraction(-1), *factors]
+        return [self.part(node, depth + 1), *reversed(factors)]
+
+    def _call(self, name: str, arguments: list[ast.expr], depth: int) -> _Part:
+        if name in self.names:
+            raise ValueError(f"{name[:40]} is a symbol of this expression and no function.")
+        if name == "Piecewise":
+            return self._piecewise(arguments, depth)
+        parts = [self.part(argument, depth + 1) for argument in arguments]
+        if name in _EXTREMA:
+            if not 1 <= len(parts) <= _MOST_COMPARED:
+                raise ValueError(f"{name} takes 1 to {_MOST_COMPARED} arguments; got {len(parts)}.")
+            return _classified(_EXTREMA[name](*(_compared(part) for part in parts)))
+        if name not in _FUNCTIONS:
+            raise ValueError(f"the expression calls {name[:40]}, which is not one of {', '.join(sorted(_FUNCTIONS))}.")
+        if name == "Heaviside" and len(parts) == 2 and not isinstance(parts[0], (Fraction, float, _Exact)):
+            return _classified(sp.Heaviside(*map(_symbolic, parts)))
+        if len(parts) != 1:
+            raise ValueError(f"{name} takes one argument; got {len(parts)}.")
+        return _applied(name, parts[0])
+
+    def _piecewise(self, arguments: list[ast.expr], depth: int) -> _Part:
+        pairs = []
+        for pair in arguments:
+            self._count(depth)
+            if not isinstance(pair, ast.Tuple) or len(pair.elts) != 2:
+                raise ValueError("Piecewise takes pairs of a value and a condition.")
+            pairs.append((_symbolic(self.part(pair.elts[0], depth + 1)), self._condition(pair.elts[1], depth + 1)))
+        if not pairs:
+            raise ValueError("Piecewise takes pairs of a value and a condition; it has none.")
+        return _classified(sp.Piecewise(*pairs))
+
+    def _condition(self, node: ast.expr, depth: int) -> Any:
+        self._count(depth)
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+            return sp.true if node.value else sp.false
+        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or type(node.ops[0]) not in _RELATIONS:
+            raise ValueError("a condition of Piecewise compares two expressions, or is True.")
+        left, right = (_compared(self.part(side, depth + 1)) for side in (node.left, node.comparators[0]))
+        return _RELATIONS[type(node.ops[0])][1](left, right)
+
+
+def _bounded(number: _Part) -> _Part:
+    """Return a number, or refuse one that could keep SymPy busy for good."""
+    if isinstance(number, Fraction):
+        if max(abs(number.numerator), number.denominator) > _LARGEST_INTEGER:
+            raise ValueError("the expression has a fraction of more than 40 digits.")
+        return number
+    value = number.value if isinstance(number, _Exact) else number
+    if not abs(value) <= _LARGEST_NUMBER:
+        raise ValueError(f"the expression has a number beyond {_LARGEST_NUMBER:g}.")
+    return number
+
+
+def _symbolic(part: _Part) -> sp.Expr:
+    if isinstance(part, Fraction):
+        if not abs(part) <= _LARGEST_NUMBER:
+            raise ValueError(f"the expression has a number beyond {_LARGEST_NUMBER:g}.")
+        return sp.Rational(part.numerator, part.denominator)
+    if isinstance(part, float):
+        return sp.Float(_bounded(part))
+    return part.expression if isinstance(part, _Exact) else part
+
+
+def _compared(part: _Part) -> sp.Expr:
+    """Return what SymPy is to compare with something: it does that case by case, which takes seconds."""
+    expression = _symbolic(part)
+    if expression.has(sp.Piecewise):
+        raise ValueError("the expression compares a Piecewise with something. Compare within its cases.")
+    return expression
+
+
+def _value(part: Fraction | float | _Exact) -> float:
+    return part.value if isinstance(part, _Exact) else float(part)
+
+
+def _classified(expression: Any, value: float | None = None) -> _Part:
+    """Return what SymPy made: numbers as numbers, so that they are folded, and within the bounds."""
+    if isinstance(expression, sp.Rational):
+        return _bounded(Fraction(int(expression.p), int(expression.q)))
+    if isinstance(expression, sp.Float):
+        return _bounded(float(expression))
+    if not isinstance(expression, sp.Expr) or expression.has(sp.I, sp.nan, sp.zoo, sp.oo):
+        raise ValueError("the expression has a part that is no finite real number.")
+    inner = (below for node in expression.args for below in node.args)
+    for node in (expression, *expression.args, *inner):
+        if isinstance(node, sp.Rational):
+            _bounded(Fraction(int(node.p), int(node.q)))
+        if isinstance(node, sp.Pow) and node.exp.is_Number and not abs(node.exp) <= _LARGEST_EXPONENT:
+            raise ValueError(f"the expression has the exponent {str(node.exp)[:40]}. It may have {_LARGEST_EXPONENT}.")
+    if not expression.free_symbols:
+        if value is None:
+            raise ValueError("the expression has symbols that cancel. Leave them out.")
+        return _bounded(_Exact(expression, value))
+    return expression
+
+
+def _split(parts: Sequence[_Part]) -> tuple[list[Fraction | float | _Exact], list[sp.Expr]]:
+    numbers = [part for part in parts if isinstance(part, (Fraction, float, _Exact))]
+    return numbers, [part for part in parts if not isinstance(part, (Fraction, float, _Exact))]
+
+
+def _sum(parts: Sequence[_Part]) -> _Part:
+    numbers, symbolic = _split(parts)
+    rational = sum((part for part in numbers if isinstance(part, Fraction)), Fraction(0))
+    _bounded(rational)
+    decimals = [part for part in numbers if isinstance(part, float)]
+    exact = [part for part in numbers if isinstance(part, _Exact)]
+    number: _Part = _bounded(math.fsum([*decimals, float(rational)])) if decimals else rational
+    if not symbolic and not exact:
+        return number
+    terms = [_symbolic(part) for part in (number, *exact)]
+    value = None if symbolic else math.fsum(map(_value, numbers))
+    return _classified(sp.Add(*terms, *symbolic), value)
+
+
+def _product(parts: Sequence[_Part]) -> _Part:
+    numbers, symbolic = _split(parts)
+    if len(parts) == 1:
+        return parts[0]
+    rational, decimal = Fraction(1), 1.0
+    for part in numbers:
+        if isinstance(part, Fraction):
+            rational *= part
+            _bounded(rational)
+        elif isinstance(part, float):
+            decimal *= part
+    exact = [part for part in numbers if isinstance(part, _Exact)]
+    number: _Part = rational
+    if any(isinstance(part, float) for part in numbers):
+        number = _bounded(decimal * float(rational))
+    if not symbolic and not exact:
+        return number
+    factors = [_symbolic(part) for part in (number, *exact)]
+    value = None if symbolic else math.prod(map(_value, numbers))
+    return _classified(sp.Mul(*factors, *symbolic), value)
+
+
+def _power(base: _Part, exponent: _Part) -> _Part:
+    if isinstance(exponent, (Fraction, float, _Exact)):
+        if not abs(_value(exponent)) <= _LARGEST_EXPONENT:
+            raise ValueError(f"the expression has an exponent beyond {_LARGEST_EXPONENT}.")
+        if isinstance(exponent, Fraction) and exponent.denominator > _LARGEST_ROOT:
+            raise ValueError(f"the expression has an exponent with a denominator above {_LARGEST_ROOT}.")
+    numeric = isinstance(base, (Fraction, float, _Exact))
+    if not numeric:
+        return _classified(sp.Pow(base, _symbolic(exponent)))
+    assert isinstance(base, (Fraction, float, _Exact))
+    if not isinstance(exponent, (Fraction, float, _Exact)):
+        if not _value(base) > 0:
+            raise ValueError("the expression has a power whose base is no positive number.")
+        _refuse_logarithms(exponent)
+        return _classified(sp.Pow(_symbolic(base), exponent))
+    if isinstance(exponent, _Exact):
+        raise ValueError("the expression has a number to the power of one that is no fraction.")
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction) and exponent.denominator == 1:
+        # Checked before the power is taken of its own digits.
+        return _bounded(base**exponent.numerator)
+    whole = isinstance(exponent, Fraction) and exponent.denominator == 1
+    if not (_value(base) > 0 or (whole and _value(base) != 0)):
+        raise ValueError("the expression has a root of a number that is not positive.")
+    value = _value(base) ** _value(exponent)
+    if isinstance(base, float) or isinstance(exponent, float):
+        return _bounded(value)
+    if not abs(value) >= _LEAST_POWER:
+        raise ValueError(f"the expression has a power of numbers below {_LEAST_POWER:g}.")
+    _bounded(value)
+    return _classified(sp.Pow(_symbolic(base), _symbolic(exponent)), value)
+
+
+def _applied(name: str, part: _Part) -> _Part:
+    function, fold = _FUNCTIONS[name]
+    if name == "sqrt":
+        return _power(part, Fraction(1, 2))
+    if name == "exp":
+        _refuse_logarithms(_symbolic(part))
+    if not isinstance(part, (Fraction, float, _Exact)):
+        return _classified(function(part))
+    try:
+        value = fold(_value(part))
+    except (ValueError, OverflowError):
+        raise ValueError(f"the expression has {name} of a number where it is no finite real number.") from None
+    _bounded(value)
+    if isinstance(part, float):
+        return value
+    if name == "exp" and not value >= _LEAST_POWER:
+        raise ValueError(f"the expression has a power of numbers below {_LEAST_POWER:g}.")
+    if name == "loggamma" and not abs(_value(part)) <= _LARGEST_FACTORIAL:
+        raise ValueError(f"the expression has loggamma of a number beyond {_LARGEST_FACTORIAL}.")
+    return _classified(function(_symbolic(part)), value)
+
+
+def _refuse_logarithms(exponent: sp.Expr) -> None:
+    """Refuse exponents whose logarithms SymPy would turn into powers with many digits, as exp(1e9 log(3))."""
+    for term in sp.Add.make_args(exponent):
+        factors = sp.Mul.make_args(term)
+        if not any(isinstance(factor, sp.log) for factor in factors):
+            continue
+        coefficient = sp.Mul(*(factor for factor in factors if factor.is_Number))
+        if not term.free_symbols or not abs(coefficient) <= _LARGEST_EXPONENT:
+            raise ValueError("the expression has a logarithm in an exponent, which is a power. Write the power.")
+
+
+# ---- writing ---------------------------------------------------------------------------------------------
+
+
+def _sum_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
+    if not expression.is_Add:
+        return _product_text(expression, names)
+    text = ""
+    for term in expression.args:
+        written = _product_text(term, names)
+        if not text:
+            text = written
+        elif written.startswith("-"):
+            text += f" - {written[1:]}"
+        else:
+            text += f" + {written}"
+    return text
+
+
+def _product_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
+    if expression.is_Number:
+        return _number_text(expression)
+    if not expression.is_Mul:
+        return _power_text(expression, names)
+    first, *others = expression.args
+    if not first.is_Number:
+        return "*".join(_power_text(factor, names) for factor in expression.args)
+    rest = "*".join(_power_text(factor, names) for factor in others)
+    if first == -1 and first.is_Integer:
+        return f"-{rest}"
+    return f"{_number_text(first)}*{rest}"
+
+
+def _power_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
+    if not expression.is_Pow:
+        return _atom_text(expression, names)
+    base, exponent = expression.args
+    if exponent == sp.Rational(1, 2):
+        return f"sqrt({_sum_text(base, names)})"
+    return f"{_atom_text(base, names)}**{_atom_text(exponent, names)}"
+
+
+def _atom_text(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
+    """Return what may stand on either side of **."""
+    if expression.is_Symbol:
+        if expression not in names:
+            raise ValueError(f"the symbol {expression} has no name in the text.")
+        return names[expression]
+    if expression.is_Number:
+        text = _number_text(expression)
+        return text if text.isalnum() else f"({text})"
+    if expression.is_Add or expression.is_Mul or expression.is_Pow:
+        return f"({_sum_text(expression, names)})"
+    if expression in _NAME_OF_CONSTANT:
+        return _NAME_OF_CONSTANT[expression]
+    if expression is sp.E:
+        return "exp(1)"
+    kind = type(expression)
+    if kind is sp.Heaviside and expression.args[1] != sp.Rational(1, 2):
+        return f"Heaviside({', '.join(_sum_text(argument, names) for argument in expression.args)})"
+    if kind in _NAME_OF_FUNCTION:
+        return f"{_NAME_OF_FUNCTION[kind]}({_sum_text(expression.args[0], names)})"
+    if kind in _NAME_OF_EXTREMUM:
+        return f"{_NAME_OF_EXTREMUM[kind]}({', '.join(_sum_text(argument, names) for argument in expression.args)})"
+    if isinstance(expression, sp.Piecewise):
+        pairs = (f"({_sum_text(value, names)}, {_condition_text(when, names)})" for value, when in expression.args)
+        return f"Piecewise({', '.join(pairs)})"
+    raise ValueError(
+        f"{kind.__name__} (in {_shown(expression)}) has no word in the text of an expression, which has numbers, "
+        f"+ - * / **, Piecewise with plain comparisons, Max, Min, {', '.join(_FUNCTIONS)}."
+    )
+
+
+def _condition_text(condition: Any, names: Mapping[sp.Symbol, str]) -> str:
+    if condition in (sp.true, sp.false):
+        return str(bool(condition))
+    if type(condition) not in _SIGN_OF_RELATION:
+        raise ValueError(f"the condition {_shown(condition)} is no comparison of two expressions.")
+    left, right = (_sum_text(side, names) for side in condition.args)
+    return f"{left} {_SIGN_OF_RELATION[type(condition)]} {right}"
+
+
+def _number_text(number: sp.Expr) -> str:
+    if number.is_Rational and number.is_finite:
+        return str(number)
+    # What float64 does not hold to the last bit is no float64.
+    if isinstance(number, sp.Float) and number.is_finite and sp.Float(float(number)) == number and number._prec == 53:
+        return repr(float(number))
+    raise ValueError(f"the number {_shown(number)} is neither a fraction nor a float64.")

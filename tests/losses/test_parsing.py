@@ -1,0 +1,125 @@
+"""Expressions as text: equal after reading, and strangers' text is refused before SymPy computes with it."""
+
+import time
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from instances import CROSSED_LOSSES, EXACT_MARGIN, NO_CLOSED_FORM, free_form_in_three
+
+import symdebias as sd
+from symdebias.losses import parsing
+
+U, Y = sp.symbols("u y", real=True)
+NAMES = {"u": U, "y": Y}
+
+CATALOGUE = [
+    *(getattr(sd.losses, name)() for name in sd.losses.__all__ if name not in ("Loss", "catalogue", "softmax")),
+    sd.losses.softmax(2),
+    sd.losses.softmax(20),
+    sd.losses.huber(1e-3),
+    sd.losses.quantile(1 / 3, 0.1234567890123456),
+    free_form_in_three("sine"),
+    *CROSSED_LOSSES.values(),
+]
+FURTHER = [
+    *(expression for expression, _ in EXACT_MARGIN.values()),
+    *NO_CLOSED_FORM.values(),
+    sp.Float(0.1) * U**2 - U * Y,
+    1.5 * sp.exp(0.3) * U + Y,
+    U**2.0 - 3.0 * Y * U + sp.Float(1e-5),
+    sp.exp(-((U - Y) ** 2) / 2) / sp.sqrt(2 * sp.pi),
+    sp.log(2 * sp.pi) / 2 + U**2 / 2,
+    (1 + U**2) ** sp.Rational(3, 4),
+    sp.E**2 * U + sp.exp(sp.Rational(1, 2)) * Y,
+    2**U + sp.loggamma(Y + 2),
+    sp.log(sp.cosh(U - Y)) + sp.asinh(U) - Y * sp.atan(U),
+    sp.Heaviside(U) * Y * U + sp.sign(U) * sp.tan(sp.sqrt(2) / 4) + sp.Heaviside(Y, 1),
+    sp.Min(U, Y, 2) + sp.sinh(U) * sp.tanh(Y),
+    sp.Piecewise((U, Y > U), (Y, sp.Ne(Y, 1)), (1, U <= -1), (0, True)),
+    sp.EulerGamma * U,
+]
+
+
+@pytest.mark.parametrize("loss", CATALOGUE, ids=lambda loss: str(loss.name))
+def test_losses_are_equal_after_writing_and_reading(loss):
+    names = {symbol: symbol.name for symbol in (*loss.scores, *loss.features, *loss.parameters, loss.target)}
+    text = parsing.write(loss.expression, names)
+    assert parsing.read(text, {name: symbol for symbol, name in names.items()}) == loss.expression
+
+
+@pytest.mark.parametrize("expression", FURTHER, ids=str)
+def test_expressions_are_equal_after_writing_and_reading(expression):
+    text = parsing.write(expression, {U: "u", Y: "y"})
+    assert parsing.read(text, NAMES) == expression
+
+
+def test_decimal_numbers_are_equal_to_the_last_bit():
+    for value in (0.1, 1 / 3, 2.0**-40, 1e11 / 7, -0.3):
+        (number,) = parsing.read(parsing.write(value * U, {U: "u"}), NAMES).atoms(sp.Float)
+        assert float(number) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        (sp.gamma(U), r"gamma .* has no word"),
+        (U**13, "exponent"),
+        (sp.Float("0.1", 30) * U, "neither a fraction nor a float64"),
+        (1e15 * U, "beyond 1e"),
+        (sp.Piecewise((U, sp.And(U > 0, Y > 0)), (Y, True)), "no comparison"),
+        (sp.Mul(2, U + 1, evaluate=False), "SymPy makes"),
+        (sp.Add(*(sp.sin(k * U) for k in range(1, 400))), "characters"),
+        (sp.Symbol("z") * U, "no name"),
+    ],
+    ids=str,
+)
+def test_what_has_no_words_is_refused(expression, message):
+    with pytest.raises(ValueError, match=message):
+        parsing.write(expression, {U: "u"} if expression.has(sp.Symbol("z")) else {U: "u", Y: "y"})
+
+
+HOSTILE = [
+    "__import__('os').system('true')", "().__class__", "u.real", "u[0]", "lambda: 1", "[u]", "u if u else y", "u;y",
+    "exp(u, y)", "exp()", "exp(*u)", "exp(x=u)", "(u:=1)", "asinh(u)(y)", "Piecewise()", "Piecewise((u, True and y))",
+    "Piecewise((u, u < y < 1))", "u < y", "True", "None", "1j", "'u'", "e**u", "", "   ", "u u", "u\u200b", "exp\n(u)",
+    "exp(exp(exp(exp(1e9))))", "9**9**9**9", "2**1000000000000", "2**(u-u+1000000)", "exp(u-u+1000)", "1e400",
+    "exp(1000000000000*log(2))", "exp(-1000000000000*log(2))", "exp(1000000*log(u)+y)",
+    "exp(1000000000000*log(1000000000001/1000000000000))", "exp(u+1000000000000*log(1000000000001/1000000000000))",
+    "2**(1000000000000*log(1000000000001/1000000000000)+u)", "((((u+1)**12)**12)**12)**12",
+    "((((1000000000000*u)**12)**12)**12)**12", "(((1000000000001/1000000000000)**12)**12)**12",
+    "((((sqrt(2)+1)**12)**12)**12)**12", "((((sqrt(2)-1)**12)**12)**12)**12", "loggamma(1000000)", "log(0)",
+    "1/0", "1/(u-u)", "0**-1", "sqrt(-1)", "(-8)**(1/3)", "u**13", "u**1e2", "1" * 41, "u" * 2001, "tan(pi/2)",
+    "*".join(["u"] * 450), "-" * 1990 + "u", "(" * 900 + "u" + ")" * 900, "exp(" * 45 + "u" + ")" * 45,
+    "Max(" + ",".join(f"u*{k}" for k in range(20)) + ")", "Max(Piecewise((u, u < y), (y, True)), u)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:40]))
+def test_hostile_text_is_refused_at_once(text):
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"expression|calls|takes|condition|compares"):
+        parsing.read(text, NAMES)
+    assert time.process_time() - began < 2
+
+
+@given(st.text(alphabet="uy01.9e()+-*/, <>=expPMaxiscwlog", max_size=60))
+def test_any_text_is_an_expression_or_refused(text):
+    try:
+        found = parsing.read(text, NAMES)
+    except ValueError:
+        return
+    assert isinstance(found, sp.Expr)
+    assert found.free_symbols <= {U, Y}
+
+
+def test_symbols_with_odd_names_get_others():
+    assert parsing.names_in_text(["u", "y_1"]) == ("u", "y_1")
+    for names in (["u 1", "y"], ["exp", "y"], ["θ", "y"], ["pi", "y"]):
+        assert parsing.names_in_text(names) == ("v0", "v1")
+
+
+def test_only_text_is_read():
+    with pytest.raises(TypeError, match="from text"):
+        parsing.read(U, NAMES)

@@ -1,0 +1,479 @@
+"""A fit is the same in another process and from a file, and a file that is not one is refused."""
+
+import copy
+import io
+import json
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+
+import joblib
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y, gaussian_release, mixed_release, records
+
+import symdebias as sd
+from symdebias.codegen import cache
+from symdebias.inference import Inference
+
+X = np.random.default_rng(0).uniform(-0.7, 0.7, (4_000, 2))
+LABELS = np.where(np.random.default_rng(1).random(4_000) < 1 / (1 + np.exp(-X @ [3.0, -2.0])), 1.0, -1.0)
+NOISED = gaussian_release(0.3, epsilon=3.0).privatize(X, LABELS, random_state=1)
+LOSSES = {name: getattr(sd.losses, name)() for name in ("exponential", "squared_margin", "logistic")}
+
+
+@pytest.fixture(scope="module", params=list(LOSSES))
+def fit(request):
+    corrected = sd.debias(LOSSES[request.param], NOISED.release)
+    return sd.m_estimate(corrected, NOISED.X, NOISED.y, l2=0.5, radius=2.0)
+
+
+@pytest.fixture(scope="module")
+def logistic_fit():
+    return sd.m_estimate(sd.debias(LOSSES["logistic"], NOISED.release), NOISED.X, NOISED.y, l2=0.5, radius=2.0)
+
+
+def made(theta, corrected, **options):
+    theta = np.asarray(theta, dtype=float)
+    theta.setflags(write=False)
+    options = {"diagnostics": {"records": 10, "steps": 1, "seconds": 0.1}, **options}
+    return sd.Fit(theta=theta, corrected=corrected, solver="by hand", history=sd.History.empty(theta), **options)
+
+
+def same(value, other):
+    """Whether two values are equal to the last bit, with their types."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == other.dtype and value.shape == other.shape and value.tobytes() == other.tobytes()
+    if isinstance(value, dict):
+        return list(value) == list(other) and all(same(value[key], other[key]) for key in value)
+    if isinstance(value, (list, tuple)):
+        return type(value) is type(other) and len(value) == len(other) and all(map(same, value, other))
+    if hasattr(value, "__dataclass_fields__"):
+        return type(value) is type(other) and all(
+            same(getattr(value, name), getattr(other, name)) for name in value.__dataclass_fields__
+        )
+    if isinstance(value, float) and value != value:
+        return type(value) is type(other) and other != other
+    return type(value) is type(other) and value == other
+
+
+def assert_same(fit, other):
+    assert not other.theta.flags.writeable
+    for name in ("theta", "solver", "history", "inference", "own_guarantee", "claim"):
+        assert same(getattr(fit, name), getattr(other, name)), name
+    assert same(dict(fit.diagnostics), dict(other.diagnostics))
+    for name in ("declared", "release", "method", "order", "nodes", "design", "reason", "is_exact", "notes"):
+        assert getattr(fit.corrected, name) == getattr(other.corrected, name), name
+    assert fit.summary() == other.summary()
+
+
+def mean_loss(corrected):
+    return corrected.mean_loss([0.3, -0.2], NOISED.X, NOISED.y)
+
+
+# ---- pickles ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_fit_is_the_same_from_a_pickle(fit, protocol):
+    content = pickle.dumps(fit, protocol)
+    assert len(content) < 20_000
+    assert b"symdebias_kernel" not in content
+    other = pickle.loads(content)
+    assert_same(fit, other)
+    assert mean_loss(fit.corrected) == mean_loss(other.corrected)
+
+
+def test_copies_are_the_same(fit):
+    for other in (copy.copy(fit), copy.deepcopy(fit)):
+        assert_same(fit, other)
+
+
+def test_a_pickled_correction_ships_nothing_that_was_computed():
+    corrected = sd.debias(LOSSES["exponential"], NOISED.release)
+    fresh = pickle.dumps(corrected)
+    mean_loss(corrected)
+    _ = corrected.certificate, corrected.closed_variance, corrected.gradient_expressions
+    assert pickle.dumps(corrected) == fresh
+
+
+def test_nouns_are_equal_after_a_pickle_and_copies():
+    release = mixed_release(target=sd.RandomizedResponse(epsilon=1.0))
+    _ = release.guarantee, release.noises(6)
+    unevaluated = sd.Loss(sp.Mul(2, U + Y**2 * U**2, evaluate=False), score=U, target=Y)
+    for noun in (release, *LOSSES.values(), sd.losses.softmax(3), sd.losses.huber(), unevaluated):
+        for protocol in range(2, 6):
+            assert pickle.loads(pickle.dumps(noun, protocol)) == noun
+        assert copy.copy(noun) == noun
+        assert copy.deepcopy(noun) == noun
+    again = pickle.loads(pickle.dumps(NOISED))
+    assert again.release == NOISED.release
+    assert again.seeded
+    np.testing.assert_array_equal(again.X, NOISED.X)
+    parts = pickle.loads(pickle.dumps(sd.bias(LOSSES["exponential"], NOISED.release)))
+    assert parts.feature == sd.bias(LOSSES["exponential"], NOISED.release).feature
+
+
+def test_mechanisms_ship_their_declaration_only():
+    coin = sd.RandomizedResponse(epsilon=1.0)
+    fresh = pickle.dumps(coin)
+    _ = coin.noise
+    assert pickle.dumps(coin) == fresh
+    assert pickle.loads(fresh).noise == coin.noise
+
+
+def test_worker_pools_take_and_return_them(logistic_fit):
+    """The pool of joblib starts processes afresh, as spawn does; a forked one has this process's kernels."""
+    corrected = logistic_fit.corrected
+    wanted = mean_loss(corrected)
+    parts = [(1.0,), (2.0,)]
+    found = joblib.Parallel(n_jobs=2)(joblib.delayed(scaled)(corrected, *part) for part in parts)
+    assert found == [wanted, 2 * wanted]
+    if sys.platform == "linux":
+        with warnings.catch_warnings():
+            # Newer versions of Python warn of every fork while there are threads, which joblib left.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            context = multiprocessing.get_context("fork")
+            with ProcessPoolExecutor(2, mp_context=context) as pool:
+                assert list(pool.map(mean_loss, [corrected, corrected])) == [wanted, wanted]
+                (other,) = pool.map(copy.copy, [logistic_fit])
+        assert_same(logistic_fit, other)
+
+
+def scaled(corrected, factor):
+    return factor * corrected.mean_loss([0.3, -0.2], NOISED.X, NOISED.y)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+def test_a_forked_process_is_not_stopped_by_a_lock_that_it_got():
+    cache._LOCK.acquire()
+    try:
+        worker = multiprocessing.get_context("fork").Process(target=_take_lock)
+        worker.start()
+        worker.join(20)
+        assert worker.exitcode == 0
+    finally:
+        cache._LOCK.release()
+
+
+def _take_lock():
+    """In another thread than the one that survives the fork, which would own the lock."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(cache._LOCK.acquire, timeout=5).result()
+
+
+def test_a_fit_is_the_same_in_another_process(logistic_fit, tmp_path):
+    (tmp_path / "fit.pkl").write_bytes(pickle.dumps(logistic_fit))
+    logistic_fit.save(tmp_path / "fit.npz")
+    code = (
+        "import pickle, sys, symdebias as sd\n"
+        "for f in (pickle.load(open(sys.argv[1], 'rb')), sd.Fit.load(sys.argv[2])):\n"
+        "    value = f.corrected.mean_loss(f.theta, [[0., 0.]], [1])\n"
+        "    print(f.theta.tolist(), f.confidence_interval(.9).tolist(), value)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "fit.pkl", tmp_path / "fit.npz"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    value = logistic_fit.corrected.mean_loss(logistic_fit.theta, [[0.0, 0.0]], [1])
+    line = f"{logistic_fit.theta.tolist()} {logistic_fit.confidence_interval(0.9).tolist()} {value}"
+    assert done.stdout.splitlines() == [line, line]
+
+
+# ---- files -----------------------------------------------------------------------------------------------
+
+
+def test_a_fit_is_the_same_from_a_file(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    other = sd.Fit.load(str(path))
+    assert_same(fit, other)
+    assert mean_loss(fit.corrected) == mean_loss(other.corrected)
+    np.testing.assert_array_equal(other.confidence_interval(0.9), fit.confidence_interval(0.9))
+    # Equal fits are equal files, nothing else is left in the folder, and NumPy reads the arrays.
+    other.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["again", "fit"]
+    with np.load(path, allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["theta"], fit.theta)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypatch):
+    path = tmp_path / "fit.npz"
+    path.write_bytes(b"before")
+
+    def full(*_):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="no space"):
+            logistic_fit.save(path)
+    assert path.read_bytes() == b"before"
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
+    logistic_fit.save(path)
+    assert_same(logistic_fit, sd.Fit.load(path))
+
+
+def test_every_value_of_a_fit_comes_back(tmp_path):
+    corrected = sd.debias(LOSSES["exponential"], NOISED.release)
+    mechanism = sd.mechanisms.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=1.0, delta=1e-5)
+    diagnostics = {
+        "records": None, "steps": 3, "seconds": 1e-3, "nothing": None, "yes": True, "far": np.inf, "near": -np.inf,
+        "unknown": np.nan, "zero": -0.0, "least": 5e-324, "text": "ünï\n", "tuple": (1, ("a", 2.5), []),
+        "list": [1.5, None], "nested": {"a b/../c": {"array": np.arange(6).reshape(2, 3)}, "array": "theta"},
+        "array": np.array([np.nan, np.inf, -0.0]), "empty": np.zeros((0, 2)), "truth": np.array([True, False]),
+        "scalar": np.float64(0.1), "integer": np.int64(3), "single": np.float32(0.1), "bool": np.bool_(True),
+        "mechanism": mechanism, "guarantee": sd.Guarantee(1.0, 1e-5, "central", "add-remove", ("a",), "some basis"),
+        "fortran": np.asfortranarray(np.ones((2, 3))), "big": np.arange(3, dtype=">i4"), "number": 10**30,
+    }  # fmt: skip
+    inference = Inference(np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), 7)
+    history = sd.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
+    fit = replace(
+        made([0.1, -1 / 3], corrected, diagnostics=diagnostics, inference=inference),
+        history=history,
+        own_guarantee=sd.Guarantee(1.0, 1e-5, "central", basis="noise"),
+        claim=sd.Guarantee(0.5, 0.0),
+    )
+    fit.save(tmp_path / "fit")
+    other = sd.Fit.load(tmp_path / "fit")
+    wanted = {**diagnostics, "big": diagnostics["big"].astype("i4")}
+    assert same(wanted, dict(other.diagnostics))
+    assert_same(replace(fit, diagnostics=wanted), other)
+    assert other.own_guarantee.basis == "noise"
+
+
+def exotic():
+    """Fits by hand of every form of loss and method."""
+    x1, x2, t1, t2 = sp.symbols(r"x1 x\_2 theta_{1} t2", real=True)
+    free = sd.Loss.of_features((t1 * x1**2 + t2 * x2 - Y) ** 2, features=[x1, x2], parameters=[t1, t2], target=Y)
+    gaussian = sd.GaussianMechanism.from_scale(0.5)
+    names = ("a", "b", "c")
+    laplace = sd.Release(dict.fromkeys(names, sd.LaplaceMechanism.from_scale(0.2)))
+    yield made([0.1, 0.2], sd.debias(free, sd.Release(gaussian)))
+    yield made(np.ones((3, 3)) / 7, sd.debias(sd.losses.softmax(3), laplace))
+    yield made([0.1, 0.2], sd.debias(LOSSES["logistic"], NOISED.release, method="series", order=2))
+    yield made([0.1, 0.2], sd.debias(LOSSES["logistic"], NOISED.release, method="none"))
+    yield made([0.1] * 9, sd.debias(LOSSES["exponential"], mixed_release(target=sd.RandomizedResponse(epsilon=1.0))))
+    yield made([0.1] * 5, sd.debias(sd.losses.huber(), sd.Release(gaussian), method="surrogate"))
+    channel = sd.RandomizedResponse(epsilon=1.0, categories=(0, 1, 2, 3))
+    yield made([0.1] * 3, sd.debias(sd.losses.least_squares(), sd.Release(dict.fromkeys(names, gaussian), channel)))
+    entire = sd.Loss(sp.cos(U) * sp.exp(-(U**2) / 9) + Y * U, score=U, target=Y, target_values=(-1, 1))
+    yield made([0.1, 0.2], sd.debias(entire, NOISED.release, method="quadrature", nodes=16))
+
+
+def test_every_form_of_loss_and_method_is_saved(tmp_path):
+    for fit in exotic():
+        fit.save(tmp_path / "fit")
+        other = sd.Fit.load(tmp_path / "fit")
+        assert_same(fit, other)
+        assert other.corrected.expression == fit.corrected.expression
+        assert_same(fit, pickle.loads(pickle.dumps(fit)))
+
+
+def test_fits_of_solvers_with_a_guarantee_are_saved(tmp_path):
+    given = {"epsilon": 1.0, "delta": 1e-5, "radius": 1.0, "record_radius": 1.0, "random_state": 0}
+    data, labels = records(500, 2)
+    found = sd.input_perturbation(LOSSES["squared_margin"], data, labels, adjacency="replace-one", **given)
+    found.save(tmp_path / "fit")
+    assert_same(found, sd.Fit.load(tmp_path / "fit"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"diagnostics": {"records": 1, "made by": object()}}, "diagnostics.made by is a object"),
+        ({"diagnostics": {"objects": np.array([None])}}, "array of object"),
+        ({"diagnostics": {1: 2}}, "no text"),
+        ({"theta": np.array([np.nan, 1.0])}, "finite"),
+        ({"theta": np.array([1.0, 1.0, 1.0])}, "3 parameters"),
+    ],
+)
+def test_what_the_format_has_no_words_for_is_refused_before_anything_is_written(change, message, tmp_path):
+    fit = made([0.1, 0.2], sd.debias(LOSSES["exponential"], NOISED.release))
+    with pytest.raises(ValueError, match=f"{message}.*Pickle it"):
+        replace(fit, **change).save(tmp_path / "fit")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_loss_without_words_is_refused(tmp_path):
+    loss = sd.Loss(U**14 + Y * U, score=U, target=Y)
+    fit = made([0.1, 0.2], sd.debias(loss, sd.Release(), method="none"))
+    with pytest.raises(ValueError, match=r"cannot be written as text.*Pickle it"):
+        fit.save(tmp_path / "fit")
+
+
+# ---- hostile files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def content(logistic_fit, tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "fit.npz"
+    logistic_fit.save(path)
+    return path.read_bytes()
+
+
+def refused(path, content, message="is not a fit"):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        sd.Fit.load(path)
+
+
+def test_truncated_files_are_refused(content, tmp_path):
+    for tenth in range(10):
+        refused(tmp_path / "fit", content[: len(content) * tenth // 10])
+    refused(tmp_path / "fit", content[:-1])
+
+
+def test_flipped_bytes_are_refused_or_change_nothing(content, logistic_fit, tmp_path):
+    """Bytes of names, times and attributes of the archive may change unnoticed; those of the fit may not."""
+    path, unnoticed = tmp_path / "fit", 0
+    for place in np.random.default_rng(0).integers(0, len(content), 60):
+        changed = bytearray(content)
+        changed[place] ^= 1 << (int(place) % 8)
+        path.write_bytes(changed)
+        try:
+            found = sd.Fit.load(path)
+        except ValueError:
+            continue
+        unnoticed += 1
+        assert_same(logistic_fit, found)
+    assert unnoticed < 20
+
+
+def parts_of(content):
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def packed(parts, compression=zipfile.ZIP_STORED):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return stream.getvalue()
+
+
+def array(value, **options):
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(value), version=(1, 0), **options)
+    return stream.getvalue()
+
+
+class _Trap:
+    def __reduce__(self):
+        return pytest.fail, ("a file was unpickled",)
+
+
+def test_arrays_are_not_unpickled_and_fit_what_the_file_says(content, tmp_path):
+    parts = parts_of(content)
+    trap = array(np.array([_Trap()], dtype=object), allow_pickle=True)
+    long = parts["theta.npy"].replace(b"(2,)", b"(2000000000000,)")
+    for theta, message in (
+        (trap, "array of object"),
+        (array([1.0, np.nan]), "finite"),
+        (array([1.0, np.inf]), "finite"),
+        (array([1.0, 1.0, 1.0]), "3 parameters"),
+        (array([[1.0, 1.0]]), "shape of its loss"),
+        (array([1, 1]), "shape of its loss|a ndarray"),
+        (array(["a", "b"]), "array of <U1"),
+        (long, "is not a fit"),
+        (parts["theta.npy"][:-8], "bytes"),
+        (b"", "is not a fit"),
+        (b"\x93NUMPY\x03\x00", "version"),
+    ):
+        refused(tmp_path / "fit", packed({**parts, "theta.npy": theta}), message)
+    for name, value in (
+        ("inference.covariance.npy", -np.eye(2)),
+        ("inference.covariance.npy", np.full((2, 2), np.nan)),
+        ("inference.covariance.npy", np.eye(3)),
+        ("inference.bias.npy", [np.nan, 0.0]),
+        ("history.steps.npy", np.arange(3)),
+    ):
+        refused(tmp_path / "fit", packed({**parts, name: array(value)}))
+
+
+def test_archives_of_another_form_are_refused(content, tmp_path):
+    parts = parts_of(content)
+    path = tmp_path / "fit"
+    refused(path, b"", "does not begin")
+    refused(path, pickle.dumps(_Trap()), "does not begin")
+    refused(path, b"#!" + content, "does not begin")
+    refused(path, packed(parts, zipfile.ZIP_DEFLATED), "compressed")
+    refused(path, packed({**parts, "more.npy": array([1.0])}), "nothing refers to")
+    refused(path, packed({**parts, "run.py": b"1"}), "has the member")
+    refused(path, packed({**parts, "../x.npy": array([1.0])}), "has the member")
+    refused(path, packed({name: part for name, part in parts.items() if name != "theta.npy"}), "missing")
+    refused(path, packed({name: part for name, part in parts.items() if name != "fit.json"}), r"no fit\.json")
+    refused(path, packed({**parts, "fit.json": b" " * 31_000_000}), "characters")
+    refused(path, packed({**parts, "fit.json": b"[" * 100_000}), "is not a fit")
+    refused(path, packed({**parts, "fit.json": b'{"format": 1, "format": 2}'}), "twice")
+    refused(path, packed({**parts, "fit.json": b"[]"}), "its format is None")
+    np.savez(tmp_path / "other.npz", theta=np.ones(2))
+    refused(path, (tmp_path / "other.npz").read_bytes(), r"no fit\.json")
+    with pytest.raises(FileNotFoundError):
+        sd.Fit.load(tmp_path / "missing")
+
+
+DEEP = 0
+for _ in range(40):
+    DEEP = [DEEP]
+CHANGES = [
+    (("format",), "symdebias-fit-2", "its format is 'symdebias-fit-2'"),
+    (("loss", "expression"), "__import__('os').abort()", "has the character"),
+    (("loss", "expression"), "exp(exp(exp(exp(1e9))))", "finite real"),
+    (("loss", "expression"), "log(u*y)", "is not a fit"),
+    (("loss", "expression"), 3, "from text"),
+    (("loss", "target"), "__import__('os').abort()", "a symbol called"),
+    (("loss", "scores"), ["u", "u"], "share a name|does not depend"),
+    (("loss", "features"), ["x"], "scores and features"),
+    (("loss", "target_values"), [0.0, 1.0], "target values"),
+    (("loss", "target_values"), [1e999], "number|distinct|finite"),
+    (("loss", "name"), 3, "no text"),
+    (("loss", "more"), 3, "exactly the entries"),
+    (("release", "format"), "x", "not a release card"),
+    (("release", "target", "epsilon"), -1.0, "not a release card"),
+    (("release", "noiseless"), ["x7"], "parameters"),
+    (("correction", "method"), "auto", "its method"),
+    (("correction", "method"), "exact", "has no design"),
+    (("correction", "order"), 2, "its order"),
+    (("correction", "nodes"), 10**9, "its nodes"),
+    (("correction", "reason"), None, "its method"),
+    (("correction", "design", "fields", "radius"), -1.0, "range"),
+    (("correction", "design", "fields", "radius"), "1", "field radius"),
+    (("correction", "design", "fields", "bias"), {"float": "nan"}, "finite"),
+    (("correction", "design", "fields", "bias"), {"float": "1.0"}, "is not a fit"),
+    (("correction", "design", "fields", "surrogates"), {"tuple": []}, "one surrogate"),
+    (("correction", "design", "fields", "surrogates", "tuple", 0, "fields", "sines"), {"tuple": [0.0]}, "waves"),
+    (("correction", "design", "object"), "Popen", "object of the kind 'Popen'"),
+    (("correction", "design", "fields", "more"), 1, "no field 'more'"),
+    (("fit", "solver"), 3, "field solver"),
+    (("fit", "corrected"), None, "no field 'corrected'"),
+    (("fit", "theta"), [1.0, 2.0], "field theta"),
+    (("fit", "theta"), {"array": "history.theta"}, "referred to twice|shape"),
+    (("fit", "inference", "fields", "notes"), {"tuple": [1]}, "field notes"),
+    (("fit", "inference", "fields", "kind"), None, "field kind"),
+    (("fit", "own_guarantee"), {"object": "Guarantee", "fields": {"epsilon": -1.0, "delta": 0.0}}, "epsilon"),
+    (("fit", "diagnostics", "map", "x"), {"exec": "1"}, "entries 'exec'"),
+    (("fit", "diagnostics", "map", "x"), {"scalar": "object", "value": 1}, "entries"),
+    (("fit", "diagnostics", "map", "x"), {"mechanism": {"kind": "x"}}, "is not a fit"),
+    (("fit", "diagnostics", "map", "x"), DEEP, "nested"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "message"), CHANGES, ids=lambda part: str(part)[:60])
+def test_descriptions_that_say_something_else_are_refused(place, value, message, content, tmp_path):
+    parts = parts_of(content)
+    document = json.loads(parts["fit.json"])
+    *way, last = place
+    inner = document
+    for step in way:
+        inner = inner[step]
+    inner[last] = value
+    refused(tmp_path / "fit", packed({**parts, "fit.json": json.dumps(document).encode()}), message)
