@@ -217,10 +217,11 @@ def sgd(
     penalty = corrected.penalty(l2, columns)
     scores = max(1, len(corrected.declared.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    tested = np.ascontiguousarray(corrected.release.design_matrix(X, check_finite=False)[:: run.stride])
-    metric = released_moments(corrected, tested)
+    metric = _metric(run, X)
     scaling = np.zeros((0, 0))
     if isinstance(step_size, str) and step_size == "auto":
+        if not np.all(np.isfinite(metric)):
+            _explain_overflow(run, X)
         in_units = radius is not None or bool(len(smoothing_numbers))
         step_size, scaling = learned_steps(run, theta, penalty, metric, batch_size, in_units=in_units)
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
@@ -472,6 +473,24 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     except InferenceError as error:
         return Inference(None, kind, str(error))
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
+
+
+def _metric(run: Records, X: Any) -> FloatArray:
+    """Return the second moments of the tested records, not finite where these are not."""
+    matrix = run.corrected.release.design_matrix(X, check_finite=False)
+    with np.errstate(all="ignore"):
+        return released_moments(run.corrected, np.ascontiguousarray(matrix[:: run.stride]))
+
+
+def _explain_overflow(run: Records, X: Any) -> None:
+    """Raise the error that says which record has no finite square."""
+    matrix = run.corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
+    with np.errstate(all="ignore"):
+        bad = np.argwhere(~np.isfinite(matrix**2))
+    raise DivergenceError(
+        f"record {bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the record out, or scale "
+        "the column down in the release."
+    )
 
 
 def _known(run: Records, X: Any, y: Any, noise_scale: Any) -> ReleasedRecords | None:
