@@ -28,14 +28,13 @@ from symdebias._arrays import (
 from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import weights_of
+from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
-from symdebias.solvers.pilot import released_covariance
 from symdebias.transforms import surrogate, unbiased_weights
 from symdebias.transforms.certificate import numeric
 

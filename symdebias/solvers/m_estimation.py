@@ -21,10 +21,11 @@ from scipy.optimize import brentq, lsq_linear
 from symdebias._arrays import cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss, Derivatives
+from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.pilot import Pilot, pilot_of, released_covariance, second_moments
+from symdebias.solvers.pilot import Pilot, pilot_of, second_moments
 from symdebias.solvers.records import Records, carrying_share, noise_inflation, refuse_lost_fit
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -228,7 +229,7 @@ def m_estimate(
             "l2": l2,
             "carrying_share": share,
             "noise_inflation": inflation,
-            "score_variance": resolved.score_variance(shaped) if scored else None,
+            "score_variance": resolved.score_variance(shaped, noise_scale=noise_scale) if scored else None,
         },
     )
 

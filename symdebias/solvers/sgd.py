@@ -312,7 +312,9 @@ def sgd(
             "on_ball": on_ball,
             "carrying_share": share,
             "noise_inflation": inflation,
-            "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
+            "score_variance": (
+                corrected.score_variance(result, noise_scale=noise_scale) if corrected.declared.scores else None
+            ),
         },
     )
 
