@@ -164,7 +164,7 @@ class WaldTest:
         The largest probability of so large a statistic under the hypothesis, whatever the bias is within its bounds:
         from the chi-squared distribution of that noncentrality, or from Hotelling's where the covariance rests on few
         values.
-    of_covariance : int or None
+    of_covariance : float or None
         The degrees of freedom of the estimate of the covariance, where they are few.
     noncentrality : float
         The largest (R b)' (R V R')^-1 (R b) of biases b within their bounds, or a bound on it; 0 without bias.
@@ -173,13 +173,13 @@ class WaldTest:
     statistic: float
     degrees_of_freedom: int
     pvalue: float
-    of_covariance: int | None = None
+    of_covariance: float | None = None
     noncentrality: float = 0.0
 
     def __str__(self) -> str:
         bias = f", bias up to a noncentrality of {self.noncentrality:.3g}" if self.noncentrality > 0 else ""
         if self.of_covariance is not None:
-            name = f"T2({self.degrees_of_freedom}, {self.of_covariance})"
+            name = f"T2({self.degrees_of_freedom}, {self.of_covariance:.4g})"
         else:
             name = f"chi2({self.degrees_of_freedom})"
         return f"{name} = {self.statistic:.4g}, p = {self.pvalue:.3g}{bias}"
@@ -192,7 +192,7 @@ def wald_test(
     values: ArrayLike = 0.0,
     *,
     bias: FloatArray | None = None,
-    degrees_of_freedom: int | None = None,
+    degrees_of_freedom: float | None = None,
 ) -> WaldTest:
     """Test R theta = r.
 
@@ -208,7 +208,7 @@ def wald_test(
         r.
     bias : array of shape (q,), float64, optional
         Bounds on the absolute bias of each entry of theta, non-negative; none by default.
-    degrees_of_freedom : int, optional
+    degrees_of_freedom : float, optional
         Of the estimate of the covariance, at least k; the test is then Hotelling's.
 
     Raises
@@ -244,7 +244,7 @@ def wald_test(
     count = len(rows)
     if degrees_of_freedom is not None and degrees_of_freedom < count:
         raise InferenceError(
-            f"{count} restrictions cannot be tested together by a covariance of {degrees_of_freedom} degrees of "
+            f"{count} restrictions cannot be tested together by a covariance of {degrees_of_freedom:.3g} degrees of "
             "freedom. Test fewer at a time, or have more clusters or batches."
         )
     distance = rows @ theta - wanted
@@ -297,6 +297,8 @@ class Inference:
         What to know of it.
     degrees_of_freedom : int or None
         Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
+    joint_degrees_of_freedom : float or None
+        Those for tests of several restrictions, where they are fewer; `degrees_of_freedom` by default.
     """
 
     covariance: FloatArray | None
@@ -305,6 +307,7 @@ class Inference:
     bias: FloatArray | None = None
     notes: tuple[str, ...] = ()
     degrees_of_freedom: int | None = None
+    joint_degrees_of_freedom: float | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -371,7 +374,14 @@ class Inference:
         covariance = self.required_covariance()
         if self.refusal:
             raise InferenceError(self.refusal)
-        freedom, bias = self.degrees_of_freedom, self._bias(len(theta))
+        freedom: float | None = self.degrees_of_freedom
+        if (
+            self.joint_degrees_of_freedom is not None
+            and np.ndim(restrictions) > 1
+            and len(np.asarray(restrictions)) > 1
+        ):
+            freedom = self.joint_degrees_of_freedom
+        bias = self._bias(len(theta))
         return wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
 
     @property

@@ -21,9 +21,10 @@ Function = Callable[[FloatArray], FloatArray]
 
 # Frequencies beyond this have no use for losses whose features are of unit width.
 _HIGHEST_FREQUENCY = 7.0
-# Points of the least squares problem on one half of the range.
-_NODES = 96
-_GRID = 801
+# Points of the least squares problem on one half of the range and of the search for the largest error, for up to 24
+# waves, and how many each wave beyond them takes.
+_NODES, _NODES_PER_WAVE = 96, 8
+_GRID, _GRID_PER_WAVE = 801, 16
 # What the shared error weighs, squared, beside the mean squared error.
 _SHARED = 1000.0
 
@@ -140,7 +141,13 @@ def number_of_waves(radius: float, score_variance: float, records: float) -> int
 
     Two sizes, so that a redesign rarely needs another kernel; ridge regression leaves unused waves near zero.
     """
-    return 12 if (radius + 2 * math.sqrt(score_variance)) * _highest(score_variance, records) <= 12 * math.pi else 24
+    return 12 if waves_needed(radius, score_variance, records) <= 12 else 24
+
+
+def waves_needed(radius: float, score_variance: float, records: float) -> int:
+    """Return how many waves over the range reach the highest frequency that the records can pay for, at least 12."""
+    reach = radius + 2 * math.sqrt(score_variance)
+    return max(12, math.ceil(reach * _highest(score_variance, records) / math.pi))
 
 
 def _highest(score_variance: float, records: float) -> float:
@@ -203,9 +210,11 @@ def design(
     highest = _highest(score_variance, records)
     length = max(radius + 2 * math.sqrt(score_variance), count * math.pi / highest)
     frequency = math.pi / length
-    u = radius * np.sin(np.pi / 2 * (np.arange(_NODES) + 0.5) / _NODES)
+    beyond = max(0, count - 24)
+    nodes = _NODES + _NODES_PER_WAVE * beyond
+    u = radius * np.sin(np.pi / 2 * (np.arange(nodes) + 0.5) / nodes)
     surrogates, bias, slope_bias = [], 0.0, 0.0
-    grid = np.linspace(-radius, radius, _GRID)
+    grid = np.linspace(-radius, radius, _GRID + _GRID_PER_WAVE * beyond)
     for part in parts:
         price = part.inflation / records
         right, left = part.slope(u), part.slope(-u)
