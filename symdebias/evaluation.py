@@ -86,7 +86,7 @@ class Estimate:
         cancels in differences between models.
     bias_is_certified : bool
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
-        taken as normal.
+        taken as normal, or for accuracy as spread like the released ones.
     records : int
         The number of records.
     metric : str
@@ -977,7 +977,7 @@ def evaluate(
         released ones tell, or it is the bound that the release declares where that is at most half as wide again.
     label_model : {"any", "logistic"}
         What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
-        probability with the debiased means of y and y u. The second is much smaller.
+        probability with the debiased means of y and of y times a smoothed sign of u. The second is much smaller.
 
     Returns
     -------
@@ -1002,8 +1002,9 @@ def evaluate(
 
     Accuracy is 1/2 + mean(y sign u)/2. The label enters by its unbiased estimate. Under channels and noise on a grid
     the sign has an exact inverse; otherwise it is the slope of a surrogate of abs(u), whose waves are undone column by
-    column. No such slope is close to a sign at 0. Its bias is bounded by the mean distance from the sign over
-    normal scores: an estimate, and a pessimistic one.
+    column, as many of them as the noise lets resolve over the range of scores. No such slope is close to a sign at 0.
+    Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
+    debiased variance: an estimate, and a pessimistic one.
 
     The value may lie outside the range of the metric, as unbiased estimates do.
 
