@@ -16,6 +16,7 @@ from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.parallel import summed
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
+from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -398,12 +399,12 @@ class CorrectedLoss:
 
     @functools.cached_property
     def variance_limit(self) -> float:
-        """The correction exists for a noise variance of the score below this."""
+        """The correction exists for a normal noise variance of the score below this."""
         return self._variance_limit(self._shown.conditions)
 
     @functools.cached_property
     def finite_variance_limit(self) -> float:
-        """It has finite variance for a noise variance of the score below this."""
+        """It has finite variance for a normal noise variance of the score below this."""
         return min(self.variance_limit, self._variance_limit(self._shown.variance_conditions))
 
     def _variance_limit(self, conditions: tuple[sp.Rel, ...]) -> float:
@@ -458,9 +459,14 @@ class CorrectedLoss:
         if not isinstance(program, ScoreProgram):
             self._require_conditions(theta, at, finite_variance=finite_variance)
             return
-        variance, reach = self.score_variance(theta), self.score_reach(theta)
+        variance, reach = self.normal_score_variance(theta), self.score_reach(theta)
         for value, what, limit, finite in (
-            (variance, "the noise variance of the score", self.variance_limit, self.finite_variance_limit),
+            (
+                variance,
+                "the variance of the normal noise of the score",
+                self.variance_limit,
+                self.finite_variance_limit,
+            ),
             (reach, "the largest parameter times the tail scale of its noise", self.reach_limit, self.reach_limit / 2),
         ):
             if not value < limit:
@@ -558,8 +564,53 @@ class CorrectedLoss:
         derivation = self.derivation(columns, per_record=per_record, enumerate_categories=enumerate_categories)
         return derivation.program.layout.vector(derivation.constants)
 
-    def score_variance(self, theta: ArrayLike) -> float:
-        """Return the noise variance of the score at theta, s = theta'D theta; the largest of several scores.
+    def score_variance(self, theta: ArrayLike, *, noise_scale: Any = None) -> float:
+        """Return the noise variance of the score at theta, over the noise of all columns; the largest of several.
+
+        Categories count with the variance of the estimate that undoes their channel (of the released category with
+        ``method="none"``), its mean over the true category, each as likely.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters, intercept last.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise; the variance is then the mean over these records.
+
+        Raises
+        ------
+        ValueError
+            The loss is free-form: it has no score.
+        NoExactCorrectionError
+            Categories cannot be told apart, and nothing estimates the score.
+
+        Examples
+        --------
+        >>> import symdebias as sd
+        >>> release = sd.Release(features=sd.LaplaceMechanism.from_scale(2.0), fit_intercept=True)
+        >>> sd.debias(sd.losses.least_squares(), release).score_variance([0.5, 0.0, 3.0])
+        2.0
+        """
+        if not self.declared.scores:
+            raise ValueError(
+                f"the loss {self.declared.expression} is free-form and has no score, whose noise could be told. "
+                "Declare it in its score."
+            )
+        columns = self._columns_of(theta)
+        rows = len(np.asarray(noise_scale)) if noise_scale is not None else 0
+        noise = released_covariance(
+            self.release.design(columns),
+            self.noise_covariance(columns, noise_scale, rows),
+            as_released=self.method == "none",
+        )
+        scores = np.asarray(theta, dtype=float).reshape(len(self.declared.scores), -1)
+        # Rounding alone would make the variance of a channel without noise negative.
+        return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))
+
+    def normal_score_variance(self, theta: ArrayLike) -> float:
+        """Return the variance of the normal noise in the score at theta, s = theta'D theta; the largest of several.
+
+        It is what `variance_limit` bounds; noise of other columns does not count, and with ``method="none"`` none does.
 
         Parameters
         ----------

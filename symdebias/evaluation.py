@@ -7,7 +7,7 @@ where the metric allows it, and otherwise through a surrogate whose bias is stat
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,14 +28,13 @@ from symdebias._arrays import (
 from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import weights_of
+from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
-from symdebias.solvers.pilot import released_covariance
 from symdebias.transforms import surrogate, unbiased_weights
 from symdebias.transforms.certificate import numeric
 
@@ -56,6 +55,8 @@ _WORTH = 1.5
 # What the squared error of the sign counts beside the variance in its design. Most of it oscillates about zero and
 # averages out over scores.
 _SQUARED_ERROR = 0.03
+# Waves of a surrogate of the sign, each of which is a pass over the records.
+_MOST_WAVES = 400
 # Combinations of categories and steps of a grid that a sign is summed over exactly.
 _MOST_COMBINATIONS = 512
 # Squares of larger numbers, summed over records, are on the way to overflow.
@@ -85,7 +86,7 @@ class Estimate:
         cancels in differences between models.
     bias_is_certified : bool
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
-        taken as normal.
+        taken as normal, or for accuracy as spread like the released ones.
     records : int
         The number of records.
     metric : str
@@ -306,8 +307,8 @@ class _Scores:
             total += (column.weights @ column.values**2 - estimates**2)[column.codes]
         return total
 
-    def waves(self, frequency: float, count: int) -> list[np.ndarray[Any, np.dtype[np.complex128]]]:
-        """Return unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,).
+    def waves(self, frequency: float, count: int) -> Iterator[np.ndarray[Any, np.dtype[np.complex128]]]:
+        """Yield unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,).
 
         Each column's noise is undone by itself: a normal or other additive one by its characteristic function, a
         channel by its inverse.
@@ -317,14 +318,13 @@ class _Scores:
         factors = np.exp(self.normal * w**2 / 2)
         for noise, parameter in self.others:
             factors = factors * numeric(1 / noise.characteristic_function, (FREQUENCY,))(w * parameter)
-        found, power = [], np.ones_like(step)
+        power = np.ones_like(step)
         for place in range(count):
             power = power * step
             wave = power * factors[place]
             for column in self.categories:
                 wave = wave * (column.weights @ np.exp(1j * w[place] * column.values))[column.codes]
-            found.append(wave)
-        return found
+            yield wave
 
     def slope(self, found: surrogate.Surrogate) -> FloatArray:
         """Return unbiased estimates of the slope of a surrogate at true scores."""
@@ -775,13 +775,13 @@ def _accuracy(
     for scores in every:
         scores.require_waves("accuracy")
     spreads = [_spread(scores, records.weights) for scores in every]
-    design = surrogate.design(
-        [_ABSOLUTE],
-        radius=max(spread.radius for spread in spreads) if radius is None else radius,
-        score_variance=max(spread.noise for spread in spreads),
-        records=max(1.0, _SQUARED_ERROR * records.effective),
+    unit = _unit(every)
+    found = _sign_surrogate(
+        max(spread.radius for spread in spreads) if radius is None else radius,
+        max(spread.noise for spread in spreads),
+        _SQUARED_ERROR * records.effective,
+        unit,
     )
-    (found,) = design.surrogates
 
     def values(theta: FloatArray, X: Any, y: Any) -> FloatArray:
         slopes = _scores(release, theta, X).slope(found)
@@ -792,26 +792,82 @@ def _accuracy(
 
     def bias(theta: FloatArray) -> tuple[float, bool]:
         place = by_theta[theta.tobytes()]
-        nodes, chances = spreads[place].normal_scores()
+        nodes = _likely_scores(every[place], spreads[place], records.weights)
         errors = (found.slope(nodes) - np.sign(nodes)) / 2
         if label_model == "any":
-            return float(chances @ np.abs(errors)), False
+            return float(np.mean(np.abs(errors))), False
         signs = _signed_labels(release, records.y, len(records.weights), labels)
         share = records.weights / records.weights.sum()
-        wanted = np.array([share @ signs, share @ (signs * every[place].estimates)])
-        return abs(float(chances @ (errors * _logistic_labels(nodes, chances, wanted)))), False
+        smooth = _smoothed(found, spreads[place].noise)
+        wanted = np.array([share @ signs, share @ (signs * every[place].slope(smooth))])
+        expected = _logistic_labels(nodes / unit, smooth.slope(nodes), wanted)
+        return abs(float(np.mean(errors * expected))), False
 
     return _Metric("accuracy", "surrogate", True, values, bias)
 
 
-def _logistic_labels(scores: FloatArray, chances: FloatArray, moments: FloatArray) -> FloatArray:
-    """Return E[y | u] = tanh((a + b u)/2) at scores, with a and b from the means of y and y u."""
-    basis = np.stack([np.ones_like(scores), scores])
+def _unit(every: Sequence[_Scores]) -> float:
+    """Return half the scale of released scores, by their median: resolution about 0 must not hang on the tails."""
+    sizes = np.concatenate([np.abs(scores.estimates) for scores in every])
+    scale = float(np.median(sizes)) / 1.35
+    if scale == 0:
+        scale = float(np.mean(sizes))
+    return scale if scale > 0 else 1.0
+
+
+def _sign_surrogate(radius: float, noise: float, records: float, unit: float) -> surrogate.Surrogate:
+    """Return a surrogate of abs(u) for a range, with as many waves as the finest detail that the noise allows needs.
+
+    A fixed number of waves over the range of far scores is coarse where most scores are. It would be off by what the
+    farthest record of a sample happens to be, an error that no standard error over records holds.
+    """
+    records = max(1.0, records)
+    count = surrogate.waves_needed(radius / unit, noise / unit**2, records)
+    if count > _MOST_WAVES:
+        raise NoExactCorrectionError(
+            f"scores reach {radius / unit / 2:,.0f} times their usual size, and a sign over that range takes {count:,} "
+            f"waves; at most {_MOST_WAVES} are summed. Clip the features at the release, give radius= where scores "
+            "are bounded, or evaluate another metric."
+        )
+    (found,) = surrogate.design(
+        [_ABSOLUTE], radius=radius / unit, score_variance=noise / unit**2, records=records, waves=count
+    ).surrogates
+    constant, linear, square = found.polynomial
+    return surrogate.Surrogate(
+        found.frequency / unit,
+        (constant * unit, linear, square / unit),
+        tuple(unit * value for value in found.cosines),
+        tuple(unit * value for value in found.sines),
+    )
+
+
+def _smoothed(found: surrogate.Surrogate, variance: float) -> surrogate.Surrogate:
+    """Return a surrogate averaged over normal shifts of the score, but for a constant."""
+    frequencies = found.frequency * np.arange(1, len(found.cosines) + 1)
+    damped = np.exp(-variance * frequencies**2 / 2)
+    cosines, sines = damped * np.array(found.cosines), damped * np.array(found.sines)
+    return surrogate.Surrogate(found.frequency, found.polynomial, tuple(cosines), tuple(sines))
+
+
+def _likely_scores(scores: _Scores, spread: _Spread, weights: FloatArray) -> FloatArray:
+    """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance."""
+    released = scores.estimates
+    order = np.argsort(released)
+    shares = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    nodes = np.interp((np.arange(_NODES) + 0.5) / _NODES, shares, released[order])
+    shrunk = math.sqrt(spread.variance / (spread.variance + spread.noise)) if spread.noise > 0 else 1.0
+    found: FloatArray = spread.mean + (nodes - spread.mean) * shrunk
+    return found
+
+
+def _logistic_labels(scores: FloatArray, steps: FloatArray, moments: FloatArray) -> FloatArray:
+    """Return E[y | u] = tanh((a + b u)/2) at equally likely scores, with a and b from the means of y and y step(u)."""
+    basis, tests = np.stack([np.ones_like(scores), scores]), np.stack([np.ones_like(scores), steps])
     parameters = np.zeros(2)
     for _ in range(100):
         mean = np.tanh(parameters @ basis / 2)
-        slope = (basis * (chances * (1 - mean**2) / 2)) @ basis.T
-        step = np.linalg.lstsq(slope, moments - basis @ (chances * mean), rcond=1e-12)[0]
+        slope = (tests * ((1 - mean**2) / 2)) @ basis.T / len(scores)
+        step = np.linalg.lstsq(slope, moments - tests @ mean / len(scores), rcond=1e-12)[0]
         # Moments that no such labels have run away: the steepest are those of a step.
         length = float(np.linalg.norm(step))
         parameters = parameters + step * min(1.0, 2.0 / length if length > 0 else 1.0)
@@ -921,7 +977,7 @@ def evaluate(
         released ones tell, or it is the bound that the release declares where that is at most half as wide again.
     label_model : {"any", "logistic"}
         What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
-        probability with the debiased means of y and y u. The second is much smaller.
+        probability with the debiased means of y and of y times a smoothed sign of u. The second is much smaller.
 
     Returns
     -------
@@ -946,8 +1002,9 @@ def evaluate(
 
     Accuracy is 1/2 + mean(y sign u)/2. The label enters by its unbiased estimate. Under channels and noise on a grid
     the sign has an exact inverse; otherwise it is the slope of a surrogate of abs(u), whose waves are undone column by
-    column. No such slope is close to a sign at 0. Its bias is bounded by the mean distance from the sign over
-    normal scores: an estimate, and a pessimistic one.
+    column, as many of them as the noise lets resolve over the range of scores. No such slope is close to a sign at 0.
+    Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
+    debiased variance: an estimate, and a pessimistic one.
 
     The value may lie outside the range of the metric, as unbiased estimates do.
 

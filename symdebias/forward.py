@@ -562,7 +562,7 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
         **dict.fromkeys(program.labels, 1.0),
     }
     if program.variances:
-        values[symbols.score_variance] = corrected.score_variance(theta)
+        values[symbols.score_variance] = corrected.normal_score_variance(theta)
     for index, group in enumerate(program.groups):
         found = group.values(theta, derivation.constants[f"factors{index}"])
         values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}

@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.stats import chi2, f, norm, t
+from scipy.stats import f, ncx2, norm, t
 
 from symdebias._domains import OPEN_UNIT
 from symdebias.exceptions import InferenceError
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
+# Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
+_MOST_SIGNS = 12
 # A Hessian whose condition number is beyond this does not say where its root is.
 _LARGEST_CONDITION = 1e12
 
@@ -117,6 +119,37 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: in
     return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
 
 
+def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int | None = None) -> float:
+    """Return 1 less the level of the interval, as of `critical_value`, that just reaches 0.
+
+    Parameters
+    ----------
+    z : float
+        The estimate in standard errors.
+    bias_ratio : float
+        As for `critical_value`.
+    degrees_of_freedom : int, optional
+        As for `critical_value`.
+
+    Returns
+    -------
+    float
+        P(|N(r, 1)| >= |z|): the largest probability of so large an estimate of a parameter that is 0, whatever the bias
+        is within its bound.
+
+    Examples
+    --------
+    >>> round(two_sided_pvalue(critical_value(0.95, 1.0), 1.0), 10)
+    0.05
+    """
+    size = abs(z)
+    if math.isinf(bias_ratio):
+        return 1.0
+    if degrees_of_freedom is not None:
+        return float(2 * t.sf(max(size - bias_ratio, 0.0), degrees_of_freedom))
+    return float(norm.sf(size - bias_ratio) + norm.cdf(-size - bias_ratio))
+
+
 @dataclass(frozen=True)
 class WaldTest:
     """A Wald test of R theta = r.
@@ -128,20 +161,28 @@ class WaldTest:
     degrees_of_freedom : int
         The rank of R.
     pvalue : float
-        From the chi-squared distribution; from the F distribution where the covariance rests on few values.
-    of_covariance : int or None
+        The largest probability of so large a statistic under the hypothesis, whatever the bias is within its bounds:
+        from the chi-squared distribution of that noncentrality, or from Hotelling's where the covariance rests on few
+        values.
+    of_covariance : float or None
         The degrees of freedom of the estimate of the covariance, where they are few.
+    noncentrality : float
+        The largest (R b)' (R V R')^-1 (R b) of biases b within their bounds, or a bound on it; 0 without bias.
     """
 
     statistic: float
     degrees_of_freedom: int
     pvalue: float
-    of_covariance: int | None = None
+    of_covariance: float | None = None
+    noncentrality: float = 0.0
 
     def __str__(self) -> str:
+        bias = f", bias up to a noncentrality of {self.noncentrality:.3g}" if self.noncentrality > 0 else ""
         if self.of_covariance is not None:
-            return f"T2({self.degrees_of_freedom}, {self.of_covariance}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
-        return f"chi2({self.degrees_of_freedom}) = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+            name = f"T2({self.degrees_of_freedom}, {self.of_covariance:.4g})"
+        else:
+            name = f"chi2({self.degrees_of_freedom})"
+        return f"{name} = {self.statistic:.4g}, p = {self.pvalue:.3g}{bias}"
 
 
 def wald_test(
@@ -150,7 +191,8 @@ def wald_test(
     restrictions: ArrayLike,
     values: ArrayLike = 0.0,
     *,
-    degrees_of_freedom: int | None = None,
+    bias: FloatArray | None = None,
+    degrees_of_freedom: float | None = None,
 ) -> WaldTest:
     """Test R theta = r.
 
@@ -164,18 +206,31 @@ def wald_test(
         R, of full row rank.
     values : float or array of shape (k,)
         r.
-    degrees_of_freedom : int, optional
+    bias : array of shape (q,), float64, optional
+        Bounds on the absolute bias of each entry of theta, non-negative; none by default.
+    degrees_of_freedom : float, optional
         Of the estimate of the covariance, at least k; the test is then Hotelling's.
 
     Raises
     ------
     ValueError
         The shapes do not fit, or the rows of R are linearly dependent.
+    InferenceError
+        More restrictions than the covariance has degrees of freedom.
+
+    Notes
+    -----
+    With a bias b the statistic has the noncentrality (R b)'(R V R')^-1 (R b), which is convex in b and largest where
+    every entry is at a bound. All signs are tried for up to 12 entries; beyond them it is bounded from above. With one
+    restriction the test rejects at level 1 - c where the interval of level c leaves r out. Where the covariance has few
+    degrees of freedom the root of the noncentrality is taken off that of the statistic.
 
     Examples
     --------
     >>> print(wald_test(np.array([2.0, 0.0]), np.eye(2), [1.0, 0.0]))
     chi2(1) = 4, p = 0.0455
+    >>> print(wald_test(np.array([2.0, 0.0]), np.eye(2), [1.0, 0.0], bias=np.array([0.5, 0.5])))
+    chi2(1) = 4, p = 0.073, bias up to a noncentrality of 0.25
     """
     rows = np.atleast_2d(np.asarray(restrictions, dtype=np.float64))
     if rows.ndim != 2 or rows.shape[1] != len(theta) or not np.all(np.isfinite(rows)):
@@ -186,14 +241,42 @@ def wald_test(
     if np.linalg.matrix_rank(rows) < len(rows):
         raise ValueError("the rows of restrictions are linearly dependent. Leave out those that follow from others.")
     wanted = np.broadcast_to(np.asarray(values, dtype=np.float64), (len(rows),))
-    distance = rows @ theta - wanted
-    statistic = float(distance @ np.linalg.solve(rows @ covariance @ rows.T, distance))
     count = len(rows)
+    if degrees_of_freedom is not None and degrees_of_freedom < count:
+        raise InferenceError(
+            f"{count} restrictions cannot be tested together by a covariance of {degrees_of_freedom:.3g} degrees of "
+            "freedom. Test fewer at a time, or have more clusters or batches."
+        )
+    distance = rows @ theta - wanted
+    spread = rows @ covariance @ rows.T
+    statistic = float(distance @ np.linalg.solve(spread, distance))
+    most = 0.0
+    if bias is not None and np.any(bias > 0):
+        if not np.all(np.isfinite(bias)):
+            raise InferenceError("the bias of the estimate has no finite bound, and no test keeps its level.")
+        # Columns whitened by the covariance: the noncentrality is the square of a sum of them with signs.
+        most = _longest_sum(np.linalg.solve(np.linalg.cholesky(spread), rows * bias)) ** 2
     if degrees_of_freedom is None:
-        return WaldTest(statistic, count, float(chi2.sf(statistic, count)))
+        return WaldTest(statistic, count, float(ncx2.sf(statistic, count, most)), noncentrality=most)
     left = degrees_of_freedom - count + 1
-    chance = float(f.sf(statistic * left / (degrees_of_freedom * count), count, left))
-    return WaldTest(statistic, count, chance, degrees_of_freedom)
+    beyond = max(math.sqrt(statistic) - math.sqrt(most), 0.0) ** 2
+    chance = float(f.sf(beyond * left / (degrees_of_freedom * count), count, left))
+    return WaldTest(statistic, count, chance, degrees_of_freedom, most)
+
+
+def _longest_sum(columns: FloatArray) -> float:
+    """Return the largest norm of the sum of columns with signs of one's choice, or an upper bound on it for many."""
+    columns = columns[:, np.any(columns != 0, axis=0)]
+    count = columns.shape[1]
+    if len(columns) == 1 or count <= 1:
+        return float(np.abs(columns).sum(axis=1).max()) if len(columns) == 1 else float(np.linalg.norm(columns))
+    if count <= _MOST_SIGNS:
+        # The sign of all together does not matter.
+        signs = np.ones((2 ** (count - 1), count))
+        signs[:, 1:] -= 2 * (np.arange(len(signs))[:, None] >> np.arange(count - 1) & 1)
+        return float(np.linalg.norm(signs @ columns.T, axis=1).max())
+    products = columns.T @ columns
+    return math.sqrt(min(float(np.abs(products).sum()), count * float(np.linalg.eigvalsh(products).max())))
 
 
 @dataclass(frozen=True)
@@ -203,7 +286,7 @@ class Inference:
     Attributes
     ----------
     covariance : array of shape (q, q), float64, or None
-        Of all parameters, scores after one another; None where there is none.
+        Of all parameters, scores after one another; None where there is none. It has no bias in it.
     kind : str
         How it was found.
     refusal : str
@@ -214,6 +297,8 @@ class Inference:
         What to know of it.
     degrees_of_freedom : int or None
         Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
+    joint_degrees_of_freedom : float or None
+        Those for tests of several restrictions, where they are fewer; `degrees_of_freedom` by default.
     """
 
     covariance: FloatArray | None
@@ -222,6 +307,7 @@ class Inference:
     bias: FloatArray | None = None
     notes: tuple[str, ...] = ()
     degrees_of_freedom: int | None = None
+    joint_degrees_of_freedom: float | None = None
 
     def required_covariance(self) -> FloatArray:
         """Return the covariance.
@@ -236,7 +322,7 @@ class Inference:
         return self.covariance
 
     def standard_errors(self) -> FloatArray:
-        """Return the roots of the covariance's diagonal."""
+        """Return the roots of the covariance's diagonal, without the bias."""
         found: FloatArray = np.sqrt(np.diag(self.required_covariance()))
         return found
 
@@ -252,18 +338,59 @@ class Inference:
         errors = self.standard_errors()
         if self.refusal:
             raise InferenceError(self.refusal)
-        bias = np.zeros(len(theta)) if self.bias is None else self.bias
         reach = [
             critical_value(level, wrong / error, self.degrees_of_freedom) * error if error > 0 else wrong
-            for wrong, error in zip(bias, errors, strict=True)
+            for wrong, error in zip(self._bias(len(theta)), errors, strict=True)
         ]
         return np.stack([theta - reach, theta + reach], axis=1)
 
-    def pvalue(self, z: float) -> float:
-        """Return the two-sided p value of an estimate that is z standard errors from 0."""
-        if self.degrees_of_freedom is not None:
-            return float(2 * t.sf(abs(z), self.degrees_of_freedom))
-        return float(2 * norm.sf(abs(z)))
+    def pvalues(self, theta: FloatArray) -> FloatArray:
+        """Return two-sided p values of parameters of 0, shape (q,): 1 less the level of the interval that reaches it.
+
+        Raises
+        ------
+        InferenceError
+            There are none; the message says why.
+        """
+        errors = self.standard_errors()
+        if self.refusal:
+            raise InferenceError(self.refusal)
+        found = [
+            two_sided_pvalue(value / error, wrong / error, self.degrees_of_freedom)
+            if error > 0
+            else float(abs(value) <= wrong)
+            for value, wrong, error in zip(theta, self._bias(len(theta)), errors, strict=True)
+        ]
+        return np.array(found)
+
+    def test(self, theta: FloatArray, restrictions: ArrayLike, values: ArrayLike) -> WaldTest:
+        """Return the Wald test of R theta = r, the bias within its bounds; see `wald_test`.
+
+        Raises
+        ------
+        InferenceError
+            There is none; the message says why.
+        """
+        covariance = self.required_covariance()
+        if self.refusal:
+            raise InferenceError(self.refusal)
+        freedom: float | None = self.degrees_of_freedom
+        if (
+            self.joint_degrees_of_freedom is not None
+            and np.ndim(restrictions) > 1
+            and len(np.asarray(restrictions)) > 1
+        ):
+            freedom = self.joint_degrees_of_freedom
+        bias = self._bias(len(theta))
+        return wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a parameter may have bias."""
+        return self.bias is not None and bool(np.any(self.bias > 0))
+
+    def _bias(self, size: int) -> FloatArray:
+        return np.zeros(size) if self.bias is None else self.bias
 
 
 def batch_ends(steps: int, power: float) -> list[int]:

@@ -20,6 +20,7 @@ from symdebias._arrays import parameter_vector
 from symdebias._domains import COUNT, DELTA, EPSILON, POSITIVE
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
+from symdebias.derivation.configurations import released_covariance
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
@@ -27,7 +28,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.pilot import Pilot, debiased_moments, released_covariance
+from symdebias.solvers.pilot import Pilot, debiased_moments
 from symdebias.solvers.records import Records
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from symdebias.derivation.problem import Build, ScoreProblem
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.release import Categorical, Linear
+from symdebias.release import Categorical, Design, Linear
 from symdebias.transforms import unbiased_weights
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -80,3 +80,40 @@ def weights_of(column: Categorical) -> FloatArray:
             "unbiased. Use a channel of full rank, or merge categories."
         )
     return weights
+
+
+def entry_rows(column: Categorical, size: int) -> FloatArray:
+    """Return the design rows that the categories of a column make, shape (categories, size), zeros elsewhere."""
+    rows = np.zeros((len(column.entries), size))
+    for code, entries in enumerate(column.entries):
+        for place, value in entries:
+            rows[code, place] = value
+    return rows
+
+
+def released_covariance(design: Design, covariance: FloatArray, *, as_released: bool = False) -> FloatArray:
+    """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
+
+    For columns of categories it is the mean over the true category, each as likely.
+
+    Parameters
+    ----------
+    design : symdebias.release.Design
+        How columns enter the score.
+    covariance : array of shape (p, p), float64
+        Of the additive noise of X's columns.
+    as_released : bool
+        Whether released categories enter the score as they are, with no estimate of the true one.
+    """
+    size = len(design.parameters)
+    found = np.zeros((size, size))
+    at = [part.parameter for part in design.linear]
+    places = [part.column for part in design.linear]
+    found[np.ix_(at, at)] = covariance[np.ix_(places, places)]
+    for column in design.categorical:
+        matrix = np.array(column.noise.matrix)
+        rows = entry_rows(column, size)
+        estimates = rows if as_released and len(rows) == matrix.shape[1] else weights_of(column) @ rows
+        means = matrix @ estimates
+        found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
+    return found

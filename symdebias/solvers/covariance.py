@@ -14,8 +14,12 @@ from symdebias.solvers.scores import ReleasedRecords, rms_error
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
-# From so few clusters on the normal approximation of cluster sandwiches is poor.
-_FEW_CLUSTERS = 30
+# With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
+_FEWEST_CLUSTERS = 5
+# Of so many clusters a covariance is as good as known, and what one of average size does to theta does not matter.
+_MANY_CLUSTERS = 1000
+# Where leaving out a cluster leaves no more than this share of the curvature in some direction, it decides theta.
+_LEAST_LEFT = 0.05
 
 
 def at_root(
@@ -45,7 +49,8 @@ def at_root(
     safeguards : sequence of str
         What held theta at the end; there are then no intervals.
     codes : array of shape (n,), int64, optional
-        Clusters.
+        Clusters. The covariance is then that of `of_clusters`, with one degree of freedom less than there are clusters;
+        from fewer than 5 there are no intervals.
     known : ReleasedRecords, optional
         What released records say of true scores, for the bias of a surrogate.
     kind : str
@@ -54,31 +59,34 @@ def at_root(
         Whether theta is an average of iterates, which may be away from the root.
     """
     corrected = records.corrected
-    mean = -penalty * theta
     notes: list[str] = []
-    if codes is not None:
-        kind = f"cluster {kind}"
-        count = int(codes.max()) + 1
-        meat = records.meat(theta, mean, codes)
-        if count < _FEW_CLUSTERS:
-            notes.append(f"{count} clusters are few for intervals by the normal distribution")
-    elif not penalty.any():
-        meat = found.meat
-    elif len(records.weights):
-        # The mean of the gradients under squared weights is not what the penalty balances.
-        meat = records.meat(theta, mean)
-    else:
-        meat = found.meat - np.multiply.outer(mean, mean)
     hessian = found.hessian + np.diag(penalty)
+    refusal = ""
+    freedom: int | None = None
+    joint: float | None = None
     try:
-        covariance = sandwich(hessian, meat, records.total)
+        if codes is not None:
+            kind = f"cluster {kind}"
+            covariance, count, effective = of_clusters(records, theta, hessian, penalty, codes)
+            if count < _FEWEST_CLUSTERS:
+                refusal = (
+                    f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
+                    f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
+                )
+            if effective <= _MANY_CLUSTERS:
+                # Intervals of single parameters hold with all clusters, however unequal; joint tests do not.
+                freedom, joint = count - 1, effective - 1
+                notes.append(
+                    f"{count} clusters: intervals and tests are by Student's t with {freedom} degrees of freedom"
+                )
+        else:
+            covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     except InferenceError as error:
         return Inference(None, kind, str(error))
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
-    refusal = ""
     if by_descent:
-        step = np.linalg.solve(hessian, found.gradient - mean)
+        step = np.linalg.solve(hessian, found.gradient + penalty * theta)
         away = float(np.max(np.abs(step) / np.sqrt(np.diag(covariance))))
         notes.append(f"theta is {away:.2g} standard errors from the root of the mean corrected score")
         if away > 1:
@@ -102,8 +110,73 @@ def at_root(
         bias = bias_bound(records, theta, hessian, known)
         if not np.all(np.isfinite(bias)):
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
-        notes.append("intervals are widened by the bound on the bias of the correction")
-    return Inference(covariance, kind, refusal, bias, tuple(notes))
+        notes.append("intervals and tests are widened by the bound on the bias of the correction")
+    return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
+
+
+def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: FloatArray) -> FloatArray:
+    """Return the mean outer product of the gradients with the penalty's share, which sum to 0 at the root."""
+    if not penalty.any():
+        return found.meat
+    mean = -penalty * theta
+    if len(records.weights):
+        # The mean of the gradients under squared weights is not what the penalty balances.
+        return records.meat(theta, mean)
+    return np.asarray(found.meat - np.multiply.outer(mean, mean))
+
+
+def of_clusters(
+    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, codes: Any
+) -> tuple[FloatArray, int, float]:
+    """Return the covariance at a root over clusters, the number G of clusters with weight, and the effective number.
+
+    The effective number is (sum m)^2/(sum m^2) for clusters of m records, or of weight m.
+
+    It is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step with the
+    Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the scores of
+    a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or unequal.
+    Clusters with less than a thousandth of the records are taken as they are.
+
+    Parameters
+    ----------
+    records, theta, penalty, codes
+        As for `at_root`.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian with the penalty.
+
+    Raises
+    ------
+    InferenceError
+        The Hessian is not positive definite, or not without one of the clusters; or only one cluster has weight.
+
+    References
+    ----------
+    MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; Bell & McCaffrey 2002.
+    """
+    mass = np.bincount(codes, records.weights if len(records.weights) else None).astype(float)
+    count = int(np.count_nonzero(mass))
+    if count < 2:
+        raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
+    sums = records.cluster_sums(theta, -penalty * theta, codes)
+    covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
+    whole = hessian * records.total
+    root = np.linalg.cholesky(whole)
+    ends = np.cumsum(np.bincount(codes))
+    order = np.argsort(codes, kind="stable")
+    for cluster in np.flatnonzero(mass * _MANY_CLUSTERS >= records.total):
+        own = records.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
+        part = own.derivatives_or_differences()[0](theta)
+        left = whole - own.total * (part.hessian + np.diag(penalty))
+        whitened = np.linalg.solve(root, np.linalg.solve(root, left).T)
+        if not float(np.linalg.eigvalsh((whitened + whitened.T) / 2).min()) > _LEAST_LEFT:
+            raise InferenceError(
+                f"without one of the {count} clusters, of {len(own.matrix):,} records, hardly anything holds theta: "
+                "that cluster decides a parameter by itself, and nothing says how far others scatter about it. Leave "
+                "out columns that vary in one cluster alone, or give l2."
+            )
+        kept, plain = np.linalg.solve(left, sums[cluster]), np.linalg.solve(whole, sums[cluster])
+        covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
+    return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
 
 
 def _is_noiseless(records: Records) -> bool:

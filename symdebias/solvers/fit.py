@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, WaldTest, wald_test
+from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
 from symdebias.transforms.certificate import Certificate
@@ -62,7 +62,8 @@ class Fit:
         ``on_ball`` (whether the last one did), ``carrying_share`` (the share of records that carry the gradient at
         theta: near 1 where all weigh the same, small where the noise rules; None for ``method="none"``),
         ``noise_inflation`` (the mean square of the corrected gradients over that of the uncorrected ones; a warning
-        from 100 on) and ``score_variance`` (the noise variance s of the score at theta, None for a free-form loss).
+        from 100 on) and ``score_variance`` (the noise variance of the score at theta, over the noise of all columns;
+        None for a free-form loss).
         With early stopping besides ``epoch_losses`` (the mean corrected loss at the end of each epoch) and
         ``best_epoch``, the number of the one whose parameters these are, from 1.
         For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
@@ -188,7 +189,7 @@ class Fit:
 
     @property
     def standard_errors(self) -> FloatArray:
-        """The standard errors of the parameters, in the shape of theta.
+        """The standard errors of the parameters, in the shape of theta: without the bias, which is in `bias_bound`.
 
         Raises
         ------
@@ -212,7 +213,7 @@ class Fit:
         return inference.bias.reshape(self.theta.shape)
 
     def confidence_interval(self, level: float = 0.95) -> FloatArray:
-        """Return intervals for the parameters: by the normal distribution, for batch means by Student's t.
+        """Return intervals for the parameters: by the normal distribution, for few clusters or batches by Student's t.
 
         Parameters
         ----------
@@ -237,7 +238,7 @@ class Fit:
         return self._inference().interval(self.theta.ravel(), level).reshape(*self.theta.shape, 2)
 
     def wald_test(self, restrictions: ArrayLike, values: ArrayLike = 0.0) -> WaldTest:
-        """Test R theta = r, the bias of the correction left aside.
+        """Test R theta = r; the p value holds whatever the bias of the correction is within `bias_bound`.
 
         Parameters
         ----------
@@ -246,19 +247,20 @@ class Fit:
         values : float or array of shape (k,)
             r.
 
+        Returns
+        -------
+        WaldTest
+            With the noncentrality that the bias may make. One restriction is rejected at level 1 - c where
+            `confidence_interval(c)` of that combination would leave r out.
+
         Raises
         ------
         InferenceError
-            As for `confidence_interval`.
+            As for `confidence_interval`; or there are more restrictions than few clusters or batches can test.
         ValueError
             The shapes do not fit, or the rows of R are linearly dependent.
         """
-        inference = self._inference()
-        covariance = inference.required_covariance()
-        if inference.refusal:
-            raise InferenceError(inference.refusal)
-        freedom = inference.degrees_of_freedom
-        return wald_test(self.theta.ravel(), covariance, restrictions, values, degrees_of_freedom=freedom)
+        return self._inference().test(self.theta.ravel(), restrictions, values)
 
     def summary(self, level: float = 0.95) -> str:
         """Return the fit as a table to print.
@@ -271,8 +273,9 @@ class Fit:
         Returns
         -------
         str
-            Parameters with their names, standard errors, z values, p values and intervals where there are some; the
-            method, the guarantee, and what to know of the run.
+            Parameters with their names, standard errors, z values (t values for few clusters or batches), p values and
+            intervals where there are some, and bounds on the bias where it is not 0: p values and intervals count it,
+            standard errors and z values do not. The method, the guarantee, and what to know of the run.
         """
         corrected = self.corrected
         if corrected.declared.scores and corrected.release.columns is None:
@@ -323,13 +326,23 @@ class Fit:
             return [head, *(f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}" for name, value, error in rows)]
         ends = self.inference.interval(theta, level)
         tails = f"{(1 - level) / 2:.4g}", f"{(1 + level) / 2:.4g}"
-        lines = [f"{head}  {'z':>9}  {'P>|z|':>7}  {'[' + tails[0]:>11}  {tails[1] + ']':>11}"]
-        for name, value, error, (lower, upper) in zip(names, theta, errors, ends, strict=True):
+        letter = "z" if self.inference.degrees_of_freedom is None else "t"
+        biased = self.inference.has_bias
+        bounds = self.inference.bias if biased else None
+        marks = [""] * len(theta) if bounds is None else [f"  {bound:>10.4g}" for bound in bounds]
+        head += f"  {'bias <=':>10}" if biased else ""
+        lines = [f"{head}  {letter:>9}  {'P>|' + letter + '|':>7}  {'[' + tails[0]:>11}  {tails[1] + ']':>11}"]
+        pvalues = self.inference.pvalues(theta)
+        for place, (name, value, error) in enumerate(zip(names, theta, errors, strict=True)):
             z = value / error if error > 0 else math.copysign(math.inf, value)
+            lower, upper = ends[place]
             lines.append(
-                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}  {z:>9.3f}  {self.inference.pvalue(z):>7.3f}  "
+                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}{marks[place]}  {z:>9.3f}  {pvalues[place]:>7.3f}  "
                 f"{lower:>11.5g}  {upper:>11.5g}"
             )
+        if biased:
+            note = f"  {letter} leaves the bias out; P>|{letter}| and intervals hold whatever it is within its bound"
+            lines += ["", note]
         return lines
 
 

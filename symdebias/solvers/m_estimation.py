@@ -215,7 +215,9 @@ def m_estimate(
             "outside": None
             if known is None or resolved.design is None
             else known.outside(theta, resolved.design.radius),
-            "score_variance": resolved.score_variance(shaped) if corrected.declared.scores else None,
+            "score_variance": resolved.score_variance(shaped, noise_scale=noise_scale)
+            if corrected.declared.scores
+            else None,
         },
     )
 

@@ -72,13 +72,16 @@ class Records:
 
     def thinned(self, stride: int, first: int = 0) -> "Records":
         """Return every so-manieth record, from the first on."""
-        rows = slice(first, None, stride)
+        return self.taken(slice(first, None, stride))
+
+    def taken(self, rows: Any) -> "Records":
+        """Return some records, by a slice or their numbers."""
         return Records(
             self.corrected,
             self.columns,
             np.ascontiguousarray(self.matrix[rows]),
             np.ascontiguousarray(self.target[rows]),
-            np.ascontiguousarray(self.weights[rows]),
+            np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
             self.per_record,
         )
 
@@ -143,7 +146,7 @@ class Records:
         kernel(theta.ravel(), matrix, target, self.noise, out)
         return out
 
-    def meat(self, theta: FloatArray, mean: FloatArray, codes: Any = None) -> FloatArray:
+    def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.
 
         Parameters
@@ -152,31 +155,37 @@ class Records:
             The parameters.
         mean : array of shape (Q,), float64
             What is taken out of each gradient.
-        codes : array of shape (n,), int64, optional
-            Clusters 0 to G - 1, whose sums are multiplied in place of records.
         """
 
-        def centred(rows: slice) -> FloatArray:
-            gradients = self.gradients(theta, rows) - mean
-            if len(self.weights):
-                gradients *= self.weights[rows, None]
-            return gradients
+        def squares(rows: slice) -> FloatArray:
+            gradients = self._centred(theta, mean, rows)
+            return np.asarray(gradients.T @ gradients)
 
-        if codes is None:
+        whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
+        return whole / self.total
 
-            def squares(rows: slice) -> FloatArray:
-                gradients = centred(rows)
-                return np.asarray(gradients.T @ gradients)
+    def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
+        """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).
 
-            whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
-            return whole / self.total
+        Parameters
+        ----------
+        theta, mean : array of shape (Q,), float64
+            As for `meat`.
+        codes : array of shape (n,), int64
+            Clusters 0 to G - 1.
+        """
         sums = np.zeros((int(codes.max()) + 1, len(mean)))
         for start in range(0, len(self.matrix), CHUNK):
             rows = slice(start, start + CHUNK)
-            for place, column in enumerate(centred(rows).T):
+            for place, column in enumerate(self._centred(theta, mean, rows).T):
                 sums[:, place] += np.bincount(codes[rows], column, minlength=len(sums))
-        # The factor makes up for the mean that is taken out.
-        return sums.T @ sums / self.total * (len(sums) / (len(sums) - 1))
+        return sums
+
+    def _centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
+        gradients = self.gradients(theta, rows) - mean
+        if len(self.weights):
+            gradients *= self.weights[rows, None]
+        return gradients
 
     @property
     def stride(self) -> int:

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
-from symdebias.derivation.configurations import weights_of
+from symdebias.derivation.configurations import entry_rows, released_covariance, weights_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release import Design as Columns
@@ -154,21 +154,12 @@ def _product(design: Columns, matrix: FloatArray, estimated: FloatArray, share: 
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
         places = sorted({place for entries in column.entries for place, _ in entries})
-        own = entries_of(column, len(design.parameters))[:, places]
+        own = entry_rows(column, len(design.parameters))[:, places]
         outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
         counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
         block = counts @ weights_of(column) @ outer
         product[np.ix_(places, places)] = block.reshape(len(places), -1)
     return product
-
-
-def entries_of(column: Any, size: int) -> FloatArray:
-    """Return what each category of a column adds to a design row, shape (k, size)."""
-    rows = np.zeros((len(column.entries), size))
-    for code, entries in enumerate(column.entries):
-        for place, value in entries:
-            rows[code, place] = value
-    return rows
 
 
 def estimated_rows(design: Columns, matrix: FloatArray) -> FloatArray:
@@ -179,35 +170,10 @@ def estimated_rows(design: Columns, matrix: FloatArray) -> FloatArray:
     for part in design.linear:
         rows[:, part.parameter] = matrix[:, part.column]
     for column in design.categorical:
-        rows += (weights_of(column) @ entries_of(column, rows.shape[1]))[matrix[:, column.column].astype(int)]
+        rows += (weights_of(column) @ entry_rows(column, rows.shape[1]))[matrix[:, column.column].astype(int)]
     if design.intercept:
         rows[:, -1] = 1.0
     return rows
-
-
-def released_covariance(design: Columns, covariance: FloatArray) -> FloatArray:
-    """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
-
-    For columns of categories it is the mean over the true category, each as likely.
-
-    Parameters
-    ----------
-    design : symdebias.release.Design
-        How columns enter the score.
-    covariance : array of shape (p, p), float64
-        Of the additive noise of X's columns.
-    """
-    size = len(design.parameters)
-    found = np.zeros((size, size))
-    at = [part.parameter for part in design.linear]
-    places = [part.column for part in design.linear]
-    found[np.ix_(at, at)] = covariance[np.ix_(places, places)]
-    for column in design.categorical:
-        matrix = np.array(column.noise.matrix)
-        estimates = weights_of(column) @ entries_of(column, size)
-        means = matrix @ estimates
-        found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
-    return found
 
 
 def deconvolved(

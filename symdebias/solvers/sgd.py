@@ -333,7 +333,9 @@ def sgd(
             "noise_inflation": health.inflation,
             "curvature": health.curvature,
             "step_size": step_size if isinstance(step_size, (str, int, float, StepSize)) else "a function",
-            "score_variance": corrected.score_variance(result) if corrected.declared.scores else None,
+            "score_variance": (
+                corrected.score_variance(result, noise_scale=noise_scale) if corrected.declared.scores else None
+            ),
         },
     )
 

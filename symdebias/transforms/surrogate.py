@@ -22,9 +22,10 @@ Function = Callable[[FloatArray], FloatArray]
 
 # Frequencies beyond this have no use for losses whose features are of unit width.
 _HIGHEST_FREQUENCY = 7.0
-# Points of the least squares problem on one half of the range.
-_NODES = 96
-_GRID = 801
+# Points of the least squares problem on one half of the range and of the search for the largest error, for up to 24
+# waves, and how many each wave beyond them takes.
+_NODES, _NODES_PER_WAVE = 96, 8
+_GRID, _GRID_PER_WAVE = 801, 16
 # What the shared errors weigh, squared, beside the mean squared error.
 _SHARED = 1000.0
 
@@ -152,16 +153,18 @@ class Scores:
     chances: FloatArray
 
     @classmethod
-    def within(cls, radius: float) -> "Scores":
+    def within(cls, radius: float, nodes: int = _NODES) -> "Scores":
         """Return the arcsine distribution on [-radius, radius]: errors are then as small at the ends as in the middle.
 
         Parameters
         ----------
         radius : float
             Positive.
+        nodes : int
+            How many scores there are of either sign.
         """
-        right = radius * np.sin(np.pi / 2 * (np.arange(_NODES) + 0.5) / _NODES)
-        return cls(np.concatenate([-right[::-1], right]), np.full(2 * _NODES, 0.5 / _NODES))
+        right = radius * np.sin(np.pi / 2 * (np.arange(nodes) + 0.5) / nodes)
+        return cls(np.concatenate([-right[::-1], right]), np.full(2 * nodes, 0.5 / nodes))
 
     @property
     def mean_square(self) -> float:
@@ -185,11 +188,13 @@ def number_of_waves(radius: float, score_variance: float, records: float) -> int
 
     Few sizes, so that a redesign rarely needs another kernel; ridge regression leaves unused waves near zero.
     """
-    return (
-        12
-        if (radius + 2 * math.sqrt(score_variance)) * highest_frequency(score_variance, records) <= 12 * math.pi
-        else 24
-    )
+    return 12 if waves_needed(radius, score_variance, records) <= 12 else 24
+
+
+def waves_needed(radius: float, score_variance: float, records: float) -> int:
+    """Return how many waves over the range reach the highest frequency that the records can pay for, at least 12."""
+    reach = radius + 2 * math.sqrt(score_variance)
+    return max(12, math.ceil(reach * highest_frequency(score_variance, records) / math.pi))
 
 
 def highest_frequency(score_variance: float, records: float) -> float:
@@ -273,7 +278,7 @@ def design(
         )
     frequency = math.pi / length
     if scores is None:
-        scores = Scores.within(radius)
+        scores = Scores.within(radius, _NODES + _NODES_PER_WAVE * max(0, count - 24))
         tapered = np.exp(-2 * (scores.values / radius) ** 2) * np.sqrt(1 - (scores.values / radius) ** 2)
         levers = tapered / tapered.sum()
     else:
@@ -313,7 +318,7 @@ class Scene:
     def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
         surrogates, bias, slope_bias = [], 0.0, 0.0
-        grid = np.linspace(-radius, radius, _GRID)
+        grid = np.linspace(-radius, radius, _GRID + _GRID_PER_WAVE * max(0, self.count - 24))
         for part, free in zip(parts, self.surrogates(parts, records), strict=True):
             error = free.value(grid) - part.value(grid)
             if not np.all(np.isfinite(error)):
@@ -363,10 +368,29 @@ class Scene:
             total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
         return total
 
-    @functools.cached_property
+    @property
     def sizes(self) -> FloatArray:
         """The absolute values of the scores: either half of a function has the same error at u and -u."""
-        return np.abs(self.scores.values)
+        return self._folded[0]
+
+    @functools.cached_property
+    def _folded(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The sizes of scores, their probabilities, and what their errors weigh in the errors that records share.
+
+        These are the mean of the slope's error and of that times the score. The slope of an even function is odd in
+        the score.
+        """
+        u = self.scores.values
+        sizes, place = np.unique(np.abs(u), return_inverse=True)
+
+        def folded(weights: FloatArray) -> FloatArray:
+            return np.bincount(place.ravel(), weights, minlength=len(sizes))
+
+        spread = math.sqrt(float(self.levers @ u**2)) or 1.0
+        constant, linear, signs = self.levers, self.levers * u / spread, np.sign(u)
+        even = np.stack([folded(constant * signs), folded(linear * signs)])
+        odd = np.stack([folded(constant), folded(linear)])
+        return sizes, folded(self.scores.chances), even, odd
 
     @functools.cached_property
     def _halves(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]:
@@ -382,9 +406,7 @@ class Scene:
             np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1),
             np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1),
         )
-        means = self.scores.chances @ np.cos(
-            np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1))
-        )
+        means = self._folded[1] @ np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
         products = np.multiply.outer(w, w)
         near, far = means[np.abs(orders[:, None] - orders)], means[orders[:, None] + orders]
         difference, total = np.zeros(products.shape), np.zeros(products.shape)
@@ -409,14 +431,11 @@ class Scene:
     def _half(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
         """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
         basis, root, units = self._halves[odd]
-        u, signs = self.scores.values, np.sign(self.scores.values)
-        spread = math.sqrt(float(self.levers @ u**2)) or 1.0
-        # The errors that records share: of the slope, and of the slope times the score. The slope of an even function
-        # is odd in the score.
-        constant, linear = self.levers, self.levers * u / spread
-        levers = math.sqrt(shared) * np.stack([constant, linear] if odd else [constant * signs, linear * signs])
-        weights = np.sqrt(self.scores.chances)
-        rows = np.concatenate([weights[:, None] * basis * units, levers @ basis * units, math.sqrt(price) * root])
-        wanted = np.concatenate([weights * slope, levers @ slope, np.zeros(self.count + 1)])
+        _, chances, *levers = self._folded
+        weights, shared_errors = np.sqrt(chances), math.sqrt(shared) * levers[odd]
+        rows = np.concatenate(
+            [weights[:, None] * basis * units, shared_errors @ basis * units, math.sqrt(price) * root]
+        )
+        wanted = np.concatenate([weights * slope, shared_errors @ slope, np.zeros(self.count + 1)])
         found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
         return found

@@ -8,6 +8,7 @@ import sympy as sp
 from instances import U, Y, mixed_release
 
 import symdebias as sd
+from symdebias.derivation.configurations import entry_rows
 from symdebias.solvers import pilot as pilot_module
 
 pytestmark = pytest.mark.newest
@@ -50,7 +51,7 @@ def test_moments_are_those_of_the_true_records():
     for part in design.linear:
         rows[:, part.parameter] = true[:, part.column]
     for column in design.categorical:
-        rows += pilot_module._entries(column, 9)[true[:, column.column].astype(int)]
+        rows += entry_rows(column, 9)[true[:, column.column].astype(int)]
     rows[:, -1] = 1.0
     spread = np.sqrt(np.diag(found.gram[0]) + 5)
     error = np.abs(found.gram[0] - rows.T @ rows / n)

@@ -1,0 +1,112 @@
+"""Do 95% intervals cover where clusters are few and unequal? Exponential loss, exact under Gaussian noise.
+
+    python benchmarks/few_clusters.py [--draws 2000]
+
+A record has two features, one that varies within clusters (intraclass correlation 0.2) and one that hardly does (0.8),
+and an intercept; noise of standard deviation 0.5 on both features. Labels are logistic in twice the score and, where
+`effect` is not 0, a normal effect of the cluster of that standard deviation; the optimum is then that of the mean over
+effects, by quadrature. Sizes of clusters are equal, or grow like exp(g k/G) over clusters k = 1 to G: with g = 2 the
+largest is seven times the smallest, with g = 4 fifty times. Columns: coverage of theta +- 1.96 standard errors of the
+plain sandwich with the factor G/(G - 1), and of `confidence_interval`, for the three parameters, in percent; how often
+the Wald test of the true parameters, all three together, rejects at 5%; and the fits that were refused.
+"""
+
+import argparse
+
+import numpy as np
+from scipy import optimize
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias.exceptions import SymdebiasError
+
+NOISE = 0.5
+THETA = np.array([0.5, -0.3])
+CASES = [
+    (clusters, 50 * clusters, growth, effect)
+    for clusters in (6, 12, 20, 40)
+    for growth in (0.0, 2.0, 4.0)
+    for effect in (0.0, 0.7)
+]
+
+
+def optimum(effect):
+    """Return the minimiser of E exp(-y u), by quadrature over the score and the effect."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    weights = weights / weights.sum()
+    length = np.linalg.norm(THETA)
+    chance = expit(2 * length * nodes[:, None] + effect * nodes[None, :]) @ weights
+
+    def slope(size):
+        return float(weights @ (nodes * ((1 - chance) * np.exp(size * nodes) - chance * np.exp(-size * nodes))))
+
+    return np.append(optimize.brentq(slope, 0.01, 3.0) * THETA / length, 0.0)
+
+
+def sizes(clusters, records, growth):
+    shares = np.exp(growth * np.arange(clusters) / clusters)
+    return np.floor(records * shares / shares.sum()).astype(int)
+
+
+def draw(rng, counts, effect):
+    codes = np.repeat(np.arange(len(counts)), counts)
+    X = np.empty((len(codes), 2))
+    for column, share in enumerate((0.2, 0.8)):
+        own, common = rng.normal(size=len(codes)), rng.normal(size=len(counts))
+        X[:, column] = np.sqrt(share) * common[codes] + np.sqrt(1 - share) * own
+    scores = 2 * X @ THETA + effect * rng.normal(size=len(counts))[codes]
+    y = np.where(rng.random(len(codes)) < expit(scores), 1.0, -1.0)
+    return X + NOISE * rng.normal(size=X.shape), y, codes
+
+
+def plain(theta, X, y, codes):
+    """Return standard errors of the sandwich with the factor G/(G - 1), by hand."""
+    rows = np.column_stack([X, np.ones(len(X))])
+    noise = np.diag([NOISE**2, NOISE**2, 0.0])
+    moved = y[:, None] * rows + noise @ theta
+    weights = np.exp(-y * (rows @ theta) - theta @ noise @ theta / 2)
+    hessian = (moved * weights[:, None]).T @ moved - weights.sum() * noise
+    count = codes.max() + 1
+    sums = np.stack([np.bincount(codes, column) for column in (moved * weights[:, None]).T], axis=1)
+    bread = np.linalg.inv(hessian)
+    return np.sqrt(np.diag(bread @ sums.T @ sums @ bread) * count / (count - 1))
+
+
+def coverage(clusters, records, growth, effect, draws, seed=0):
+    """Return coverage of plain and stated intervals, each of shape (3,), the rate of rejections and of refusals."""
+    rng = np.random.default_rng(seed)
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(NOISE), fit_intercept=True)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    truth, counts = optimum(effect), sizes(clusters, records, growth)
+    covered, rejected, fitted = np.zeros((2, 3)), 0, 0
+    for _ in range(draws):
+        X, y, codes = draw(rng, counts, effect)
+        try:
+            fit = sd.m_estimate(corrected, X, y, clusters=codes)
+            low, high = fit.confidence_interval().T
+            rejected += fit.wald_test(np.eye(3), truth).pvalue < 0.05
+        except SymdebiasError:
+            continue
+        fitted += 1
+        covered[0] += np.abs(fit.theta - truth) <= 1.96 * plain(fit.theta, X, y, codes)
+        covered[1] += (low <= truth) & (truth <= high)
+    return *(covered / fitted), rejected / fitted, 1 - fitted / draws
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=2000)
+    draws = parser.parse_args().draws
+    print(f"{'clusters':>8}{'g':>4}{'effect':>8}{'plain, normal':>22}{'stated':>22}{'Wald':>8}{'refused':>9}")
+    for clusters, records, growth, effect in CASES:
+        before, after, rejected, refused = coverage(clusters, records, growth, effect, draws)
+        print(
+            f"{clusters:>8}{growth:>4g}{effect:>8g}"
+            f"{''.join(f'{100 * share:>7.1f}' for share in before):>22}"
+            f"{''.join(f'{100 * share:>7.1f}' for share in after):>22}{100 * rejected:>8.1f}{100 * refused:>9.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
