@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from symdebias.transforms.search import largest_found
+
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Function = Callable[[FloatArray], FloatArray]
 
@@ -93,10 +95,59 @@ class Surrogate:
         found: FloatArray = c1 + 2 * c2 * u
         return found + np.cos(angle) @ (w * grown * self.sines) - np.sin(angle) @ (w * grown * self.cosines)
 
+    def errors(self, part: Part) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+        """Return S - f and S' - f', as a function of scores."""
+        return lambda u: (self.value(u) - part.value(u), self.slope(u) - part.slope(u))
+
+    def size(self, bound: float) -> float:
+        """Return the sum of the sizes of all terms of S and S' for abs(u) <= bound: what rounding is relative to."""
+        w, _ = self._waves(0.0)
+        c0, c1, c2 = np.abs(self.polynomial)
+        sizes = np.abs(self.cosines) + np.abs(self.sines)
+        # An angle w u is itself rounded.
+        return float(c0 + c1 * (1 + bound) + c2 * bound * (2 + bound) + np.sum(sizes * (1 + w) * (1 + w * bound)))
+
+    def ranges(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Return the ranges of S' and S'' on cells of the line, as lower and upper ends.
+
+        Both are within their values at the middle of a cell and half of its width times the largest size of the next
+        derivative, which is that of the waves; rounding is added.
+        """
+        w, _ = self._waves(0.0)
+        middle, half = low / 2 + high / 2, (high - low) / 2
+        angle = np.multiply.outer(middle, w)
+        cosine, sine = np.cos(angle), np.sin(angle)
+        cosines, sines = np.array(self.cosines), np.array(self.sines)
+        _, c1, c2 = self.polynomial
+        slope = c1 + 2 * c2 * middle + cosine @ (w * sines) - sine @ (w * cosines)
+        curvature = 2 * c2 - cosine @ (w**2 * cosines) - sine @ (w**2 * sines)
+        sizes = np.hypot(cosines, sines)
+        third = float(np.sum(w**3 * sizes))
+        rounding = 2.0**-49 * (1 + float(w.max(initial=0.0))) * self.size(float(np.abs([low, high]).max(initial=0.0)))
+        around = half * third + rounding
+        bend = np.minimum(np.abs(curvature) + around, 2 * abs(c2) + float(np.sum(w**2 * sizes)) + rounding)
+        beside = half * bend + rounding
+        return (slope - beside, slope + beside), (curvature - around, curvature + around)
+
     def _waves(self, variance: float) -> tuple[FloatArray, FloatArray]:
         w: FloatArray = self.frequency * np.arange(1.0, len(self.cosines) + 1)
         grown: FloatArray = np.exp(variance * w**2 / 2)
         return w, grown
+
+
+def combined(surrogates: Sequence[Surrogate], multipliers: Sequence[float]) -> Surrogate:
+    """Return the surrogate of a sum of parts, each times a number; all are of one frequency."""
+
+    def total(of: Callable[[Surrogate], Sequence[float]]) -> tuple[float, ...]:
+        terms = [multiplier * np.array(of(one)) for one, multiplier in zip(surrogates, multipliers, strict=True)]
+        return tuple(np.sum(terms, axis=0).tolist())
+
+    c0, c1, c2 = total(lambda one: one.polynomial)
+    return Surrogate(
+        surrogates[0].frequency, (c0, c1, c2), total(lambda one: one.cosines), total(lambda one: one.sines)
+    )
 
 
 @dataclass(frozen=True)
@@ -114,7 +165,8 @@ class Design:
     surrogates : tuple of Surrogate
         One for each part; all of one frequency.
     bias, slope_bias : float
-        The largest error of a part and of its slope on the range, the worst over parts.
+        The largest error of a part and of its slope that a search on the range finds, the worst over parts. What no
+        error exceeds is `symdebias.derivation.SurrogateParts.largest_errors`.
     """
 
     radius: float
@@ -221,8 +273,8 @@ def design(
             )
         middle = float(error.max() + error.min()) / 2
         surrogates.append(Surrogate(frequency, (-middle, odd[0], even[0]), free.cosines, free.sines))
-        bias = max(bias, float(np.abs(error - middle).max()))
-        slope_bias = max(slope_bias, float(np.abs(free.slope(grid) - part.slope(grid)).max()))
+        largest = largest_found(surrogates[-1].errors(part), -radius, radius, points=_GRID)
+        bias, slope_bias = max(bias, largest[0]), max(slope_bias, largest[1])
     return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
 
 
