@@ -252,8 +252,8 @@ def largest(
     for _ in range(_MOST_ROUNDS):
         above = _upper(at, ranges, cells, best)
         open_ = np.zeros(len(cells.low), dtype=bool)
-        for found, largest_found in zip(above[:2], best, strict=True):
-            open_ |= ~(found <= largest_found * (1 + _CLOSE) + above[2])
+        for found, taken in zip(above[:2], best, strict=True):
+            open_ |= ~(found <= taken * (1 + _CLOSE) + above[2])
         for place in (0, 1):
             ceiling[place] = max(ceiling[place], float((above[place] + above[2])[~open_].max(initial=0.0)))
         if not open_.any():

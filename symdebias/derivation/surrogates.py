@@ -148,7 +148,7 @@ class SurrogateParts:
             The bounds, at most a part in a thousand above what is taken, with `proved`; or the largest errors that
             were found, where a part of the loss has no interval arithmetic or a jump.
         """
-        rows = np.array([multiplier for multiplier in self.multipliers(np.array(targets, dtype=float))]).T
+        rows = np.array(self.multipliers(np.array(targets, dtype=float))).T
         found = [self._largest(design, bound, row) for row in self._unlike(rows)]
         return Largest(
             max((one.value for one in found), default=0.0),

@@ -8,7 +8,7 @@ import numpy as np
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Points of the grid, the peaks that are looked at more closely, and how often.
-_GRID, _PEAKS, _ROUNDS = 4001, 16, 6
+_GRID, _PEAKS, _ROUNDS = 4001, 8, 5
 _AROUND = np.linspace(-1.0, 1.0, 17)
 
 
