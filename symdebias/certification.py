@@ -1,8 +1,9 @@
 """Certify any corrected loss by its kernels: means over the noise of every column, by quadrature and enumeration.
 
-Losses of one score under normal noise have a certificate over a whole range of scores: exact corrections and surrogates
-in `transforms.certificate`, and what is left as it stands or corrected by a series here, by a search. For all others the mean over the noise is taken column by column at points spread over the domain, with the compiled
-kernels themselves on one side and the declared loss on the other.
+Losses of one score under normal noise have a certificate over a whole range of scores: exact corrections and
+surrogates in `transforms.certificate`, what is left as it stands or corrected by a series by a search here. For all
+others the mean over the noise is taken column by column at points spread over the domain, with the compiled kernels
+themselves on one side and the declared loss on the other.
 """
 
 import math
@@ -32,15 +33,16 @@ _POINTS = 24
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
 _MOST_NODES = 400_000
-# Nodes of a rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
-_PANEL_NODES, _REACH, _MOST_PANELS = 12, 12.0, 4000
+# The rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(12)
+_REACH, _MOST_PANELS = 12.0, 4000
 _MOST_CUTS, _FIRST_PANELS = 44, 64
 # A panel holds no more of a function's curvature than this, and integrates it to this.
 _BENT, _INTEGRATED = 0.5, 1e-13
 # Standard deviations of the noise that are tried first, as shares of the largest.
 _SHARES = (1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.2, 0.14, 0.1, 0.05, 0.02)
 # Peaks that are looked at more closely, rounds, and the steps of scores and noise around them.
-_PEAKS, _ROUNDS = 4, 6
+_PEAKS, _TRIED, _HIGH, _ROUNDS = 3, 2000, 0.95, 6
 _STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
 
 
@@ -342,13 +344,11 @@ def searched_biases(
     # The bias at each level, for the loss and the gradient of each target.
     table = np.array([scene.biases(scores, deviation * level, panels, worst) for level in levels])
     step = np.maximum(np.gradient(scores) if len(scores) > 1 else np.zeros(1), 1e-9 * score_bound)
-    for target in range(table.shape[1]):
-        peaks = set()
-        for kind in (0, 1):
-            peaks |= _peaks(np.nan_to_num(table[:, target, kind], nan=math.inf, posinf=1e300))
-        centres = [(scores[place], deviation * levels[level], step[place]) for level, place in sorted(peaks)]
-        for centre in centres:
-            scene.climb(centre, score_bound, target, panels, worst)
+    for kind in (0, 1):
+        for level, target, place in _peaks(table[:, :, kind], scores, float(step.max())):
+            scene.climb(
+                (scores[place], deviation * levels[level], step[place]), score_bound, target, kind, panels, worst
+            )
     return worst
 
 
@@ -368,54 +368,63 @@ class _ScoreScene:
         deviation: float,
         panels: list[FloatArray],
         worst: dict[str, float],
+        *,
+        target: int | None = None,
     ) -> FloatArray:
-        """Return the biases of loss and gradient at rising scores, shape (targets, 2, scores); raise the worst ones."""
-        problem, s = self.problem, deviation**2
+        """Return the biases at rising scores, shape (targets, 2, scores); raise the worst ones.
+
+        Of all targets, or of one of them.
+        """
+        problem, s, noise = self.problem, deviation**2, self.target_noise
         norm = self.noise_norm * (deviation / self.deviation if self.deviation > 0 else 0.0)
-        means = np.array(
-            [
-                _score_means(problem, outcome, s, scores, edges)
-                for outcome, edges in zip(self.target_noise.seen, panels, strict=True)
-            ]
-        )
-        found = np.empty((len(self.target_noise.targets), 2, len(scores)))
-        shares = self.target_noise.shares
-        for place, (target, mean) in enumerate(
-            zip(self.target_noise.targets, np.tensordot(shares, means, axes=1), strict=True)
-        ):
-            found[place, 0] = np.abs(mean[0] - problem.loss(scores, target))
-            slope = self.record_radius * np.abs(mean[1] - problem.slope(scores, target))
-            found[place, 1] = slope + norm * np.abs(mean[2] - mean[3])
+        places = range(len(noise.targets)) if target is None else [target]
+        shares = noise.shares[list(places)]
+        means: dict[int, FloatArray] = {}
+        for place in np.flatnonzero((shares != 0).any(axis=0)):
+            means[place] = _score_means(problem, noise.seen[place], s, scores, panels[place])
+        found = np.empty((len(shares), 2, len(scores)))
+        for row, (place, share) in enumerate(zip(places, shares, strict=True)):
+            mean = sum(share[outcome] * of for outcome, of in means.items() if share[outcome] != 0)
+            found[row, 0] = np.abs(mean[0] - problem.loss(scores, noise.targets[place]))
+            slope = self.record_radius * np.abs(mean[1] - problem.slope(scores, noise.targets[place]))
+            found[row, 1] = slope + norm * np.abs(mean[2] - mean[3])
         worst["loss_bias"] = max(worst["loss_bias"], largest(found[:, 0]))
         worst["gradient_bias"] = max(worst["gradient_bias"], largest(found[:, 1]))
-        worst["quadrature_error"] = max(worst["quadrature_error"], largest(means[:, 4]))
+        worst["quadrature_error"] = max(worst["quadrature_error"], *(largest(of[4]) for of in means.values()))
+        if target is None:
+            self._scales(scores, s, norm, worst)
+        return found
+
+    def _scales(self, scores: FloatArray, s: float, norm: float, worst: dict[str, float]) -> None:
+        problem = self.problem
         for outcome in self.target_noise.seen:
             at = np.full((1, 1), outcome)
             parts = (problem.corrected, problem.corrected_slope, problem.corrected_curvature)
             value, slope, curvature = (largest(np.abs(part(scores[:, None], at, s))) for part in parts)
             worst["loss_scale"] = max(worst["loss_scale"], value)
             worst["gradient_scale"] = max(worst["gradient_scale"], self.record_radius * slope + norm * curvature)
-        return found
 
     def climb(
         self,
         centre: tuple[float, float, float],
         bound: float,
         target: int,
+        kind: int,
         panels: list[FloatArray],
         worst: dict[str, float],
     ) -> None:
-        """Look at the bias around a peak, ever more closely."""
-        for kind in (0, 1):
-            score, deviation, step = centre
-            spread = 0.3 * deviation
-            for _ in range(_ROUNDS):
-                scores = np.unique(np.clip(score + step * _STEPS, -bound, bound))
-                tried = np.unique(np.clip(deviation + spread * _NOISE_STEPS, 0.0, self.deviation))
-                found = np.array([self.biases(scores, level, panels, worst)[target, kind] for level in tried])
-                level, place = np.unravel_index(np.argmax(found), found.shape)
-                score, deviation = float(scores[place]), float(tried[level])
-                step, spread = step / 4, spread / 4
+        """Look at the bias of the loss (kind 0) or of the gradient (1) around a peak, ever more closely."""
+        score, deviation, step = centre
+        spread, noise_steps = 0.3 * deviation, _NOISE_STEPS
+        for _ in range(_ROUNDS):
+            scores = np.unique(np.clip(score + step * _STEPS, -bound, bound))
+            tried = np.unique(np.clip(deviation + spread * noise_steps, 0.0, self.deviation))
+            found = np.array([self.biases(scores, level, panels, worst, target=target)[0, kind] for level in tried])
+            level, place = np.unravel_index(np.argmax(np.nan_to_num(found, nan=math.inf)), found.shape)
+            score, deviation = float(scores[place]), float(tried[level])
+            step, spread = step / 4, spread / 4
+            # Under the most noise there is a bias that rises with it.
+            noise_steps = np.array([-1.0, 0.0]) if deviation == self.deviation else _NOISE_STEPS
 
 
 def _score_means(problem: ScoreProblem, outcome: float, s: float, scores: FloatArray, edges: FloatArray) -> FloatArray:
@@ -461,7 +470,7 @@ def _composite(edges: FloatArray, low: float, high: float, widest: float) -> tup
     starts = np.repeat(inside[:-1], pieces)
     widths = np.repeat(np.diff(inside) / pieces, pieces)
     order = np.arange(len(starts)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    t, w = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
     middles = starts + widths * (order + 0.5)
     return (middles[:, None] + widths[:, None] / 2 * t).ravel(), (widths[:, None] / 2 * w).ravel()
 
@@ -469,7 +478,7 @@ def _composite(edges: FloatArray, low: float, high: float, widest: float) -> tup
 def _panels(problem: ScoreProblem, enclosed: Enclosed | None, outcome: float, s: float, end: float) -> FloatArray:
     """Return the edges of panels on each of which loss and corrected loss are next to polynomials."""
     target = np.full((1, 1), outcome)
-    t, w = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
     edges = np.linspace(-end, end, _FIRST_PANELS + 1)
     low, high = edges[:-1], edges[1:]
     kept: list[FloatArray] = [edges]
@@ -503,15 +512,18 @@ def _panels(problem: ScoreProblem, enclosed: Enclosed | None, outcome: float, s:
     return np.unique(np.concatenate(kept))
 
 
-def _peaks(table: FloatArray) -> set[tuple[int, int]]:
-    """Return the places (level, score) of the highest local maxima over the scores, the highest of each level's."""
-    found = []
-    for level, row in enumerate(table):
-        padded = np.concatenate([[-1.0], row, [-1.0]])
-        places = np.flatnonzero((row >= padded[:-2]) & (row >= padded[2:]))
-        best = places[np.argsort(-row[places])[:_PEAKS]]
-        found += [(float(row[place]), level, int(place)) for place in best]
-    return {(level, place) for _, level, place in sorted(found, reverse=True)[:_PEAKS]}
+def _peaks(table: FloatArray, scores: FloatArray, width: float) -> list[tuple[int, int, int]]:
+    """Return the places (level, target, score) of the highest biases that are apart from one another in the score."""
+    sizes = np.where(np.isfinite(table), table, 0.0)
+    top = float(sizes.max())
+    found: list[tuple[int, int, int]] = []
+    for flat in np.argsort(-sizes, axis=None)[:_TRIED]:
+        level, target, place = (int(index) for index in np.unravel_index(flat, sizes.shape))
+        if len(found) == _PEAKS or sizes[level, target, place] < _HIGH * top:
+            break
+        if all(target != other or abs(scores[place] - scores[near]) > 2 * width for _, other, near in found):
+            found.append((level, target, place))
+    return found
 
 
 # ---- points spread over the domain ----------------------------------------------------------------------------------

@@ -1350,9 +1350,6 @@ class CorrectedLoss:
         return TargetNoise(targets, noise.variance if noise is not None else 0.0)
 
     def _certify_score(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
-        derivation = self.derivation(columns)
-        program, symbols = derivation.program, derivation.symbols
-        assert isinstance(program, ScoreProgram)
         if self.release.fit_intercept:
             record_radius = math.hypot(record_radius, 1.0)
         # The noise is there whether it is corrected or not.
