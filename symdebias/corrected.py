@@ -35,6 +35,9 @@ from symdebias.transforms.surrogate import Design
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
+# Nodes of a rule for the mean of a surrogate, whose waves are slow against it.
+_NODES_FOR_WAVES = 768
+
 
 def columns_to_show(loss: Loss, release: Release) -> int:
     """Return the number of columns of X, or two noised ones where the release does not know it yet."""
@@ -1377,7 +1380,8 @@ class CorrectedLoss:
             if self.method in ("none", "series") and not self.is_exact and targets.variance == 0:
                 found = certification.searched_biases(problem, self._enclosed, target_noise=targets, **settings)
             else:
-                found = score_biases(problem, target_noise=targets, **settings)
+                nodes = {} if self.design is None else {"most_nodes": _NODES_FOR_WAVES}
+                found = score_biases(problem, target_noise=targets, **settings, **nodes)
             proved = self._with_bounds_of_surrogates(found, bound, record_radius)
         return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found, bound, proved)
 

@@ -34,8 +34,6 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Where parts are looked at to see whether they are even, odd, or vanish.
 _PROBES = np.linspace(0.05, 7.9, 64)
-# What rounding may change in a sum, in units of the sizes of its terms.
-_ROUNDING = 2.0**-49
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ class SurrogateParts:
             for part, multiplier in zip(self.replaced, multipliers, strict=True):
                 own = multiplier * part.numbers.value(u), multiplier * part.numbers.slope(u)
                 value, slope, size = value - own[0], slope - own[1], size + np.abs(own[0]) + np.abs(own[1])
-            return value, slope, _ROUNDING * size
+            return value, slope, surrogate.ROUNDING * size
 
         terms = [sp.Rational(m) * part.function for m, part in zip(multipliers, self.replaced, strict=True)]
         function = enclosed(sp.expand(sp.Add(*terms), deep=False), self.variable)

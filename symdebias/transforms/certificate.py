@@ -279,6 +279,7 @@ def score_biases(
     record_radius: float,
     noise_norm: float,
     target_noise: TargetNoise,
+    most_nodes: int = _MOST_NODES,
 ) -> dict[str, float]:
     """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
 
@@ -301,6 +302,8 @@ def score_biases(
         Bound on ||D theta|| at the largest s.
     target_noise : TargetNoise
         Targets and their noise.
+    most_nodes : int
+        Of the rule. Slow waves need a few hundred, however large they are and their rounding.
 
     Returns
     -------
@@ -314,7 +317,7 @@ def score_biases(
     for fraction in fractions:
         s = variance * float(fraction)
         norm = noise_norm * math.sqrt(fraction)
-        means, error = _settled_means(problem, scores, s, target_noise)
+        means, error = _settled_means(problem, scores, s, target_noise, most_nodes)
         worst["quadrature_error"] = max(worst["quadrature_error"], error)
         for target, mean in zip(target_noise.targets, means, strict=True):
             loss_bias = np.abs(mean[0] - problem.loss(scores[:, 0], target))
@@ -338,11 +341,11 @@ def largest(sizes: FloatArray) -> float:
 
 
 def _settled_means(
-    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise
+    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise, most_nodes: int
 ) -> tuple[FloatArray, float]:
     """Refine the rule until the means of every target move by less than rounding; return them and the last move."""
     # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
-    most = _MOST_NODES if target_noise.variance == 0 else 1024
+    most = most_nodes if target_noise.variance == 0 else min(most_nodes, 1024)
     nodes, reach = 48, 9.0
     before = _means(problem, scores, s, target_noise, nodes, reach)
     last = math.inf

@@ -28,6 +28,8 @@ _NODES = 96
 _GRID = 801
 # What the shared error weighs, squared, beside the mean squared error.
 _SHARED = 1000.0
+# Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
+_TAYLOR, ROUNDING = 14, 2.0**-51
 
 
 @dataclass(frozen=True)
@@ -112,24 +114,34 @@ class Surrogate:
     ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
         """Return the ranges of S' and S'' on cells of the line, as lower and upper ends.
 
-        Both are within their values at the middle of a cell and half of its width times the largest size of the next
-        derivative, which is that of the waves; rounding is added.
+        Both are within the sums of the terms of their Taylor series around the middle of a cell, whose remainder is at
+        most that of the sizes of the waves; rounding is added. Waves that nearly cancel, with coefficients far above
+        what they add up to, need the series.
         """
         w, _ = self._waves(0.0)
         middle, half = low / 2 + high / 2, (high - low) / 2
         angle = np.multiply.outer(middle, w)
-        cosine, sine = np.cos(angle), np.sin(angle)
-        cosines, sines = np.array(self.cosines), np.array(self.sines)
+        a, b = np.array(self.cosines), np.array(self.sines)
+        # The derivatives of orders 1, 2, ... of a cos + b sin turn round by a quarter each.
+        turned = [(b, -a), (-a, -b), (-b, a), (a, b)]
+        orders = range(1, _TAYLOR + 1)
+        on_cosines = np.array([w**order * turned[(order - 1) % 4][0] for order in orders])
+        on_sines = np.array([w**order * turned[(order - 1) % 4][1] for order in orders])
+        derivatives = np.cos(angle) @ on_cosines.T + np.sin(angle) @ on_sines.T
         _, c1, c2 = self.polynomial
-        slope = c1 + 2 * c2 * middle + cosine @ (w * sines) - sine @ (w * cosines)
-        curvature = 2 * c2 - cosine @ (w**2 * cosines) - sine @ (w**2 * sines)
-        sizes = np.hypot(cosines, sines)
-        third = float(np.sum(w**3 * sizes))
-        rounding = 2.0**-49 * (1 + float(w.max(initial=0.0))) * self.size(float(np.abs([low, high]).max(initial=0.0)))
-        around = half * third + rounding
-        bend = np.minimum(np.abs(curvature) + around, 2 * abs(c2) + float(np.sum(w**2 * sizes)) + rounding)
-        beside = half * bend + rounding
-        return (slope - beside, slope + beside), (curvature - around, curvature + around)
+        derivatives[:, 0] += c1 + 2 * c2 * middle
+        derivatives[:, 1] += 2 * c2
+        rounding = ROUNDING * (1 + float(w.max(initial=0.0))) * self.size(float(np.abs([low, high]).max(initial=0.0)))
+        last = float(np.sum(w ** (_TAYLOR + 1) * np.hypot(a, b)))
+        ends = []
+        for first in (0, 1):
+            beside, power = np.full(len(middle), rounding), np.ones(len(middle))
+            for place in range(first + 1, _TAYLOR):
+                power = power * half / (place - first)
+                beside += power * np.abs(derivatives[:, place])
+            beside += power * half / (_TAYLOR - first) * last
+            ends.append((derivatives[:, first] - beside, derivatives[:, first] + beside))
+        return ends[0], ends[1]
 
     def _waves(self, variance: float) -> tuple[FloatArray, FloatArray]:
         w: FloatArray = self.frequency * np.arange(1.0, len(self.cosines) + 1)
