@@ -86,8 +86,8 @@ class UnbiasednessCheck:
         if not self.density_holds:
             lines.append(
                 "the density is NOT that of the characteristic function: its mean is off by "
-                f"{self.mean:.3g} standard deviations, its variance by {abs(self.variance - 1):.3g} of the declared one, "
-                f"its characteristic function by {self.characteristic:.3g}"
+                f"{self.mean:.3g} standard deviations, its variance by {abs(self.variance - 1):.3g} of the declared "
+                f"one, its characteristic function by {self.characteristic:.3g}"
             )
         return "\n".join([*lines, str(self.sampler)])
 
