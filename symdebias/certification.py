@@ -1,8 +1,9 @@
 """Certify any corrected loss by its kernels: means over the noise of every column, by quadrature and enumeration.
 
-Losses of one score under normal noise have a certificate over a whole range of scores (`transforms.certificate`).
-For all others the mean over the noise is taken column by column at points spread over the domain, with the compiled
-kernels themselves on one side and the declared loss on the other.
+Losses of one score under normal noise have a certificate over a whole range of scores: exact corrections and
+surrogates in `transforms.certificate`, what is left as it stands or corrected by a series by a search here. For all
+others the mean over the noise is taken column by column at points spread over the domain, with the compiled kernels
+themselves on one side and the declared loss on the other.
 """
 
 import math
@@ -15,12 +16,14 @@ import sympy as sp
 
 from symdebias.codegen.kernels import Kernels
 from symdebias.derivation import Derivation
+from symdebias.derivation.enclosures import Enclosed
+from symdebias.derivation.intervals import Range
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
-from symdebias.transforms.certificate import default_targets, numeric
+from symdebias.transforms.certificate import ScoreProblem, TargetNoise, default_targets, largest, numeric
 from symdebias.transforms.quadrature import Rule
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -30,6 +33,17 @@ _POINTS = 24
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
 _MOST_NODES = 400_000
+# The rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(12)
+_REACH, _MOST_PANELS = 12.0, 4000
+_MOST_CUTS, _FIRST_PANELS = 44, 64
+# A panel holds no more of a function's curvature than this, and integrates it to this.
+_BENT, _INTEGRATED = 0.5, 1e-13
+# Standard deviations of the noise that are tried first, as shares of the largest.
+_SHARES = (1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.2, 0.14, 0.1, 0.05, 0.02)
+# Peaks that are looked at more closely, rounds, and the steps of scores and noise around them.
+_PEAKS, _TRIED, _HIGH, _ROUNDS = 3, 2000, 0.95, 6
+_STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
 
 
 @dataclass(frozen=True)
@@ -284,6 +298,235 @@ def kernel_biases(
                 # NaN compares as false: what is no number counts as infinite.
                 worst[name] = max(worst[name], size_of) if size_of == size_of else math.inf
     return worst
+
+
+# ---- one score under normal noise, uncorrected or by a series -------------------------------------------------------
+
+
+def searched_biases(
+    problem: ScoreProblem,
+    enclosed: Callable[[float], Enclosed | None],
+    *,
+    score_bound: float,
+    variance: float,
+    record_radius: float,
+    noise_norm: float,
+    target_noise: TargetNoise,
+) -> dict[str, float]:
+    """Return the largest biases of a loss of one score that a search over scores and noise levels finds.
+
+    The mean over the noise is taken by composite Gauss-Legendre rules, whose panels are cut until interval arithmetic
+    shows that the loss hardly bends on one, and until halving it changes nothing: so kinks, narrow bumps and fast waves
+    have panels of their own. The bias is looked at around each panel, at a range of noise levels, and then ever more
+    closely around its highest peaks.
+
+    Parameters
+    ----------
+    problem, score_bound, variance, record_radius, noise_norm, target_noise
+        As for `transforms.certificate.score_biases`; the target has no normal noise.
+    enclosed : callable
+        Returns the loss at a target with the ranges of its derivatives, or None where they are not known.
+
+    Returns
+    -------
+    dict
+        ``loss_bias``, ``gradient_bias``, ``loss_scale``, ``gradient_scale``, ``quadrature_error``.
+    """
+    deviation = math.sqrt(variance)
+    end = score_bound + _REACH * deviation
+    scene = _ScoreScene(problem, record_radius, noise_norm, deviation, target_noise)
+    panels = [_panels(problem, enclosed(y), y, variance, end) for y in target_noise.seen]
+    inside = np.concatenate([*panels, [-score_bound, score_bound]])
+    scores = np.unique(inside[np.abs(inside) <= score_bound])
+    scores = np.unique(np.concatenate([scores, (scores[1:] + scores[:-1]) / 2]))
+    worst = {"loss_bias": 0.0, "gradient_bias": 0.0, "loss_scale": 1.0, "gradient_scale": 1.0, "quadrature_error": 0.0}
+    levels = np.array(_SHARES if variance > 0 else (0.0,))
+    # The bias at each level, for the loss and the gradient of each target.
+    table = np.array([scene.biases(scores, deviation * level, panels, worst) for level in levels])
+    step = np.maximum(np.gradient(scores) if len(scores) > 1 else np.zeros(1), 1e-9 * score_bound)
+    for kind in (0, 1):
+        for level, target, place in _peaks(table[:, :, kind], scores, float(step.max())):
+            scene.climb(
+                (scores[place], deviation * levels[level], step[place]), score_bound, target, kind, panels, worst
+            )
+    return worst
+
+
+@dataclass(frozen=True)
+class _ScoreScene:
+    """What the bias at a score is made of."""
+
+    problem: ScoreProblem
+    record_radius: float
+    noise_norm: float
+    deviation: float
+    target_noise: TargetNoise
+
+    def biases(
+        self,
+        scores: FloatArray,
+        deviation: float,
+        panels: list[FloatArray],
+        worst: dict[str, float],
+        *,
+        target: int | None = None,
+    ) -> FloatArray:
+        """Return the biases at rising scores, shape (targets, 2, scores); raise the worst ones.
+
+        Of all targets, or of one of them.
+        """
+        problem, s, noise = self.problem, deviation**2, self.target_noise
+        norm = self.noise_norm * (deviation / self.deviation if self.deviation > 0 else 0.0)
+        places = range(len(noise.targets)) if target is None else [target]
+        shares = noise.shares[list(places)]
+        means: dict[int, FloatArray] = {}
+        for place in np.flatnonzero((shares != 0).any(axis=0)):
+            means[place] = _score_means(problem, noise.seen[place], s, scores, panels[place])
+        found = np.empty((len(shares), 2, len(scores)))
+        for row, (place, share) in enumerate(zip(places, shares, strict=True)):
+            mean = sum(share[outcome] * of for outcome, of in means.items() if share[outcome] != 0)
+            found[row, 0] = np.abs(mean[0] - problem.loss(scores, noise.targets[place]))
+            slope = self.record_radius * np.abs(mean[1] - problem.slope(scores, noise.targets[place]))
+            found[row, 1] = slope + norm * np.abs(mean[2] - mean[3])
+        worst["loss_bias"] = max(worst["loss_bias"], largest(found[:, 0]))
+        worst["gradient_bias"] = max(worst["gradient_bias"], largest(found[:, 1]))
+        worst["quadrature_error"] = max(worst["quadrature_error"], *(largest(of[4]) for of in means.values()))
+        if target is None:
+            self._scales(scores, s, norm, worst)
+        return found
+
+    def _scales(self, scores: FloatArray, s: float, norm: float, worst: dict[str, float]) -> None:
+        problem = self.problem
+        for outcome in self.target_noise.seen:
+            at = np.full((1, 1), outcome)
+            parts = (problem.corrected, problem.corrected_slope, problem.corrected_curvature)
+            value, slope, curvature = (largest(np.abs(part(scores[:, None], at, s))) for part in parts)
+            worst["loss_scale"] = max(worst["loss_scale"], value)
+            worst["gradient_scale"] = max(worst["gradient_scale"], self.record_radius * slope + norm * curvature)
+
+    def climb(
+        self,
+        centre: tuple[float, float, float],
+        bound: float,
+        target: int,
+        kind: int,
+        panels: list[FloatArray],
+        worst: dict[str, float],
+    ) -> None:
+        """Look at the bias of the loss (kind 0) or of the gradient (1) around a peak, ever more closely."""
+        score, deviation, step = centre
+        spread, noise_steps = 0.3 * deviation, _NOISE_STEPS
+        for _ in range(_ROUNDS):
+            scores = np.unique(np.clip(score + step * _STEPS, -bound, bound))
+            tried = np.unique(np.clip(deviation + spread * noise_steps, 0.0, self.deviation))
+            found = np.array([self.biases(scores, level, panels, worst, target=target)[0, kind] for level in tried])
+            level, place = np.unravel_index(np.argmax(np.nan_to_num(found, nan=math.inf)), found.shape)
+            score, deviation = float(scores[place]), float(tried[level])
+            step, spread = step / 4, spread / 4
+            # Under the most noise there is a bias that rises with it.
+            noise_steps = np.array([-1.0, 0.0]) if deviation == self.deviation else _NOISE_STEPS
+
+
+def _score_means(problem: ScoreProblem, outcome: float, s: float, scores: FloatArray, edges: FloatArray) -> FloatArray:
+    """Return E G, E G_u, E[e G_u]/s and E K at rising scores, and by how much the mean of 1 is off; shape (5, n)."""
+    target = np.full((1, 1), outcome)
+    parts = (problem.corrected, problem.corrected_slope, problem.corrected_curvature)
+    if s == 0:
+        value, slope, _ = (part(scores[:, None], target, s)[:, 0] for part in parts)
+        zero = np.zeros(len(scores))
+        return np.stack([value, slope, zero, zero, zero])
+    deviation = math.sqrt(s)
+    points, weights = _composite(edges, scores[0] - _REACH * deviation, scores[-1] + _REACH * deviation, deviation)
+    columns = [part(points[:, None], target, s)[:, 0] for part in parts]
+    value, slope, curvature = (np.where(weights > 0, column, 0.0) for column in columns)
+    found = np.empty((5, len(scores)))
+    for first in range(0, len(scores), 64):
+        here = scores[first : first + 64]
+        low, high = np.searchsorted(points, [here[0] - _REACH * deviation, here[-1] + _REACH * deviation])
+        t = (points[low:high] - here[:, None]) / deviation
+        density = np.exp(-(t**2) / 2) * (weights[low:high] / (deviation * math.sqrt(2 * math.pi)))
+        # Far out a density that is next to nothing meets a value that overflowed: such nodes carry nothing.
+        density[density < 1e-250] = 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            found[0, first : first + 64] = _summed(density, value[low:high])
+            found[1, first : first + 64] = _summed(density, slope[low:high])
+            found[2, first : first + 64] = _summed(density * t / deviation, slope[low:high])
+            found[3, first : first + 64] = _summed(density, curvature[low:high])
+        found[4, first : first + 64] = np.abs(density.sum(axis=1) - 1)
+    return found
+
+
+def _summed(density: FloatArray, values: FloatArray) -> FloatArray:
+    finite = np.isfinite(values)
+    total: FloatArray = density @ np.where(finite, values, 0.0)
+    # What is no number where there is noise leaves no mean.
+    return total if finite.all() else np.where((density[:, ~finite] != 0).any(axis=1), math.nan, total)
+
+
+def _composite(edges: FloatArray, low: float, high: float, widest: float) -> tuple[FloatArray, FloatArray]:
+    """Return the nodes and weights of Gauss-Legendre rules on panels between two numbers, cut to a width."""
+    inside = np.unique(np.clip(np.concatenate([edges, [low, high]]), low, high))
+    pieces = np.maximum(1, np.ceil(np.diff(inside) / widest)).astype(int)
+    starts = np.repeat(inside[:-1], pieces)
+    widths = np.repeat(np.diff(inside) / pieces, pieces)
+    order = np.arange(len(starts)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
+    middles = starts + widths * (order + 0.5)
+    return (middles[:, None] + widths[:, None] / 2 * t).ravel(), (widths[:, None] / 2 * w).ravel()
+
+
+def _panels(problem: ScoreProblem, enclosed: Enclosed | None, outcome: float, s: float, end: float) -> FloatArray:
+    """Return the edges of panels on each of which loss and corrected loss are next to polynomials."""
+    target = np.full((1, 1), outcome)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
+    edges = np.linspace(-end, end, _FIRST_PANELS + 1)
+    low, high = edges[:-1], edges[1:]
+    kept: list[FloatArray] = [edges]
+
+    def integrals(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        points = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * t
+        values = [
+            problem.loss(points, outcome), problem.slope(points, outcome), problem.corrected(points, target, s),
+            problem.corrected_slope(points, target, s),
+        ]  # fmt: skip
+        sizes = np.array([1 + np.abs(value).max(axis=1) for value in values])
+        return np.array([(high - low) / 2 * (value @ w) for value in values]), sizes
+
+    for _ in range(_MOST_CUTS):
+        middle = (low + high) / 2
+        with np.errstate(all="ignore"):
+            whole, sizes = integrals(low, high)
+            change = np.abs(whole - integrals(low, middle)[0] - integrals(middle, high)[0])
+            # Where numbers overflow there is nothing to be had from cutting.
+            cut = np.any(change > _INTEGRATED * end * sizes, axis=0) & np.all(np.isfinite(sizes), axis=0)
+            if enclosed is not None:
+                cells = Range(low, high)
+                bends, slopes = enclosed.curvatures(cells), enclosed.slopes(cells)
+                rest = np.minimum((bends.high - bends.low) * (high - low), slopes.high - slopes.low) * (high - low)
+                cut |= (rest > _BENT * sizes[0]) & np.isfinite(sizes[0])
+        cut &= (middle > low) & (middle < high) & (high - low > 1e-13 * end)
+        if not cut.any() or sum(map(len, kept)) + int(cut.sum()) > _MOST_PANELS:
+            break
+        kept.append(middle[cut])
+        low, high = np.concatenate([low[cut], middle[cut]]), np.concatenate([middle[cut], high[cut]])
+    return np.unique(np.concatenate(kept))
+
+
+def _peaks(table: FloatArray, scores: FloatArray, width: float) -> list[tuple[int, int, int]]:
+    """Return the places (level, target, score) of the highest biases that are apart from one another in the score."""
+    sizes = np.where(np.isfinite(table), table, 0.0)
+    top = float(sizes.max())
+    found: list[tuple[int, int, int]] = []
+    for flat in np.argsort(-sizes, axis=None)[:_TRIED]:
+        level, target, place = (int(index) for index in np.unravel_index(flat, sizes.shape))
+        if len(found) == _PEAKS or sizes[level, target, place] < _HIGH * top:
+            break
+        if all(target != other or abs(scores[place] - scores[near]) > 2 * width for _, other, near in found):
+            found.append((level, target, place))
+    return found
+
+
+# ---- points spread over the domain ----------------------------------------------------------------------------------
 
 
 def _record(rng: np.random.Generator, release: Release, columns: int, radius: float) -> FloatArray:

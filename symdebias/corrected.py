@@ -16,10 +16,12 @@ from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.parallel import summed
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
+from symdebias.derivation.bounds import tight_derivative
 from symdebias.derivation.configurations import released_covariance
+from symdebias.derivation.enclosures import Enclosed, enclosed
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, exactly
 from symdebias.release import Release
 from symdebias.tradeoff import Tradeoff, tradeoff
 from symdebias.transforms.certificate import (
@@ -33,6 +35,9 @@ from symdebias.transforms.certificate import (
 from symdebias.transforms.surrogate import Design
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Nodes of a rule for the mean of a surrogate, whose waves are slow against it.
+_NODES_FOR_WAVES = 768
 
 
 def columns_to_show(loss: Loss, release: Release) -> int:
@@ -1417,9 +1422,6 @@ class CorrectedLoss:
         return TargetNoise(targets, noise.variance if noise is not None else 0.0)
 
     def _certify_score(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
-        derivation = self.derivation(columns)
-        program, symbols = derivation.program, derivation.symbols
-        assert isinstance(program, ScoreProgram)
         if self.release.fit_intercept:
             record_radius = math.hypot(record_radius, 1.0)
         # The noise is there whether it is corrected or not.
@@ -1435,31 +1437,71 @@ class CorrectedLoss:
             if self.surrogate_parts.is_residual:
                 bound, targets = self.design.radius, replace(targets, targets=(0.0,))
         found = {"loss_bias": math.inf, "gradient_bias": math.inf, "loss_scale": 1.0, "gradient_scale": 1.0}
-        found["quadrature_error"] = math.nan
+        found["quadrature_error"], proved = math.nan, False
         if variance < self.variance_limit:
-            u, y, s = program.scores[0], program.target, symbols.score_variance
-            target_variance, gain = (sp.Float(value, 17) for value in derivation.constants["target"])
-            constants = {symbols.target_variance: target_variance, symbols.gain: gain}
-            numbers = derivation.constants.get("coefficients", np.zeros(0))
-            constants |= {name: sp.Float(value, 17) for name, value in zip(program.coefficients, numbers, strict=True)}
-            slope, curvature = program.slopes[0], -2 * sp.diff(program.expression, s)
-            problem = ScoreProblem(
-                numeric(self.declared.expression, (u, y)),
-                numeric(sp.diff(self.declared.expression, u), (u, y)),
-                *(
-                    _with_variance_last(numeric(part.xreplace(constants), (u, y, s)))
-                    for part in (program.expression, slope, curvature)
-                ),
-            )
-            found = score_biases(
-                problem,
-                score_bound=bound,
-                variance=variance,
-                record_radius=record_radius,
-                noise_norm=math.sqrt(largest * variance),
-                target_noise=targets,
-            )
-        return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found, bound)
+            problem = self._score_problem(columns)
+            settings = {
+                "score_bound": bound,
+                "variance": variance,
+                "record_radius": record_radius,
+                "noise_norm": math.sqrt(largest * variance),
+            }
+            if self.method in ("none", "series") and not self.is_exact and targets.variance == 0:
+                found = certification.searched_biases(problem, self._enclosed, target_noise=targets, **settings)
+            else:
+                nodes = {} if self.design is None else {"most_nodes": _NODES_FOR_WAVES}
+                found = score_biases(problem, target_noise=targets, **settings, **nodes)
+            proved = self._with_bounds_of_surrogates(found, bound, record_radius)
+        return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found, bound, proved)
+
+    def _score_problem(self, columns: int) -> ScoreProblem:
+        """Return the declared loss and the corrected one as numbers, for a release of normal noise."""
+        derivation = self.derivation(columns)
+        program, symbols = derivation.program, derivation.symbols
+        assert isinstance(program, ScoreProgram)
+        u, y, s = program.scores[0], program.target, symbols.score_variance
+        target_variance, gain = (sp.Float(value, 17) for value in derivation.constants["target"])
+        constants = {symbols.target_variance: target_variance, symbols.gain: gain}
+        numbers = derivation.constants.get("coefficients", np.zeros(0))
+        constants |= {name: sp.Float(value, 17) for name, value in zip(program.coefficients, numbers, strict=True)}
+        # In forms that do not overflow: the logarithm of a tail is not that of 0.
+        declared = tight_derivative(self.declared.expression, u, 0)
+        corrected, slope = program.expression, program.slopes[0]
+        if not self.is_exact and self.design is None:
+            corrected = tight_derivative(corrected, u, 0)
+            slope = sp.diff(corrected, u)
+        curvature = -2 * sp.diff(corrected, s)
+        return ScoreProblem(
+            numeric(declared, (u, y)),
+            numeric(sp.diff(declared, u), (u, y)),
+            *(
+                _with_variance_last(numeric(part.xreplace(constants), (u, y, s)))
+                for part in (corrected, slope, curvature)
+            ),
+        )
+
+    def _enclosed(self, target: float) -> Enclosed | None:
+        """Return the declared loss at a target with the ranges of its derivatives, where they are known."""
+        at_target = exactly(self.declared.expression).xreplace({self.declared.target: sp.Rational(target)})
+        return enclosed(at_target, self.declared.scores[0])
+
+    def _with_bounds_of_surrogates(self, found: dict[str, float], bound: float, record_radius: float) -> bool:
+        """Raise the biases to the bounds on the errors of surrogates; say whether nothing exceeds these."""
+        if self.design is None:
+            return False
+        parts = self.surrogate_parts
+        bound = self.design.radius if parts.is_residual else bound
+        worst = parts.largest_errors(self.design, bound, self.true_targets)
+        proved = worst.proved
+        for name, most, scale in (
+            ("loss_bias", worst.value, found["loss_scale"]),
+            ("gradient_bias", worst.slope * record_radius, found["gradient_scale"]),
+        ):
+            # More than rounding above the bound: the correction is not the surrogate's.
+            slack = max(1e-9, 10 * found["quadrature_error"]) * scale
+            proved = proved and found[name] <= most + slack
+            found[name] = max(most, found[name] if found[name] > most + slack else 0.0)
+        return proved
 
     def _certify_columns(self, theta_radius: float, columns: int, record_radius: float) -> Certificate:
         derivation = self.derivation(columns)
@@ -1501,10 +1543,8 @@ class CorrectedLoss:
         bound = theta_radius * record_radius if isinstance(program, ScoreProgram) else math.inf
         if self.design is not None:
             bound = min(bound, self.design.radius)
-            worst = self.surrogate_parts.worst_errors(self.design, bound, self._target_noise().targets)
-            found["loss_bias"] = max(found["loss_bias"], worst[0])
-            found["gradient_bias"] = max(found["gradient_bias"], worst[1] * record_radius)
-        return self._certificate(theta_radius, record_radius, variance, reach, targets, found, bound)
+        proved = math.isfinite(found["loss_bias"]) and self._with_bounds_of_surrogates(found, bound, record_radius)
+        return self._certificate(theta_radius, record_radius, variance, reach, targets, found, bound, proved)
 
     def _conditions_over(self, theta_radius: float, *, finite_variance: bool = False) -> bool:
         """Whether the conditions of a free-form loss hold at parameters spread over the ball, its poles included."""
@@ -1530,6 +1570,7 @@ class CorrectedLoss:
         targets: tuple[float, ...],
         found: dict[str, float],
         score_bound: float,
+        proved: bool,
     ) -> Certificate:
         scored = isinstance(self._shown.program, ScoreProgram)
         return Certificate(
@@ -1539,6 +1580,7 @@ class CorrectedLoss:
             theta_radius=theta_radius,
             record_radius=record_radius,
             score_bound=score_bound,
+            proved=proved,
             noise_variance=variance,
             targets=targets,
             variance_limit=self.variance_limit,

@@ -2,6 +2,7 @@
 
 from symdebias.checks.audit import GuaranteeCheck, audit
 from symdebias.checks.guarantee import check_guarantee
+from symdebias.checks.sampler import SamplerCheck
 from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
 
-__all__ = ["GuaranteeCheck", "UnbiasednessCheck", "audit", "check_guarantee", "check_unbiased"]
+__all__ = ["GuaranteeCheck", "SamplerCheck", "UnbiasednessCheck", "audit", "check_guarantee", "check_unbiased"]

@@ -126,7 +126,7 @@ def _slope_ranges(loss: Loss, radius: float, bounds: tuple[float, float]) -> tup
     for problem in _problems(loss, radius, bounds):
         low, high = math.inf, -math.inf
         for piece in problem.pieces():
-            slope = _derivative(piece.expression, problem.of, 1)
+            slope = tight_derivative(piece.expression, problem.of, 1)
             low = min(low, -_least_upper(piece, -slope, loss, "slope"))
             high = max(high, _least_upper(piece, slope, loss, "slope"))
         found.append((low + 0.0, high + 0.0))
@@ -183,7 +183,7 @@ def _curvature_range(loss: Loss, radius: float, bounds: tuple[float, float]) -> 
             jump = _difference_at(sp.diff(left.expression, problem.of), sp.diff(right.expression, problem.of), right)
             low, high = (-math.inf, high) if jump < 0 else (low, math.inf) if jump > 0 else (low, high)
         for piece in pieces:
-            curvature = _derivative(piece.expression, problem.of, 2)
+            curvature = tight_derivative(piece.expression, problem.of, 2)
             if high < math.inf:
                 high = max(high, _least_upper(piece, curvature, loss, "curvature"))
             if low > -math.inf:
@@ -449,7 +449,8 @@ def _evaluated(expression: sp.Expr, piece: _Piece) -> _Evaluated:
     )
 
 
-def _derivative(expression: sp.Expr, variable: sp.Symbol, order: int) -> sp.Expr:
+def tight_derivative(expression: sp.Expr, variable: sp.Symbol, order: int) -> sp.Expr:
+    """Return a derivative, of order 0 the expression itself, in a form whose natural range is tight."""
     return sp.diff(_stable(expression), variable, order).replace(_has_density, _with_density)
 
 

@@ -104,6 +104,7 @@ class Range:
         return np.asarray((self.low == value) & (self.high == value))
 
 
+@functools.lru_cache(maxsize=1024)
 def number(value: sp.Expr) -> Range:
     """Return the least range around a number, a point where float64 has it."""
     if value in (sp.oo, -sp.oo):
@@ -114,7 +115,7 @@ def number(value: sp.Expr) -> Range:
     return Range(nearest, nearest) if exact else _outward(nearest, nearest)
 
 
-def natural_range(expression: sp.Expr, box: Mapping[sp.Symbol, Range]) -> Range:
+def natural_range(expression: sp.Expr, box: Mapping[sp.Basic, Range]) -> Range:
     """Return a range that an expression keeps on boxes, operation by operation.
 
     Parameters
@@ -123,7 +124,7 @@ def natural_range(expression: sp.Expr, box: Mapping[sp.Symbol, Range]) -> Range:
         Of sums, products, powers, exponentials, logarithms, error functions and the functions of `codegen` and of this
         module.
     box : mapping of sympy.Symbol to Range
-        The boxes, of equal shapes.
+        The boxes, of equal shapes; of subexpressions too, whose ranges are known already.
 
     Raises
     ------

@@ -490,8 +490,8 @@ def _explain_overflow(run: Records, X: Any) -> None:
     with np.errstate(all="ignore"):
         bad = np.argwhere(~np.isfinite(matrix**2))
     raise DivergenceError(
-        f"record {bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the record out, or scale "
-        "the column down in the release."
+        f"record {bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the record out, or "
+        "scale the column down in the release."
     )
 
 

@@ -25,7 +25,7 @@ _SAMPLED_POINTS = 64
 
 @dataclass(frozen=True)
 class Certificate:
-    """What quadrature found of a corrected loss on a stated domain.
+    """The biases of a corrected loss on a stated domain: at most so large, or the largest found.
 
     Attributes
     ----------
@@ -34,9 +34,10 @@ class Certificate:
     exact : bool
         Whether the derivation claims an exact correction.
     loss_bias : float
-        Largest |E[corrected loss] - loss| found; infinite where the correction does not exist.
+        What |E[corrected loss] - loss| does not exceed, where `proved`, and otherwise the largest that was found;
+        infinite where the correction does not exist.
     gradient_bias : float
-        Largest norm of the bias of the gradient found.
+        The same of the norm of the bias of the gradient.
     loss_scale, gradient_scale : float
         The larger of 1 and the largest |corrected value| found: what rounding errors are relative to.
     theta_radius : float
@@ -64,6 +65,9 @@ class Certificate:
         Whether that holds on the whole domain, and what a finite variance needs.
     loss_offset : float
         How much of the bias of the loss is a part that no parameter changes; see `CorrectedLoss.loss_offset`.
+    proved : bool
+        Whether the biases are upper bounds, by interval arithmetic on cells that cover all scores of the domain, up to
+        the rounding of float64. Otherwise they were searched for.
     """
 
     method: str
@@ -86,6 +90,7 @@ class Certificate:
     conditions_hold: bool = True
     variance_conditions_hold: bool = True
     loss_offset: float = 0.0
+    proved: bool = False
 
     @property
     def exists(self) -> bool:
@@ -112,8 +117,7 @@ class Certificate:
             claim += " up to a part of the loss that no parameter changes" if self.loss_offset > 0 else ""
             lines = [
                 f"{claim}, for {domain}",
-                f"  bias of the loss <= {self.loss_bias:.2e}, of the gradient <= {self.gradient_bias:.2e} "
-                f"(by quadrature, settled to {self.quadrature_error:.0e})",
+                f"  {self._biases()}",
             ]
         else:
             lines = [f"no correction on the whole domain {domain}"]
@@ -134,6 +138,15 @@ class Certificate:
                 lines.append("  variance infinite in a part of the domain")
         return "\n".join(lines)
 
+    def _biases(self) -> str:
+        loss, gradient = _rounded_up(self.loss_bias), _rounded_up(self.gradient_bias)
+        if self.proved:
+            return f"bias of the loss at most {loss}, of the gradient at most {gradient} (by interval arithmetic)"
+        return (
+            f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
+            f"(by quadrature, settled to {self.quadrature_error:.0e})"
+        )
+
     def _within(self, limit: float) -> str:
         radius = self.theta_radius * limit / self.reach
         return (
@@ -144,6 +157,15 @@ class Certificate:
         # The noise variance of the score grows with the square of the radius.
         radius = self.theta_radius * math.sqrt(limit / self.noise_variance)
         return f"the noise variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+
+
+def _rounded_up(value: float) -> str:
+    """Return a number in three digits, none below it."""
+    written = f"{value:.2e}"
+    if not float(written) < value:
+        return written
+    exponent = int(written.split("e")[1])
+    return f"{value + 0.5 * 10.0 ** (exponent - 2):.2e}"
 
 
 @dataclass(frozen=True)
@@ -195,6 +217,11 @@ def _log_of_sum(*arguments: FloatArray) -> FloatArray:
     return functools.reduce(np.logaddexp, arguments)
 
 
+def _mills(x: FloatArray) -> FloatArray:
+    found: FloatArray = 2 / math.sqrt(math.pi) / special.erfcx(x)
+    return found
+
+
 # The overflow-safe functions of derivations, in SciPy's words and not in those of the kernels.
 _STABLE = {
     "erf": special.erf,
@@ -204,6 +231,9 @@ _STABLE = {
     "logsumexp": _log_of_sum,
     "softmax_part": _softmax_part,
     "erf_real": lambda x, y: np.real(special.erf(x + 1j * y)),
+    "log_erfc": lambda x: math.log(2) + special.log_ndtr(-math.sqrt(2) * x),
+    "mills": _mills,
+    "mills_slope": lambda x: _mills(x) * (_mills(x) - 2 * x),
     "erf_imag": lambda x, y: np.imag(special.erf(x + 1j * y)),
 }
 
@@ -223,7 +253,7 @@ def _numeric(expression: sp.Expr, symbols: tuple[sp.Symbol, ...]) -> Callable[..
     function = sp.lambdify(renamed, body, modules=[_STABLE, "scipy", "numpy"], cse=True)
 
     def evaluate(*arguments: Any) -> FloatArray:
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             value = np.asarray(function(*arguments))
         return np.broadcast_to(np.real(value), np.broadcast_shapes(*(np.shape(a) for a in arguments)))
 
@@ -249,6 +279,7 @@ def score_biases(
     record_radius: float,
     noise_norm: float,
     target_noise: TargetNoise,
+    most_nodes: int = _MOST_NODES,
 ) -> dict[str, float]:
     """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
 
@@ -271,6 +302,8 @@ def score_biases(
         Bound on ||D theta|| at the largest s.
     target_noise : TargetNoise
         Targets and their noise.
+    most_nodes : int
+        Of the rule. Slow waves need a few hundred, however large they are and their rounding.
 
     Returns
     -------
@@ -284,14 +317,14 @@ def score_biases(
     for fraction in fractions:
         s = variance * float(fraction)
         norm = noise_norm * math.sqrt(fraction)
-        means, error = _settled_means(problem, scores, s, target_noise)
+        means, error = _settled_means(problem, scores, s, target_noise, most_nodes)
         worst["quadrature_error"] = max(worst["quadrature_error"], error)
         for target, mean in zip(target_noise.targets, means, strict=True):
             loss_bias = np.abs(mean[0] - problem.loss(scores[:, 0], target))
             slope_bias = np.abs(mean[1] - problem.slope(scores[:, 0], target))
             gradient_bias = record_radius * slope_bias + norm * np.abs(mean[2] - mean[3])
-            worst["loss_bias"] = max(worst["loss_bias"], float(loss_bias.max()))
-            worst["gradient_bias"] = max(worst["gradient_bias"], float(gradient_bias.max()))
+            worst["loss_bias"] = max(worst["loss_bias"], largest(loss_bias))
+            worst["gradient_bias"] = max(worst["gradient_bias"], largest(gradient_bias))
         for outcome in target_noise.seen:
             at = np.full((1, 1), outcome)
             value = np.abs(problem.corrected(scores, at, s)).max()
@@ -302,12 +335,17 @@ def score_biases(
     return worst
 
 
+def largest(sizes: FloatArray) -> float:
+    """Return the largest of some sizes; what is no number counts as infinite."""
+    return float(np.where(np.isnan(sizes), math.inf, sizes).max())
+
+
 def _settled_means(
-    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise
+    problem: ScoreProblem, scores: FloatArray, s: float, target_noise: TargetNoise, most_nodes: int
 ) -> tuple[FloatArray, float]:
     """Refine the rule until the means of every target move by less than rounding; return them and the last move."""
     # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
-    most = _MOST_NODES if target_noise.variance == 0 else 1024
+    most = most_nodes if target_noise.variance == 0 else min(most_nodes, 1024)
     nodes, reach = 48, 9.0
     before = _means(problem, scores, s, target_noise, nodes, reach)
     last = math.inf

@@ -91,7 +91,29 @@ def one_dimensional(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, Float
     return _by_pieces(noise, density, nodes)
 
 
-def _on_grid(noise: AdditiveNoise, density: Any) -> tuple[FloatArray, FloatArray]:
+def of_density(noise: AdditiveNoise) -> tuple[FloatArray, FloatArray]:
+    """Return points of one coordinate, and weights of the declared density as they are: their sum is its mass.
+
+    Unlike `one_dimensional` this asks the density, whatever the family of the characteristic function.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise states no density.
+    """
+    if noise.density is None:
+        raise NoExactCorrectionError(
+            "the noise states no density, so that nothing can be integrated over it. Give AdditiveNoise its density."
+        )
+    density = sp.lambdify(VALUE, noise.density, "numpy")
+    return (
+        _on_grid(noise, density, scaled=False)
+        if noise.step is not None
+        else _by_pieces(noise, density, 64, scaled=False)
+    )
+
+
+def _on_grid(noise: AdditiveNoise, density: Any, *, scaled: bool = True) -> tuple[FloatArray, FloatArray]:
     assert noise.step is not None
     reach = math.sqrt(noise.variance) / noise.step
     # Half of the tail rate is left for what grows: two-sided sums up to where both are negligible.
@@ -100,10 +122,10 @@ def _on_grid(noise: AdditiveNoise, density: Any) -> tuple[FloatArray, FloatArray
     steps = min(_MOST_STEPS, math.ceil(max(reach, 8.0)))
     points: FloatArray = noise.step * np.arange(-steps, steps + 1, dtype=float)
     weights: FloatArray = np.array(np.broadcast_to(np.asarray(density(points), dtype=float), points.shape))
-    return points, weights / weights.sum()
+    return points, weights / weights.sum() if scaled else weights
 
 
-def _by_pieces(noise: AdditiveNoise, density: Any, nodes: int) -> tuple[FloatArray, FloatArray]:
+def _by_pieces(noise: AdditiveNoise, density: Any, nodes: int, *, scaled: bool = True) -> tuple[FloatArray, FloatArray]:
     """Return a composite rule whose pieces end where the density jumps."""
     reach = 12.0 * math.sqrt(noise.variance)
     if noise.tail_rate < math.inf:
@@ -120,7 +142,7 @@ def _by_pieces(noise: AdditiveNoise, density: Any, nodes: int) -> tuple[FloatArr
     positive, measure = np.concatenate(points), np.concatenate(weights)
     points_all = np.concatenate([-positive[::-1], positive])
     weights_all = np.concatenate([measure[::-1], measure]) * np.asarray(density(points_all), dtype=float)
-    return points_all, weights_all / weights_all.sum()
+    return points_all, weights_all / weights_all.sum() if scaled else weights_all
 
 
 def _jumps(noise: AdditiveNoise) -> list[tuple[float, float]]:

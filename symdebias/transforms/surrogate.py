@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from symdebias.transforms.search import largest_found
+
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Function = Callable[[FloatArray], FloatArray]
 
@@ -28,6 +30,8 @@ _NODES, _NODES_PER_WAVE = 96, 8
 _GRID, _GRID_PER_WAVE = 801, 16
 # What the shared errors weigh, squared, beside the mean squared error.
 _SHARED = 1000.0
+# Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
+_TAYLOR, ROUNDING = 14, 2.0**-51
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,69 @@ class Surrogate:
         found: FloatArray = c1 + 2 * c2 * u
         return found + np.cos(angle) @ (w * grown * self.sines) - np.sin(angle) @ (w * grown * self.cosines)
 
+    def errors(self, part: Part) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
+        """Return S - f and S' - f', as a function of scores."""
+        return lambda u: (self.value(u) - part.value(u), self.slope(u) - part.slope(u))
+
+    def size(self, bound: float) -> float:
+        """Return the sum of the sizes of all terms of S and S' for abs(u) <= bound: what rounding is relative to."""
+        w, _ = self._waves(0.0)
+        c0, c1, c2 = np.abs(self.polynomial)
+        sizes = np.abs(self.cosines) + np.abs(self.sines)
+        # An angle w u is itself rounded.
+        return float(c0 + c1 * (1 + bound) + c2 * bound * (2 + bound) + np.sum(sizes * (1 + w) * (1 + w * bound)))
+
+    def ranges(
+        self, low: FloatArray, high: FloatArray
+    ) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Return the ranges of S' and S'' on cells of the line, as lower and upper ends.
+
+        Both are within the sums of the terms of their Taylor series around the middle of a cell, whose remainder is at
+        most that of the sizes of the waves; rounding is added. Waves that nearly cancel, with coefficients far above
+        what they add up to, need the series.
+        """
+        w, _ = self._waves(0.0)
+        middle, half = low / 2 + high / 2, (high - low) / 2
+        angle = np.multiply.outer(middle, w)
+        a, b = np.array(self.cosines), np.array(self.sines)
+        # The derivatives of orders 1, 2, ... of a cos + b sin turn round by a quarter each.
+        turned = [(b, -a), (-a, -b), (-b, a), (a, b)]
+        orders = range(1, _TAYLOR + 1)
+        on_cosines = np.array([w**order * turned[(order - 1) % 4][0] for order in orders])
+        on_sines = np.array([w**order * turned[(order - 1) % 4][1] for order in orders])
+        derivatives = np.cos(angle) @ on_cosines.T + np.sin(angle) @ on_sines.T
+        _, c1, c2 = self.polynomial
+        derivatives[:, 0] += c1 + 2 * c2 * middle
+        derivatives[:, 1] += 2 * c2
+        rounding = ROUNDING * (1 + float(w.max(initial=0.0))) * self.size(float(np.abs([low, high]).max(initial=0.0)))
+        last = float(np.sum(w ** (_TAYLOR + 1) * np.hypot(a, b)))
+        ends = []
+        for first in (0, 1):
+            beside, power = np.full(len(middle), rounding), np.ones(len(middle))
+            for place in range(first + 1, _TAYLOR):
+                power = power * half / (place - first)
+                beside += power * np.abs(derivatives[:, place])
+            beside += power * half / (_TAYLOR - first) * last
+            ends.append((derivatives[:, first] - beside, derivatives[:, first] + beside))
+        return ends[0], ends[1]
+
     def _waves(self, variance: float) -> tuple[FloatArray, FloatArray]:
         w: FloatArray = self.frequency * np.arange(1.0, len(self.cosines) + 1)
         grown: FloatArray = np.exp(variance * w**2 / 2)
         return w, grown
+
+
+def combined(surrogates: Sequence[Surrogate], multipliers: Sequence[float]) -> Surrogate:
+    """Return the surrogate of a sum of parts, each times a number; all are of one frequency."""
+
+    def total(of: Callable[[Surrogate], Sequence[float]]) -> tuple[float, ...]:
+        terms = [multiplier * np.array(of(one)) for one, multiplier in zip(surrogates, multipliers, strict=True)]
+        return tuple(np.sum(terms, axis=0).tolist())
+
+    c0, c1, c2 = total(lambda one: one.polynomial)
+    return Surrogate(
+        surrogates[0].frequency, (c0, c1, c2), total(lambda one: one.cosines), total(lambda one: one.sines)
+    )
 
 
 @dataclass(frozen=True)
@@ -116,7 +179,8 @@ class Design:
     surrogates : tuple of Surrogate
         One for each part; all of one frequency.
     bias, slope_bias : float
-        The largest error of a part and of its slope on the range, the worst over parts.
+        The largest error of a part and of its slope that a search on the range finds, the worst over parts. What no
+        error exceeds is `symdebias.derivation.SurrogateParts.largest_errors`.
     """
 
     radius: float
@@ -318,7 +382,8 @@ class Scene:
     def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
         surrogates, bias, slope_bias = [], 0.0, 0.0
-        grid = np.linspace(-radius, radius, _GRID + _GRID_PER_WAVE * max(0, self.count - 24))
+        points = _GRID + _GRID_PER_WAVE * max(0, self.count - 24)
+        grid = np.linspace(-radius, radius, points)
         for part, free in zip(parts, self.surrogates(parts, records), strict=True):
             error = free.value(grid) - part.value(grid)
             if not np.all(np.isfinite(error)):
@@ -328,8 +393,8 @@ class Scene:
                 )
             middle = float(error.max() + error.min()) / 2
             surrogates.append(replace(free, polynomial=(-middle, *free.polynomial[1:])))
-            bias = max(bias, float(np.abs(error - middle).max()))
-            slope_bias = max(slope_bias, float(np.abs(free.slope(grid) - part.slope(grid)).max()))
+            largest = largest_found(surrogates[-1].errors(part), -radius, radius, points=points)
+            bias, slope_bias = max(bias, largest[0]), max(slope_bias, largest[1])
         return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
 
     def surrogates(self, parts: Sequence[Part], records: float, shared: float | None = None) -> list[Surrogate]:

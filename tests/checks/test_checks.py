@@ -8,6 +8,7 @@ import pytest
 import sympy as sp
 
 import symdebias as sd
+from symdebias.checks.sampler import check_sampler
 from symdebias.exceptions import NoExactCorrectionError, PrivacyError
 from symdebias.mechanisms import (
     DiscreteLaplaceMechanism,
@@ -153,11 +154,14 @@ class TwoLaplaces(LaplaceMechanism):
             tail_rate=1 / self.scale,
         )  # fmt: skip
 
+    def _add_noise(self, values, source):
+        return super()._add_noise(super()._add_noise(values, source), source)
+
 
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)
 def test_a_mechanism_of_ones_own_gets_its_correction_unasked(loss):
     mechanism = TwoLaplaces(8.0, bounds=(0.0, 1.0))
-    check = sd.check_unbiased(mechanism, loss)
+    check = sd.check_unbiased(mechanism, loss, random_state=0)
     assert check.unbiased, str(check)
     assert check.mean == pytest.approx(0.0, abs=1e-12)
     assert check.variance == pytest.approx(1.0, rel=1e-9)
@@ -174,6 +178,84 @@ def test_a_density_that_is_not_that_of_the_characteristic_function_is_seen():
     check = sd.check_unbiased(Wrong(8.0, bounds=(0.0, 1.0)), sd.losses.squared_margin())
     assert not check.unbiased
     assert "NOT unbiased" in str(check)
+
+
+B = sp.Float(0.5, 17)
+DENSITIES = {
+    "Laplace, a scale of .55 for .5": (LaplaceMechanism, sp.exp(-sp.Abs(VALUE) / 0.55) / 1.1),
+    "Laplace, shifted by .1": (LaplaceMechanism, sp.exp(-sp.Abs(VALUE - sp.Rational(1, 10)) / B)),
+    "Laplace, too little mass": (LaplaceMechanism, sp.exp(-sp.Abs(VALUE) / B) / 1.1),
+    "normal, a scale of .55 for .5": (
+        GaussianMechanism,
+        sp.exp(-((VALUE / 0.55) ** 2) / 2) / sp.sqrt(2 * sp.pi) / 0.55,
+    ),
+    "normal, shifted by .1": (GaussianMechanism, sp.exp(-(((VALUE - 0.1) / 0.5) ** 2) / 2) / sp.sqrt(2 * sp.pi) / 0.5),
+    "Laplace, the moments of the normal": (GaussianMechanism, sp.exp(-sp.Abs(VALUE) * sp.sqrt(8)) * sp.sqrt(2)),
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_a_wrong_density_is_seen_whatever_the_family(name):
+    family, density = DENSITIES[name]
+
+    class Wrong(family):
+        @property
+        def noise(self):
+            right = super().noise
+            return AdditiveNoise(right.variance, right.characteristic_function, density, tail_rate=right.tail_rate)
+
+    check = sd.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
+    assert not check.density_holds
+    assert not check.unbiased
+    assert "the density is NOT that of the characteristic function" in str(check)
+    assert check.sampler.holds
+
+
+@pytest.mark.parametrize("family", [LaplaceMechanism, GaussianMechanism])
+@pytest.mark.parametrize(("stretch", "shift"), [(1.1, 0.0), (1.0, 0.1), (0.95, 0.0), (math.nan, 0.0)])
+def test_a_wrong_sampler_is_seen(family, stretch, shift):
+    class Wrong(family):
+        def _add_noise(self, values, source):
+            return values + shift + stretch * (super()._add_noise(values, source) - values)
+
+    check = sd.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
+    assert check.density_holds
+    assert not check.sampler.holds
+    assert not check.unbiased
+    assert "the sampler does NOT draw what is declared" in str(check)
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_mechanisms_draw_what_they_declare(name, seed):
+    """False-alarm rate: 1e-6 for each of the checks."""
+    loss = sd.losses.logistic() if "response" in name or "categories" in name else sd.losses.squared_margin()
+    check = sd.check_unbiased(SOUND[name], loss, random_state=seed)
+    assert check.unbiased, str(check)
+    assert "draws what is declared" in str(check)
+
+
+def test_noise_on_vectors_and_coins_of_a_wrong_sampler_are_seen():
+    sound = GaussianMechanism.from_covariance([[0.3, 0.1], [0.1, 0.2]])
+    assert sd.check_unbiased(sound, sd.losses.exponential(), random_state=0).unbiased
+
+    class Independent(GaussianMechanism):
+        def _add_noise(self, values, source):
+            noise = super()._add_noise(np.zeros_like(values), source)
+            return values + np.column_stack([noise[:, 0], np.roll(noise[:, 1], 1)])
+
+    check = sd.check_unbiased(
+        Independent.from_covariance([[0.3, 0.1], [0.1, 0.2]]), sd.losses.exponential(), random_state=0
+    )
+    assert not check.sampler.holds
+    assert not sd.check_unbiased(Biased(1.0), sd.losses.logistic(), random_state=0).unbiased
+
+
+def test_false_alarms_of_a_sampler_are_as_rare_as_stated():
+    """Rare and far noise, whose mean is not normal at this size: 200 checks, and none fails."""
+    mechanism = DiscreteLaplaceMechanism(9.0, bounds=(0, 1))
+    rng = np.random.default_rng(0)
+    assert all(check_sampler(mechanism, samples=2_000, rng=rng).holds for _ in range(200))
 
 
 def test_channels_are_checked_on_the_target_or_on_a_feature():
