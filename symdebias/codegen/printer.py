@@ -12,7 +12,16 @@ from typing import Any
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
-from symdebias.codegen.functions import erf_imag, erf_real, expit, logistic_density, softplus
+from symdebias.codegen.functions import (
+    erf_imag,
+    erf_real,
+    expit,
+    inverse_mills,
+    log_normal_cdf,
+    logistic_density,
+    mills_excess,
+    softplus,
+)
 from symdebias.codegen.stable import in_logistic_density, with_maximum
 
 # SymPy class -> name of the function in a kernel's module, from `elementary` or from `math`.
@@ -21,6 +30,9 @@ _FUNCTIONS: dict[type, str] = {
     expit: "expit",
     softplus: "softplus",
     logistic_density: "logistic_density",
+    log_normal_cdf: "log_normal_cdf",
+    inverse_mills: "inverse_mills",
+    mills_excess: "mills_excess",
     erf_real: "erf_real",
     erf_imag: "erf_imag",
     sp.sign: "sign",
