@@ -2,7 +2,7 @@
 
 import math
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias.corrected import CorrectedLoss, columns_to_show
 from symdebias.derivation import derive, is_affine, on_labels
 from symdebias.exceptions import NoExactCorrectionError
@@ -109,13 +109,13 @@ def debias(
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if method not in METHODS:
-        raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(METHODS)}.")
+        raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
     if method == "series" and order is None:
         raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
     if method != "series" and order is not None:
-        raise ValueError(f'order={order!r} belongs to method="series"; method={method!r} takes none.')
+        raise ValueError(f'order={shown(order)} belongs to method="series"; method={shown(method)} takes none.')
     if method != "quadrature" and nodes is not None:
-        raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
+        raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
     loss = on_labels(loss, release, as_released=method == "none")
@@ -153,7 +153,7 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
     if not named:
         return {}
     if method not in ("auto", "surrogate"):
-        raise ValueError(f'{next(iter(named))} belongs to method="surrogate"; method={method!r} takes none.')
+        raise ValueError(f'{next(iter(named))} belongs to method="surrogate"; method={shown(method)} takes none.')
     if len(named) < 3:
         missing = ", ".join(name for name in given if name not in named)
         raise ValueError(
@@ -163,7 +163,7 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
     POSITIVE.check("radius", named["radius"])
     NON_NEGATIVE.check("score_variance", named["score_variance"])
     if not (POSITIVE.check("n", named["n"]) >= 1):
-        raise ValueError(f"n={named['n']!r} is no sample size. Give the number of records, at least 1.")
+        raise ValueError(f"n={shown(named['n'])} is no sample size. Give the number of records, at least 1.")
     return named
 
 

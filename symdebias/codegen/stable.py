@@ -1,8 +1,8 @@
 """Rewrite expressions to forms that neither overflow nor cancel.
 
-`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`, and logarithms
-of the normal distribution function to `log_normal_cdf`. It runs before differentiation, so that derivatives of every
-order are polynomials in `expit`, or in the inverse Mills ratio and its excess.
+`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`, and
+logarithms of the normal distribution function to `log_normal_cdf`. It runs before differentiation, so that derivatives
+of every order are polynomials in `expit`, or in the inverse Mills ratio and its excess.
 """
 
 import functools
@@ -21,7 +21,6 @@ from symdebias.codegen.functions import (
     softmax_part,
     softplus,
 )
-
 
 _NORMAL = (log_normal_cdf, inverse_mills, mills_excess)
 

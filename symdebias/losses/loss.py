@@ -14,6 +14,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from symdebias._domains import shown
 from symdebias.losses.tracing import traced
 
 # Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
@@ -304,14 +305,14 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
         return None
     remedy = "Give at least two distinct finite numbers, such as target_values=(-1, 1), or leave it out."
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"target_values must be a sequence of numbers; got {values!r}. {remedy}")
+        raise TypeError(f"target_values must be a sequence of numbers; got {shown(values)}. {remedy}")
     checked: list[float] = []
     for value in values:
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"target_values has {value!r}, which is not a finite number. {remedy}")
+            raise ValueError(f"target_values has {shown(value)}, which is not a finite number. {remedy}")
         checked.append(float(value))
     if len(checked) < 2 or len(set(checked)) < len(checked):
-        raise ValueError(f"target_values={tuple(values)!r} does not list two or more values. {remedy}")
+        raise ValueError(f"target_values={shown(tuple(values))} does not list two or more values. {remedy}")
     return tuple(sorted(checked))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -109,7 +109,7 @@ def step_sizes(
     steps = first + np.arange(1.0, count + 1.0)
     if isinstance(step_size, str):
         if step_size != "theory":
-            raise ValueError(f'step_size={step_size!r} is not known. Give a number, a StepSize or "theory".')
+            raise ValueError(f'step_size={shown(step_size)} is not known. Give a number, a StepSize or "theory".')
         if not l2 > 0:
             raise ValueError(
                 'step_size="theory" is 1/(l2 (t + 1)) and needs l2 > 0, the strong convexity. Give l2, or '
