@@ -7,6 +7,7 @@ failures of the method itself, each with its cause and its remedy.
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
+    "DerivationLimitError",
     "DivergenceError",
     "InferenceError",
     "InfiniteVarianceError",
@@ -27,6 +28,13 @@ class NoExactCorrectionError(SymdebiasError):
 
     Remedy: ask for a method with a stated bias, lower the noise, or use another mechanism; the message
     says which of them apply.
+    """
+
+
+class DerivationLimitError(NoExactCorrectionError):
+    """A derivation was given up: its expressions grew too long, or it took too long.
+
+    Remedy: a loss with fewer terms, lower powers or less nesting, or higher limits (`symdebias.derivation_limits`).
     """
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
@@ -168,7 +169,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     expression = stable.rewrite(loss.expression)
     if loss.target_values is None and not is_affine(expression, target):
         residual = free_symbol("e", expression, real=True)
-        written = sp.expand(expression.xreplace({target: score - residual}))
+        written = _budget.expand(expression.xreplace({target: score - residual}))
         if score in written.free_symbols:
             # An expression with a kink does not expand; at a score of 0 it is the function of the residual.
             written = expression.xreplace({target: -residual, score: sp.Integer(0)})
@@ -224,7 +225,7 @@ def _multiplied(
         pairs.append((sp.Integer(1), zero))
         for symbol in known:
             others = {other: sp.Integer(int(other == symbol)) for other in known}
-            pairs.append((symbol, sp.expand(expression.xreplace(others) - zero)))
+            pairs.append((symbol, _budget.expand(expression.xreplace(others) - zero)))
     elif known:
         (symbol,) = known
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
@@ -260,7 +261,7 @@ def _inflation(multiplier: sp.Expr, release: Release, labelled: Labelled, symbol
 
 
 def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float) -> SurrogatePart:
-    expanded = sp.expand(function)
+    expanded = _budget.expand(function)
     if expanded.is_polynomial(variable):
         function, exact = sp.Integer(0), expanded
     else:

@@ -5,13 +5,14 @@ Whatever the noise of a column, exp(lambda u) is a product over columns, and eac
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup, WaveTables
 from symdebias.derivation.configurations import weights_of
@@ -111,9 +112,7 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
             theta = sp.Symbol("b0", real=True)
             symbols_of = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
             whole = _factor(form, symbols_of, z * theta, imaginary=mode.imaginary)
-            entries = tuple(
-                (sp.diff(whole, z, k) / math.factorial(k)).subs(z, mode.value) for k in range(mode.order + 1)
-            )
+            entries = tuple(_taylor(whole, z, mode.value, mode.order))
             families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols_of, entries))
             constants += [numbers for _, numbers in members]
         monomials = tuple((k,) for k in range(mode.order + 1))
@@ -127,6 +126,13 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
         return -symbol if twins[index] != index and k % 2 else symbol
 
     return factor
+
+
+def _taylor(expression: sp.Expr, z: sp.Symbol, at: sp.Expr, order: int) -> Iterator[sp.Expr]:
+    """Yield the coefficients of a Taylor series up to an order."""
+    for k in range(order + 1):
+        yield (expression / math.factorial(k)).subs(z, at)
+        expression = _budget.diff(expression, z)
 
 
 def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> tuple[sp.Symbol, ...]:
