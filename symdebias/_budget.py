@@ -114,7 +114,8 @@ def check(*expressions: sp.Basic) -> None:
     if time.monotonic() > _ends.get():
         raise DerivationLimitError(
             f"the derivation takes more than the {limits.seconds:g} seconds that it is allowed. Write the loss with "
-            "fewer terms, lower powers or less nesting, or allow more with symdebias.derivation_limits(seconds=...)."
+            "fewer terms, lower powers or less nesting, or allow more with symdebias.derivation_limits(seconds=...).",
+            by_time=True,
         )
     for expression in expressions:
         if _is_longer(expression, limits.operations):

@@ -2,10 +2,12 @@
 
 import math
 
+import sympy as sp
+
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias.corrected import CorrectedLoss, columns_to_show
 from symdebias.derivation import derive, is_affine, on_labels
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError
 from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -118,6 +120,8 @@ def debias(
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
+    if method != "none":
+        _require_gradient(loss)
     loss = on_labels(loss, release, as_released=method == "none")
     _check_fit(loss, release, method)
     if method == "auto":
@@ -171,6 +175,8 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
     try:
         exact = CorrectedLoss(loss, release, "exact", reason="exact: the noise is undone in closed form")
     except NoExactCorrectionError as refusal:
+        if isinstance(refusal, DerivationLimitError) and refusal.by_time:
+            raise
         reason = str(refusal)
     else:
         inflation = gradient_inflation(exact, settings.get("radius"), settings.get("score_variance"))
@@ -223,6 +229,22 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
         f"No method corrects {loss.expression} under this release:\n"
         f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n{remedy}"
     )
+
+
+def _require_gradient(loss: Loss) -> None:
+    place = loss.jump
+    if place is not None:
+        raise NoExactCorrectionError(
+            f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and nothing "
+            "can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask for the "
+            'accuracy with symdebias.evaluate(..., metric="accuracy").'
+        )
+    for symbol in (*loss.scores, *loss.parameters):
+        if sp.diff(loss.expression, symbol).has(sp.DiracDelta):
+            raise NoExactCorrectionError(
+                f"{loss.expression} jumps in {symbol}: its gradient says nothing of the jump, and nothing can be "
+                "trained on it. Train on a continuous loss."
+            )
 
 
 def _check_fit(loss: Loss, release: Release, method: str) -> None:

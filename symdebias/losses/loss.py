@@ -15,6 +15,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from symdebias._domains import shown
+from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
 
 # Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
@@ -221,6 +222,17 @@ class Loss:
         )  # fmt: skip
         return declared
 
+    @property
+    def jump(self) -> float | None:
+        """A score at which the loss jumps, as the 0-1 loss does; None where none was found, or without one score."""
+        if len(self.scores) != 1:
+            return None
+        found = (
+            jump(self.expression, self.scores[0], ((self.target, value),))
+            for value in self.target_values or _TARGET_PROBES
+        )
+        return next((place for place in found if place is not None), None)
+
     def __repr__(self) -> str:
         values = ""
         if self.target_values is not None:
@@ -273,6 +285,8 @@ class Loss:
             real[target],
             values or _TARGET_PROBES,
         )
+        if len(scores) == 1:
+            _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
         for field, value in (
             ("expression", expression),
             ("scores", tuple(real[symbol] for symbol in scores)),
@@ -343,10 +357,29 @@ def _check_real(
             for position, symbol in enumerate(variables)
         }
         point[target] = sp.Float(value)
+        if overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
+            where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
+            raise ValueError(
+                f"the loss has a value or a constant beyond the numbers of float64 (1e308) at {where}. A loss must be "
+                "finite at every real score: write it with smaller constants and fewer exponentials of exponentials."
+            )
         result = expression.xreplace(point).evalf()
         if not (result.is_number and result.is_real and result.is_finite):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
             raise ValueError(
                 f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
                 "every real score; for logarithms and roots of a score, use a form that is."
+            )
+
+
+def _check_singularities(
+    expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, target_values: Sequence[float]
+) -> None:
+    for value in target_values:
+        place = singular_score(expression, score, {target: value})
+        if place is not None:
+            raise ValueError(
+                f"the loss has no finite value at {score} = {place:.6g}, {target} = {value:g}: {expression}. A loss "
+                "must be finite at every real score, and a noised score takes them all: bound denominators and "
+                "arguments of logarithms away from 0, as in 1/(1 + u**2) and log(1 + u**2)."
             )

@@ -200,7 +200,7 @@ def _rate_of_sides(rate: Callable[[sp.Symbol, int], sp.Expr], variables: Sequenc
 
 
 def _size_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
-    """Return (a, b) with |f| between the exponentials of a |x| and b |x|, up to powers of x, as x goes to +-infinity."""
+    """Return (a, b) with |f| between the exponentials of a |x| and b |x|, up to powers of x, on one half of the axis."""
     if not expression.has(x):
         return sp.Integer(0), sp.Integer(0)
     if expression.is_polynomial(x):
@@ -228,7 +228,7 @@ def _size_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
 
 
 def _range_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
-    """Return (a, b) with f between a |x| and b |x|, up to what grows less, as x goes to +infinity or -infinity."""
+    """Return (a, b) with f between a |x| and b |x|, up to what grows less, on one half of the axis."""
     if not expression.has(x):
         return sp.Integer(0), sp.Integer(0)
     if expression.is_polynomial(x):

@@ -25,7 +25,7 @@ from symdebias.codegen.stable import exponents_of_sum
 from symdebias.exceptions import NoExactCorrectionError
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms.
-_MOST_TERMS = 2_000
+_MOST_TERMS = 600
 # Up to this power of a linear argument polynomials are multiplied out; beyond, they are written in the argument. The
 # coefficients of Hermite polynomials overflow float64 above the last one.
 _LOW_POWER, _HIGHEST_POWER = 8, 280
