@@ -1,15 +1,20 @@
 """Debias a loss under a release: check that they fit, choose a method, and say why."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import sympy as sp
 
+from symdebias._budget import derivation_limits
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss, columns_to_show
 from symdebias.derivation import derive, is_affine, on_labels
-from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError
+from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
+from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 
@@ -18,6 +23,8 @@ METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 # An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
 # parameters of norm 1, is passed over by method="auto" for a surrogate.
 _REASONABLE_INFLATION = 100.0
+# Noise that a proposal is tried with; whether there is a correction does not depend on its size, conditions aside.
+_SCALE_OF_A_PROPOSAL = 0.1
 
 
 def debias(
@@ -120,6 +127,7 @@ def debias(
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
+    require_printable(loss.expression)
     if method != "none":
         _require_gradient(loss)
     loss = on_labels(loss, release, as_released=method == "none")
@@ -143,12 +151,82 @@ def _exactly(loss: Loss, release: Release) -> CorrectedLoss:
     try:
         return CorrectedLoss(loss, release, "exact", reason="exact: asked for")
     except NoExactCorrectionError as error:
-        refusal = str(error)
+        refusal = error
+    message = f"{refusal} {_spoken(_remedies(loss, release, tried=('exact',)))}"
+    if isinstance(refusal, DerivationLimitError):
+        raise DerivationLimitError(message, by_time=refusal.by_time) from None
+    raise NoExactCorrectionError(message) from None
+
+
+# What a refusal may propose: every proposal was tried on this loss and this release.
+_OTHER_NOISE: dict[str, Callable[[float], Mechanism]] = {
+    "a LaplaceMechanism": LaplaceMechanism.from_scale,
+    "a DiscreteLaplaceMechanism": DiscreteLaplaceMechanism.from_scale,
+    "a GaussianMechanism": GaussianMechanism.from_scale,
+}
+# A proposal that takes longer to derive is none.
+_SECONDS_OF_A_PROPOSAL = 3.0
+
+
+def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str]:
+    """Return what helps where methods refuse: other methods, then other noise for which there is an exact correction.
+
+    Each is derived before it is proposed.
+    """
+    found = []
+    if "surrogate" not in tried and _works(loss, release, "surrogate"):
+        found.append('pass method="surrogate", a surrogate with a stated bias')
+    if not found and _works(loss, release, "series", order=2):
+        found.append('pass method="series", order=2 and read its bias off corrected.certificate')
+    for what, mechanism in _OTHER_NOISE.items():
+        for where, other in _with_noise(release, mechanism):
+            if other != release and _works(loss, other, "exact"):
+                found.append(f"release {where} with {what}")
+                break
+    return found
+
+
+def _works(loss: Loss, release: Release, method: str, order: int | None = None) -> bool:
     try:
-        CorrectedLoss(loss, release, "surrogate")
-    except NoExactCorrectionError:
-        raise NoExactCorrectionError(refusal) from None
-    raise NoExactCorrectionError(f'{refusal} A surrogate with a stated bias exists: use method="surrogate".') from None
+        with derivation_limits(seconds=_SECONDS_OF_A_PROPOSAL):
+            derive(loss, release, method=method, order=order, columns=columns_to_show(loss, release))
+    except (SymdebiasError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> Iterator[tuple[str, Release]]:
+    """Yield releases with another mechanism for the additive noise of the features, of the target, and of both."""
+    features = {names: part for names, part in release.groups if isinstance(part.noise, AdditiveNoise)}
+    target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
+    for where, of_features, of_target in (
+        ("the features", True, False),
+        ("the target", False, True),
+        ("features and target", True, True),
+    ):
+        if (of_features and not features) or (of_target and target is None):
+            continue
+        groups: dict[Any, Mechanism] = {}
+        for names, part in release.groups:
+            if not (of_features and names in features):
+                groups[names] = part
+                continue
+            # What goes together under one mechanism may go column by column under another.
+            scale = _SCALE_OF_A_PROPOSAL
+            groups |= {None: mechanism(scale)} if names is None else {(name,): mechanism(scale) for name in names}
+        parts: Any = groups.get(None) if None in groups else groups or None
+        noise_of_target = mechanism(_SCALE_OF_A_PROPOSAL) if of_target else release.target
+        yield (
+            where,
+            Release(parts, noise_of_target, noiseless=release.noiseless, fit_intercept=release.fit_intercept),
+        )
+
+
+def _spoken(remedies: Sequence[str]) -> str:
+    if not remedies:
+        return "Declare another loss: entire and of moderate growth for Gaussian noise, smooth for Laplace noise."
+    text = "; or ".join(remedies)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _settings(method: str, **given: float | None) -> dict[str, float]:
@@ -205,7 +283,7 @@ def _much(inflation: float) -> str:
 
 
 def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
-    """List the methods with the reason of each; a series is suggested only where there is one."""
+    """List the methods with the reason of each, and what was found to help."""
     try:
         derive(loss, release, method="series", order=1, columns=columns_to_show(loss, release))
         series = "never chosen by itself: give order= to accept its bias"
@@ -215,19 +293,12 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
                 + ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(series_biases(loss), start=1))
                 + " for scores up to 2 with noise of variance 1 each)"
             )
-        remedy = (
-            'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
-            "release the columns with a LaplaceMechanism, under which smooth losses are exact."
-        )
     except NoExactCorrectionError as error:
         series = str(error)
-        remedy = (
-            "Declare a loss that is smooth, best an entire one, or release the columns with a "
-            "DiscreteLaplaceMechanism, under which losses with kinks are exact."
-        )
     return (
         f"No method corrects {loss.expression} under this release:\n"
-        f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n{remedy}"
+        f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"
+        f"{_spoken(_remedies(loss, release, tried=('exact', 'surrogate')))}"
     )
 
 
@@ -235,9 +306,9 @@ def _require_gradient(loss: Loss) -> None:
     place = loss.jump
     if place is not None:
         raise NoExactCorrectionError(
-            f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and nothing "
-            "can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask for the "
-            'accuracy with symdebias.evaluate(..., metric="accuracy").'
+            f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and "
+            "nothing can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask "
+            'for the accuracy with symdebias.evaluate(..., metric="accuracy").'
         )
     for symbol in (*loss.scores, *loss.parameters):
         if sp.diff(loss.expression, symbol).has(sp.DiracDelta):

@@ -348,8 +348,7 @@ def _undo_other_noise(
         if rate.free_symbols & {*features, target}:
             raise NoExactCorrectionError(
                 f"{build.expression} grows in {feature} like exp({rate} |{feature}|), at a rate that other features "
-                "set: no bound on the parameters makes its mean under noise with exponential tails exist. Use Gaussian "
-                "noise, or a loss that grows more slowly."
+                "set: no bound on the parameters makes its mean under noise with exponential tails exist."
             )
         if rate != 0:
             # exp(rate |x|) has a mean below the tail rate, and a variance below half of it.
@@ -380,6 +379,5 @@ def _undo_other_noise(
         build.expression = differential_operator(stable.rewrite(expression), feature, coefficients)
     else:
         raise NoExactCorrectionError(
-            f"the noise of {feature} has no finite inverse, and {expression} is no polynomial in it. Use Laplace, "
-            "discrete Laplace or Gaussian noise for this feature."
+            f"the noise of {feature} has no finite inverse, and {expression} is no polynomial in it."
         )

@@ -378,7 +378,7 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
         if not (rate.is_number and rate < noise.tail_rate):
             raise NoExactCorrectionError(
                 f"{expression} grows like exp({rate} |{target}|), and the noise of the target has no such moment: it "
-                f"ends at {noise.tail_rate:.4g}. Release the target with less noise or with a GaussianMechanism."
+                f"ends at {noise.tail_rate:.4g}."
             )
     if noise.inverse_differences is not None:
         return Labelled(difference_operator(expression, target, noise.inverse_differences))
@@ -395,6 +395,5 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
         expression = differential_operator(stable.rewrite(expression), target, coefficients)
         return Labelled(expression, variance=noise.variance)
     raise NoExactCorrectionError(
-        f"the noise of the target has no finite inverse, and {expression} is no polynomial in {target}. Release the "
-        "target with a GaussianMechanism, a LaplaceMechanism or a DiscreteLaplaceMechanism."
+        f"the noise of the target has no finite inverse, and {expression} is no polynomial in {target}."
     )

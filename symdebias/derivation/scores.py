@@ -68,14 +68,12 @@ def by_quadrature(problem: ScoreProblem, nodes: int) -> Derivation:
     """
     if len(problem.scores) > 1:
         raise NoExactCorrectionError(
-            "quadrature in the complex plane is for losses of one score. Release the features with a LaplaceMechanism, "
-            "under which smooth losses are exact."
+            f"quadrature in the complex plane is for losses of one score, and this one has {len(problem.scores)}."
         )
     if problem.gaussian and problem.labelled.target_variance is not None:
         if _of_residual(problem, problem.labelled.expression) is None:
             raise NoExactCorrectionError(
-                "with normal noise on score and target, quadrature takes a function of the residual. Release the "
-                "target without noise, or write the loss so."
+                "with normal noise on score and target, quadrature takes a function of the residual."
             )
     inverse = functools.partial(inverse_by_quadrature, nodes=nodes)
     derivation = exactly(problem, inverse)
@@ -214,7 +212,7 @@ def _growth(problem: ScoreProblem, build: Build) -> float:
     if not rate.is_number:
         raise NoExactCorrectionError(
             f"how fast {build.expression} grows depends on {', '.join(map(str, rate.free_symbols))}, and noise with "
-            "exponential tails has moments up to a rate only. Use Gaussian noise."
+            "exponential tails has moments up to a rate only."
         )
     if rate > 0:
         build.rate = float(rate)
@@ -337,8 +335,7 @@ def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
         assert noise is not None
         raise NoExactCorrectionError(
             f"noise with the characteristic function {noise.characteristic_function} has no finite inverse: its "
-            "telescoping sums do not end. Only polynomials of the score are corrected under it; use Laplace, discrete "
-            "Laplace or Gaussian noise for this loss."
+            "telescoping sums do not end. Only polynomials of the score are corrected under it."
         )
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")

@@ -161,10 +161,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     """
     if len(loss.scores) != 1:
         kind = "in several scores" if loss.scores else "in features by name"
-        raise NoExactCorrectionError(
-            f"surrogates are functions of one score, and the loss is {kind}. Release with a LaplaceMechanism, under "
-            "which smooth losses are exact, or declare an entire loss."
-        )
+        raise NoExactCorrectionError(f"surrogates are functions of one score, and the loss is {kind}.")
     score, target = loss.scores[0], loss.target
     expression = stable.rewrite(loss.expression)
     if loss.target_values is None and not is_affine(expression, target):
@@ -272,6 +269,9 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
     value = numeric(function, (variable,))
     slope = numeric(sp.diff(function, variable), (variable,))
     right, left = value(_PROBES), value(-_PROBES)
+    # Where a side overflows nothing is seen of its parity.
+    seen = np.isfinite(right) & np.isfinite(left)
+    right, left = right[seen], left[seen]
     size = 1e-12 * (1 + np.abs(right) + np.abs(left))
     numbers = surrogate.Part(
         value,
@@ -339,7 +339,7 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise, symbols: NoiseSy
     if noise.inverse_polynomial is None and noise.inverse_differences is None:
         raise NoExactCorrectionError(
             f"the characteristic function {noise.characteristic_function} of the target's noise has zeros, at which no "
-            "wave can be undone. Release the target with Gaussian or Laplace noise."
+            "wave can be undone."
         )
     taylor = noise.inverse_taylor(terms.modes[0].order)
 

@@ -146,7 +146,7 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
         if part.noise.inverse_polynomial is None and part.noise.inverse_differences is None:
             raise NoExactCorrectionError(
                 f"the characteristic function {part.noise.characteristic_function} has zeros, at which no wave can be "
-                "undone. Use Laplace, discrete Laplace or Gaussian noise."
+                "undone."
             )
         form, numbers = _form(part.noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))

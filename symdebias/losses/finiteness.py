@@ -184,7 +184,7 @@ def _zeros(functions: Iterator[sp.Expr], score: sp.Symbol, at: Mapping[sp.Symbol
         if values is None:
             continue
         yield from _GRID[values == 0][:4]
-        turns = np.flatnonzero(values[:-1] * values[1:] < 0)[:4]
+        turns = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)[:4]
         for turn in turns:
             low, high = _GRID[turn], _GRID[turn + 1]
             for _ in range(60):

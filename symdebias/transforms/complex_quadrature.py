@@ -68,7 +68,7 @@ def inverse_by_quadrature(expression: sp.Expr, variable: sp.Symbol, variance: sp
         where = next((f" ({what})" for what in found if what is not None), "")
         raise NoExactCorrectionError(
             f"{expression} is not known to be entire{where}, and a mean over complex scores passes by singularities. "
-            "Use a surrogate, or a loss of polynomials, exponentials, sines, cosines and error functions."
+            "Write it with polynomials, exponentials, sines, cosines and error functions."
         )
     conditions = _growth_conditions(expression, variable, variance)
     shift = sp.Dummy("v", real=True)
@@ -108,8 +108,7 @@ def _growth_conditions(expression: sp.Expr, variable: sp.Symbol, variance: sp.Ex
     # Of an order above two in any direction its Fourier transform falls off too slowly.
     if any(not farther <= 1.3 * max(far, 1e-3) for far, farther in grown):
         raise NoExactCorrectionError(
-            f"{expression} grows too fast in the complex plane for normal noise of any variance to be undone. Use a "
-            "surrogate."
+            f"{expression} grows too fast in the complex plane for normal noise of any variance to be undone."
         )
     far, farther = (max(_rate(expression, variable, complex(x, y)) for x in (0.0, 0.9, -1.3)) for y in (_FAR, _FARTHER))
     if farther < 0.8 * far or farther <= 1e-3:

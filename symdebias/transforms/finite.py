@@ -200,7 +200,7 @@ def _rate_of_sides(rate: Callable[[sp.Symbol, int], sp.Expr], variables: Sequenc
 
 
 def _size_of(expression: sp.Expr, x: sp.Symbol, side: int) -> _Rates:
-    """Return (a, b) with |f| between the exponentials of a |x| and b |x|, up to powers of x, on one half of the axis."""
+    """Return (a, b) with |f| between the exponentials of a |x| and b |x|, up to powers of x, on a half of the axis."""
     if not expression.has(x):
         return sp.Integer(0), sp.Integer(0)
     if expression.is_polynomial(x):
