@@ -1,4 +1,4 @@
-"""Do random losses under random releases come out right, or refused within the library's family of errors?
+"""Hold random losses under random releases to what they claim: right, or refused with an error of the library.
 
 A generator draws smooth, kinked, polynomial, exponential, trigonometric, rational and nested losses, and releases with
 Gaussian, Laplace and discrete Laplace noise, categories, mixtures of them, and noise on the target. Corrections that

@@ -187,7 +187,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     kept = tuple(part for part in parts if part.function + part.exact != 0)
     if all(part.function == 0 for part in kept):
         raise NoExactCorrectionError(
-            f"{loss.expression} is a polynomial of the score, and needs no surrogate: it is exact."
+            f"{loss.expression} is a polynomial of the score, which a surrogate leaves as it is."
         )
     classes = loss.target_values[1:] if loss.target_values is not None and labelled.by_class else None
     return SurrogateParts(score, score, labelled, None, kept, target, classes)

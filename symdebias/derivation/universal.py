@@ -23,6 +23,9 @@ from symdebias.noise import AdditiveNoise
 from symdebias.release import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum
 
+# The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
+_HIGHEST_POWER = 32
+
 # The coefficient of delta^k in a column's factor at the rate of a mode, see ExponentialSum.times.
 Factor = Callable[[int, int], sp.Expr]
 
@@ -95,6 +98,11 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
             continue
         others = [other for index_of, other in enumerate(terms.modes) if twins[index_of] == index]
         mode = replace(mode, order=max(other.order for other in others))
+        if mode.order > _HIGHEST_POWER:
+            raise NoExactCorrectionError(
+                f"the power {mode.order} of the score is too high: under noise that is not normal, powers up to "
+                f"{_HIGHEST_POWER} are derived. Write the loss with lower powers."
+            )
         flat = mode.value == 0
         symbols: list[sp.Symbol | None] = []
         for k in range(mode.order + 1):
