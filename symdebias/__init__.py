@@ -5,6 +5,7 @@ noised records, compiled, with a certificate.
 """
 
 from symdebias import exceptions, losses
+from symdebias._budget import derivation_limits
 from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, audit, check_guarantee, check_unbiased
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
@@ -144,6 +145,7 @@ __all__ = [
     "cross_validate",
     "debias",
     "debiased_randomized_response",
+    "derivation_limits",
     "dp_lssgd",
     "evaluate",
     "exceptions",

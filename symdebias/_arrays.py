@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import LabelSet, spell
+from symdebias._domains import LabelSet, shown, spell
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -35,7 +35,7 @@ def column_names(table: Any) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"X has a column whose name {name!r:.60} is not text. Columns are matched by name. Rename "
+                f"X has a column whose name {shown(name, 60)} is not text. Columns are matched by name. Rename "
                 "the columns, or pass an array."
             )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -397,7 +397,7 @@ def parameter_bounds(bounds: Any, length: int) -> tuple[FloatArray, FloatArray]:
     """
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise TypeError(
-            f"bounds={bounds!r:.60} is not a pair. Give (lower, upper), each a number or one number per parameter."
+            f"bounds={shown(bounds, 60)} is not a pair. Give (lower, upper), each a number or one number per parameter."
         )
     found = []
     for name, values in zip(("lower", "upper"), bounds, strict=True):
@@ -488,15 +488,35 @@ def column_like(template: Any, vector: Any) -> Any:
     return type(template)(template.name, vector)
 
 
-def check_same_index(X: Any, y: Any) -> None:
-    """Raise ValueError where X and y have row labels that differ: rows are matched by position."""
-    first, second = getattr(X, "index", None), getattr(y, "index", None)
-    labelled = hasattr(first, "equals") and hasattr(second, "equals")
-    if labelled and not first.equals(second):  # type: ignore[union-attr]
-        raise ValueError(
-            "X and y have different row labels. Records are matched by position: align them first, or pass "
-            "y.to_numpy()."
-        )
+def check_same_index(X: Any, y: Any, **others: Any) -> None:
+    """Raise ValueError where X, y and what else comes per record have row labels that differ.
+
+    Parameters
+    ----------
+    X : array of shape (n, p) or table
+        The features.
+    y : array of shape (n,) or column of a table
+        The target.
+    **others : array, table or column
+        What else has an entry per record, by the name of its argument; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        Two of them have row labels, and these are not the same in the same order: rows are matched by position. What
+        has no row labels, such as an array, fits all.
+    """
+    labelled = [
+        (name, index)
+        for name, values in {"X": X, "y": y, **others}.items()
+        if (index := getattr(values, "index", None)) is not None and hasattr(index, "equals")
+    ]
+    for name, index in labelled[1:]:
+        if not labelled[0][1].equals(index):
+            raise ValueError(
+                f"{labelled[0][0]} and {name} have different row labels. Records are matched by position: align them "
+                f"first, or pass {name}.to_numpy()."
+            )
 
 
 def _vector(values: Any, name: str, rows: int) -> FloatArray:

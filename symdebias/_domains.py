@@ -93,8 +93,8 @@ class Interval:
         if number not in self:
             wrong = "not a number" if math.isnan(number) else "too large" if number > self.low else "too small"
             advice = self.when_high or self.advice if wrong == "too large" else self.advice
-            shown = f"{value!r}" if isinstance(value, float) else f"{number:g}"
-            raise ValueError(f"{name}={shown} is {wrong}. It must be a number in {self}. {advice}".strip())
+            given = shown(value) if isinstance(value, float) else f"{number:g}"
+            raise ValueError(f"{name}={given} is {wrong}. It must be a number in {self}. {advice}".strip())
         return number
 
     def inside(self) -> tuple[float, ...]:
@@ -135,7 +135,7 @@ class Integer:
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
         if not is_integer(value):
-            raise TypeError(f"{name} must be an integer of at least {self.low}; got {value!r}.")
+            raise TypeError(f"{name} must be an integer of at least {self.low}; got {shown(value)}.")
         if not value >= self.low:
             raise ValueError(f"{name}={value} is too small. It must be an integer of at least {self.low}.")
         return int(value)
@@ -211,15 +211,36 @@ class LabelSet:
         checked = []
         for value in values:
             if not is_number(value):
-                raise TypeError(f"{name} has {value!r:.60}, which is not a number. {remedy}")
+                raise TypeError(f"{name} has {shown(value, 60)}, which is not a number. {remedy}")
             if not abs(value) <= 1e100:
-                raise ValueError(f"{name} has {value!r:.60}, which is not a finite number up to 1e100. {remedy}")
+                raise ValueError(f"{name} has {shown(value, 60)}, which is not a finite number up to 1e100. {remedy}")
             checked.append(float(value))
         if len(set(checked)) < len(checked):
-            raise ValueError(f"{name}={tuple(values)!r:.100} repeats a value. {remedy}")
+            raise ValueError(f"{name}={shown(tuple(values), 100)} repeats a value. {remedy}")
         if len(checked) < 2 or count not in (None, len(checked)):
             raise ValueError(f"{name} has {len(checked)} values; {wanted} are needed. {remedy}")
         return cls(tuple(sorted(checked)))
+
+
+def shown(value: Any, most: int | None = None) -> str:
+    """Return what was given as a message shows it: NumPy's scalars as plain numbers, cut to a length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shown(np.float64(-0.1)), shown((np.int64(1), "a")), shown("a long text", 6)
+    ('-0.1', "(1, 'a')", "'a lon")
+    """
+    return repr(_without_scalars(value))[:most]
+
+
+def _without_scalars(value: Any) -> Any:
+    # A scalar of NumPy has no dimensions and gives its Python number; arrays stay as they are.
+    if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    if type(value) in (tuple, list):
+        return type(value)(map(_without_scalars, value))
+    return value
 
 
 def spell(value: float) -> str:

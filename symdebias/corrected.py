@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import certification, forward
-from symdebias._arrays import label_array, parameter_array, per_record_scales, weights_array
+from symdebias._arrays import check_same_index, label_array, parameter_array, per_record_scales, weights_array
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.parallel import summed
@@ -688,6 +688,7 @@ class CorrectedLoss:
         ValueError, TypeError
             The data do not fit; the message names the row and column.
         """
+        check_same_index(X, y, noise_scale=noise_scale)
         matrix = self.release.design_matrix(X, check_finite=check_finite)
         if not self.declared.scores and matrix.shape[1] != len(self.declared.features):
             raise ValueError(
@@ -710,6 +711,7 @@ class CorrectedLoss:
         rows : slice
             Which rows.
         """
+        check_same_index(X, y)
         matrix = self.release.design_matrix(X, check_finite=False)
         target = self._checked_target(y, len(matrix))
         return self.kernel_data(matrix[rows], target[rows])
@@ -869,6 +871,7 @@ class CorrectedLoss:
         weights : array of shape (n,) or (0,), float64
             Empty where there are none.
         """
+        check_same_index(X, y, sample_weight=sample_weight)
         matrix = self.release.design_matrix(X, check_finite=True)
         if not self.declared.scores and matrix.shape[1] != len(self.declared.features):
             raise ValueError(
@@ -966,6 +969,7 @@ class CorrectedLoss:
     def _means(
         self, theta: Any, X: Any, y: Any, sample_weight: Any, noise_scale: Any
     ) -> tuple[Kernels, bool, tuple[Any, ...], FloatArray]:
+        check_same_index(X, y, sample_weight=sample_weight)
         vector, matrix, target, noise, columns = self._checked(theta, X, y, noise_scale)
         weights, total = _weights(sample_weight, len(matrix))
         kernels = self.kernels(columns, per_record=noise_scale is not None)
@@ -1031,6 +1035,7 @@ class CorrectedLoss:
         NoExactCorrectionError
             There are too many columns of categories to sum over their combinations.
         """
+        check_same_index(X, y, sample_weight=sample_weight)
         vector, matrix, target, _, columns = self._checked(theta, X, y, noise_scale)
         weights, total = _weights(sample_weight, len(matrix))
         derivatives = self.derivatives(columns, matrix, target, weights, total, per_record=noise_scale is not None)

@@ -1,13 +1,20 @@
 """Debias a loss under a release: check that they fit, choose a method, and say why."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE
+import sympy as sp
+
+from symdebias._budget import derivation_limits
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss, columns_to_show
 from symdebias.derivation import derive, is_affine, on_labels
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
+from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 
@@ -16,6 +23,8 @@ METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 # An exact correction whose gradients have more than so many times the mean square of the uncorrected ones, at
 # a score with noise of variance 4, is passed over by method="auto" for a surrogate.
 _REASONABLE_INFLATION = 100.0
+# Noise that a proposal is tried with; whether there is a correction does not depend on its size, conditions aside.
+_SCALE_OF_A_PROPOSAL = 0.1
 
 
 def debias(
@@ -110,15 +119,18 @@ def debias(
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if method not in METHODS:
-        raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(METHODS)}.")
+        raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
     if method == "series" and order is None:
         raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
     if method != "series" and order is not None:
-        raise ValueError(f'order={order!r} belongs to method="series"; method={method!r} takes none.')
+        raise ValueError(f'order={shown(order)} belongs to method="series"; method={shown(method)} takes none.')
     if method != "quadrature" and nodes is not None:
-        raise ValueError(f'nodes={nodes!r} belongs to method="quadrature"; method={method!r} takes none.')
+        raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
+    require_printable(loss.expression)
+    if method != "none":
+        _require_gradient(loss)
     loss = on_labels(loss, release, as_released=method == "none")
     check_fit(loss, release, method)
     if method == "auto":
@@ -140,12 +152,82 @@ def _exactly(loss: Loss, release: Release) -> CorrectedLoss:
     try:
         return CorrectedLoss(loss, release, "exact", reason="exact: asked for")
     except NoExactCorrectionError as error:
-        refusal = str(error)
+        refusal = error
+    message = f"{refusal} {_spoken(_remedies(loss, release, tried=('exact',)))}"
+    if isinstance(refusal, DerivationLimitError):
+        raise DerivationLimitError(message, by_time=refusal.by_time) from None
+    raise NoExactCorrectionError(message) from None
+
+
+# What a refusal may propose: every proposal was tried on this loss and this release.
+_OTHER_NOISE: dict[str, Callable[[float], Mechanism]] = {
+    "a LaplaceMechanism": LaplaceMechanism.from_scale,
+    "a DiscreteLaplaceMechanism": DiscreteLaplaceMechanism.from_scale,
+    "a GaussianMechanism": GaussianMechanism.from_scale,
+}
+# A proposal that takes longer to derive is none.
+_SECONDS_OF_A_PROPOSAL = 3.0
+
+
+def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str]:
+    """Return what helps where methods refuse: other methods, then other noise for which there is an exact correction.
+
+    Each is derived before it is proposed.
+    """
+    found = []
+    if "surrogate" not in tried and _works(loss, release, "surrogate"):
+        found.append('pass method="surrogate", a surrogate with a stated bias')
+    if not found and _works(loss, release, "series", order=2):
+        found.append('pass method="series", order=2 and read its bias off corrected.certificate')
+    for what, mechanism in _OTHER_NOISE.items():
+        for where, other in _with_noise(release, mechanism):
+            if other != release and _works(loss, other, "exact"):
+                found.append(f"release {where} with {what}")
+                break
+    return found
+
+
+def _works(loss: Loss, release: Release, method: str, order: int | None = None) -> bool:
     try:
-        CorrectedLoss(loss, release, "surrogate")
-    except NoExactCorrectionError:
-        raise NoExactCorrectionError(refusal) from None
-    raise NoExactCorrectionError(f'{refusal} A surrogate with a stated bias exists: use method="surrogate".') from None
+        with derivation_limits(seconds=_SECONDS_OF_A_PROPOSAL):
+            derive(loss, release, method=method, order=order, columns=columns_to_show(loss, release))
+    except (SymdebiasError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> Iterator[tuple[str, Release]]:
+    """Yield releases with another mechanism for the additive noise of the features, of the target, and of both."""
+    features = {names: part for names, part in release.groups if isinstance(part.noise, AdditiveNoise)}
+    target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
+    for where, of_features, of_target in (
+        ("the features", True, False),
+        ("the target", False, True),
+        ("features and target", True, True),
+    ):
+        if (of_features and not features) or (of_target and target is None):
+            continue
+        groups: dict[Any, Mechanism] = {}
+        for names, part in release.groups:
+            if not (of_features and names in features):
+                groups[names] = part
+                continue
+            # What goes together under one mechanism may go column by column under another.
+            scale = _SCALE_OF_A_PROPOSAL
+            groups |= {None: mechanism(scale)} if names is None else {(name,): mechanism(scale) for name in names}
+        parts: Any = groups.get(None) if None in groups else groups or None
+        noise_of_target = mechanism(_SCALE_OF_A_PROPOSAL) if of_target else release.target
+        yield (
+            where,
+            Release(parts, noise_of_target, noiseless=release.noiseless, fit_intercept=release.fit_intercept),
+        )
+
+
+def _spoken(remedies: Sequence[str]) -> str:
+    if not remedies:
+        return "Declare another loss: entire and of moderate growth for Gaussian noise, smooth for Laplace noise."
+    text = "; or ".join(remedies)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _settings(method: str, **given: float | None) -> dict[str, float]:
@@ -154,7 +236,7 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
     if not named:
         return {}
     if method not in ("auto", "surrogate"):
-        raise ValueError(f'{next(iter(named))} belongs to method="surrogate"; method={method!r} takes none.')
+        raise ValueError(f'{next(iter(named))} belongs to method="surrogate"; method={shown(method)} takes none.')
     if len(named) < 3:
         missing = ", ".join(name for name in given if name not in named)
         raise ValueError(
@@ -164,7 +246,7 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
     POSITIVE.check("radius", named["radius"])
     NON_NEGATIVE.check("score_variance", named["score_variance"])
     if not (POSITIVE.check("n", named["n"]) >= 1):
-        raise ValueError(f"n={named['n']!r} is no sample size. Give the number of records, at least 1.")
+        raise ValueError(f"n={shown(named['n'])} is no sample size. Give the number of records, at least 1.")
     return named
 
 
@@ -172,6 +254,8 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
     try:
         exact = CorrectedLoss(loss, release, "exact", reason="exact: the noise is undone in closed form")
     except NoExactCorrectionError as refusal:
+        if isinstance(refusal, DerivationLimitError) and refusal.by_time:
+            raise
         reason = str(refusal)
     else:
         inflation = gradient_inflation(exact, settings.get("radius"), settings.get("score_variance"))
@@ -200,7 +284,7 @@ def _much(inflation: float) -> str:
 
 
 def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
-    """List the methods with the reason of each; a series is suggested only where there is one."""
+    """List the methods with the reason of each, and what was found to help."""
     try:
         derive(loss, release, method="series", order=1, columns=columns_to_show(loss, release))
         series = "never chosen by itself: give order= to accept its bias"
@@ -210,20 +294,29 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
                 + ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(series_biases(loss), start=1))
                 + " for scores up to 2 with noise of variance 1 each)"
             )
-        remedy = (
-            'Pass method="series", order=2 and read the bias off corrected.certificate, declare an entire loss, or '
-            "release the columns with a LaplaceMechanism, under which smooth losses are exact."
-        )
     except NoExactCorrectionError as error:
         series = str(error)
-        remedy = (
-            "Declare a loss that is smooth, best an entire one, or release the columns with a "
-            "DiscreteLaplaceMechanism, under which losses with kinks are exact."
-        )
     return (
         f"No method corrects {loss.expression} under this release:\n"
-        f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n{remedy}"
+        f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"
+        f"{_spoken(_remedies(loss, release, tried=('exact', 'surrogate')))}"
     )
+
+
+def _require_gradient(loss: Loss) -> None:
+    place = loss.jump
+    if place is not None:
+        raise NoExactCorrectionError(
+            f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and "
+            "nothing can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask "
+            'for the accuracy with symdebias.evaluate(..., metric="accuracy").'
+        )
+    for symbol in (*loss.scores, *loss.parameters):
+        if sp.diff(loss.expression, symbol).has(sp.DiracDelta):
+            raise NoExactCorrectionError(
+                f"{loss.expression} jumps in {symbol}: its gradient says nothing of the jump, and nothing can be "
+                "trained on it. Train on a continuous loss."
+            )
 
 
 def check_fit(loss: Loss, release: Release, method: str) -> None:

@@ -18,6 +18,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from symdebias._arrays import (
+    check_same_index,
     cluster_codes,
     label_array,
     parameter_array,
@@ -894,6 +895,7 @@ def _release_of(theta_or_fit: Any, release: Release | None) -> Release:
 
 
 def _records(release: Release, X: Any, y: Any, sample_weight: Any, clusters: Any) -> _Records:
+    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
     rows = len(release.design_matrix(X))
     if rows < 2:
         raise ValueError("one record has no standard error. Evaluate on two records or more.")

@@ -7,6 +7,7 @@ failures of the method itself, each with its cause and its remedy.
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
+    "DerivationLimitError",
     "DivergenceError",
     "InferenceError",
     "InfiniteVarianceError",
@@ -28,6 +29,23 @@ class NoExactCorrectionError(SymdebiasError):
     Remedy: ask for a method with a stated bias, lower the noise, or use another mechanism; the message
     says which of them apply.
     """
+
+
+class DerivationLimitError(NoExactCorrectionError):
+    """A derivation was given up: its expressions grew too long, or it took too long.
+
+    Remedy: a loss with fewer terms, lower powers or less nesting, or higher limits (`symdebias.derivation_limits`).
+
+    Attributes
+    ----------
+    by_time : bool
+        Whether the seconds ran out, which on another machine they might not. ``method="auto"`` then chooses no other
+        method: what it chooses must not depend on the machine.
+    """
+
+    def __init__(self, message: str, *, by_time: bool = False) -> None:
+        super().__init__(message)
+        self.by_time = by_time
 
 
 class InfiniteVarianceError(SymdebiasError):

@@ -17,7 +17,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 
 from symdebias._arrays import parameter_vector
-from symdebias._domains import COUNT, DELTA, EPSILON, POSITIVE
+from symdebias._domains import COUNT, DELTA, EPSILON, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance
@@ -124,7 +124,7 @@ class Population:
         """
         guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
         if family not in _FAMILIES:
-            raise ValueError(f"family={family!r:.60} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
+            raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
         if len(guessed) <= intercept:
             raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
         residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
@@ -420,13 +420,13 @@ def _needed(
 def _sample_size(n: float) -> float:
     records = POSITIVE.check("n", n)
     if records < 1:
-        raise ValueError(f"n={n!r} is no number of records. Give at least 1.")
+        raise ValueError(f"n={shown(n)} is no number of records. Give at least 1.")
     return records
 
 
 def _check_criterion(criterion: str) -> None:
     if criterion not in ("worst", "mean", "risk"):
-        raise ValueError(f'criterion={criterion!r:.60} is not known. Choose "worst", "mean" or "risk".')
+        raise ValueError(f'criterion={shown(criterion, 60)} is not known. Choose "worst", "mean" or "risk".')
 
 
 def _truth(loss: Loss, release: Release, population: Population, l2: float) -> _Truth:
@@ -632,7 +632,7 @@ def best_split(
     """
     whole, count = EPSILON.check("epsilon", epsilon), COUNT.check("parts", parts)
     if count < 2:
-        raise ValueError(f"parts={parts!r} is no split. Give 2 or more.")
+        raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
     _check_criterion(criterion)
     records = _sample_size(n)
     truth = _truth(loss, build(_parts(whole, (1 / count,) * count)), population, l2)
@@ -870,10 +870,10 @@ def plan(
     wanted = None if standard_error is None else POSITIVE.check("standard_error", standard_error)
     _check_criterion(criterion)
     if target not in ("noised", "public"):
-        raise ValueError(f'target={target!r:.60} is not known. Choose "noised" or "public".')
+        raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised" or "public".')
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
-            f"mechanisms={mechanisms!r:.80} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
+            f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
         )
     p = population.X.shape[1]
     if np.abs(population.X).max() > 1 + 1e-12:

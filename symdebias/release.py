@@ -12,7 +12,7 @@ import numpy as np
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval
+from symdebias._domains import Interval, shown
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError, PrivacyError
 from symdebias.mechanisms import KINDS, Mechanism, sampling
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
@@ -110,7 +110,7 @@ class Release:
                 "GaussianMechanism, or None for a target that is released as it is."
             )
         if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False; got {fit_intercept!r:.60}. Pass one of them.")
+            raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
         values = {
             "groups": groups,
             "target": target,
@@ -938,11 +938,11 @@ def _check_width(mechanism: Mechanism, width: int) -> None:
 def _names(names: Any, argument: str) -> tuple[str, ...]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise TypeError(
-            f"{argument} must be a sequence of column names; got {names!r:.100}. Pass a tuple or list of text."
+            f"{argument} must be a sequence of column names; got {shown(names, 100)}. Pass a tuple or list of text."
         )
     for name in names:
         if not isinstance(name, str) or not name:
-            raise TypeError(f"{argument} has {name!r:.100}, which is not a column name. Names are non-empty text.")
+            raise TypeError(f"{argument} has {shown(name, 100)}, which is not a column name. Names are non-empty text.")
     return tuple(names)
 
 
@@ -951,7 +951,7 @@ def _per_column(values: Any, domain: Interval, argument: str) -> PerColumn:
         return ()
     if isinstance(values, Mapping):
         names = _names(tuple(values), argument)
-        return tuple(sorted((name, domain.check(f"{argument}[{name!r}]", values[name])) for name in names))
+        return tuple(sorted((name, domain.check(f"{argument}[{shown(name)}]", values[name])) for name in names))
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):

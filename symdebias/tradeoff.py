@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._domains import shown
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -95,11 +96,11 @@ class Tradeoff:
             There is no such choice.
         """
         if by not in ("error", "bias"):
-            raise ValueError(f'by={by!r:.60} is not known. Choose "error" or "bias".')
+            raise ValueError(f'by={shown(by, 60)} is not known. Choose "error" or "bias".')
         found = [choice for choice in self.choices if method is None or choice.method == method]
         if not found:
             there = ", ".join(sorted({choice.method for choice in self.choices}))
-            raise ValueError(f"there is no choice with method={method!r:.60}. There are {there}.")
+            raise ValueError(f"there is no choice with method={shown(method, 60)}. There are {there}.")
         return min(found, key=lambda choice: choice.error if by == "error" else choice.loss_bias)
 
     def __str__(self) -> str:
@@ -137,7 +138,7 @@ def tradeoff(
     choices: list[Choice] = []
     for order in orders:
         if isinstance(order, bool) or not isinstance(order, int) or order < 0:
-            raise ValueError(f"orders has {order!r:.60}, which is no order of a series. Orders are 0, 1, 2, ...")
+            raise ValueError(f"orders has {shown(order, 60)}, which is no order of a series. Orders are 0, 1, 2, ...")
         try:
             choices.append(scene.series(order))
         except NoExactCorrectionError:

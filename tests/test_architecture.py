@@ -11,7 +11,7 @@ ROOT = Path(symdebias.__file__).parent
 # Left may be imported by right; what stands in one group never imports from another member of it.
 LAYERS = [
     {"exceptions"},
-    {"_domains", "_arrays", "_randomness", "_optional"},
+    {"_domains", "_arrays", "_randomness", "_optional", "_budget"},
     {"losses", "noise", "privacy", "codegen", "inference"},
     {"mechanisms", "transforms"},
     {"randomizers"},
@@ -27,7 +27,7 @@ LAYERS = [
     {"interfaces"},
 ]
 # The foundations may use one another.
-MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional"}
+MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional", "_budget"}
 OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "pandas", "polars"}
 FILES = sorted(ROOT.rglob("*.py"))
 

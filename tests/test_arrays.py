@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import symdebias as sd
 from symdebias import _arrays
 from symdebias._arrays import (
     check_same_index,
@@ -374,6 +375,34 @@ def test_pandas_row_labels_must_agree(pandas):
     check_same_index(np.zeros((2, 1)), pandas.Series([1.0, 2.0]))
     with pytest.raises(ValueError, match="different row labels"):
         check_same_index(X, pandas.Series([1.0, 2.0], index=[3, 5]))
+    with pytest.raises(ValueError, match="y and sample_weight have different row labels"):
+        check_same_index(
+            np.zeros((2, 1)), pandas.Series([1.0, 2.0]), sample_weight=pandas.Series([1.0, 2.0], index=[1, 0])
+        )
+
+
+def test_every_entry_refuses_records_whose_row_labels_disagree(pandas):
+    X = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.0, 1.0, 1.0]})
+    y = pandas.Series([1.0, 2.0, 3.0])
+    shuffled = y.iloc[[2, 0, 1]]
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.1))
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    theta = np.zeros(2)
+    calls = [
+        lambda: release.privatize(X, shuffled, random_state=0),
+        lambda: corrected.mean_loss(theta, X, shuffled),
+        lambda: corrected.mean_loss(theta, X, y, sample_weight=shuffled),
+        lambda: corrected.mean_gradient(theta, X, y, noise_scale=shuffled.abs()),
+        lambda: corrected.mean_hessian(theta, X, y, sample_weight=shuffled),
+        lambda: sd.m_estimate(corrected, X, shuffled),
+        lambda: sd.m_estimate(corrected, X, y, clusters=shuffled),
+        lambda: sd.sgd(corrected, X, y, sample_weight=shuffled, step_size=0.1, batch_size=3, random_state=0),
+        lambda: sd.evaluate(theta, X, shuffled, metric="squared_error", release=release),
+        lambda: sd.regression_calibration(sd.losses.least_squares(), release, X, shuffled),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="have different row labels"):
+            call()
 
 
 def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):

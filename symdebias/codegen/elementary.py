@@ -103,6 +103,34 @@ def softplus(x: float) -> float:
     return max(x, 0.0) + math.log1p(exp(-abs(x)))
 
 
+def mills_excess(x: float) -> float:
+    """Return x + phi(x)/Phi(x), phi and Phi the standard normal density and distribution function."""
+    if x >= -4.0:
+        return x + 0.7978845608028654 * math.exp(-0.5 * x * x) / math.erfc(-0.7071067811865476 * x)
+    # Laplace's continued fraction t + 1/(t + 2/(t + 3/(t + ...))) of phi/Phi at -t, less its first term: from t = 4
+    # on, fifty terms are enough for all digits.
+    tail = 0.0
+    for k in range(50, 0, -1):
+        tail = k / (tail - x)
+    return tail
+
+
+def inverse_mills(x: float) -> float:
+    """Return phi(x)/Phi(x) without 0/0 far left, where it is close to -x."""
+    if x < -4.0:
+        return mills_excess(x) - x
+    return 0.7978845608028654 * math.exp(-0.5 * x * x) / math.erfc(-0.7071067811865476 * x)
+
+
+def log_normal_cdf(x: float) -> float:
+    """Return log Phi(x) without log 0 far left, where it is close to -x^2/2."""
+    if x < -4.0:
+        return -0.5 * x * x - math.log(2.5066282746310002 * inverse_mills(x))
+    if x > 1.0:
+        return math.log1p(-0.5 * math.erfc(0.7071067811865476 * x))
+    return math.log(0.5 * math.erfc(-0.7071067811865476 * x))
+
+
 def sign(x: float) -> float:
     """Return -1, 0 or +1, and NaN for NaN."""
     return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else x)

@@ -100,6 +100,77 @@ class softmax_part(sp.Function):
         return self * (same - softmax_part(sp.Integer(argindex - 2), *arguments))
 
 
+class log_normal_cdf(sp.Function):
+    """The logarithm of the standard normal distribution function, log Phi(x)."""
+
+    nargs = 1
+    is_extended_real = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Return the value at 0."""
+        return -sp.log(2) if argument.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
+        return inverse_mills(self.args[0])
+
+    def _eval_rewrite_as_erfc(self, x: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.log(sp.erfc(-x / sp.sqrt(2)) / 2)
+
+    def _eval_evalf(self, prec: int) -> sp.Expr:
+        return self._eval_rewrite_as_erfc(self.args[0])._eval_evalf(prec)
+
+
+class inverse_mills(sp.Function):
+    """The inverse Mills ratio phi(x)/Phi(x), the derivative of log Phi: 0 far right and close to -x far left."""
+
+    nargs = 1
+    is_extended_real = True
+    is_extended_nonnegative = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Return the value at 0."""
+        return sp.sqrt(2 / sp.pi) if argument.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
+        # Far left x + phi/Phi cancels to 1/|x|: it has a function of its own.
+        return -self * mills_excess(self.args[0])
+
+    def _eval_rewrite_as_erfc(self, x: sp.Expr, **_: Any) -> sp.Expr:
+        return sp.sqrt(2 / sp.pi) * sp.exp(-(x**2) / 2) / sp.erfc(-x / sp.sqrt(2))
+
+    def _eval_evalf(self, prec: int) -> sp.Expr:
+        return self._eval_rewrite_as_erfc(self.args[0])._eval_evalf(prec)
+
+
+class mills_excess(sp.Function):
+    """The inverse Mills ratio plus its argument, x + phi(x)/Phi(x): close to x far right and to 1/|x| far left."""
+
+    nargs = 1
+    is_extended_real = True
+    is_extended_nonnegative = True
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr | None:
+        """Return the value at 0."""
+        return sp.sqrt(2 / sp.pi) if argument.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sp.Expr:
+        """Return the derivative by the given argument."""
+        return 1 - inverse_mills(self.args[0]) * self
+
+    def _eval_rewrite_as_erfc(self, x: sp.Expr, **_: Any) -> sp.Expr:
+        return x + sp.sqrt(2 / sp.pi) * sp.exp(-(x**2) / 2) / sp.erfc(-x / sp.sqrt(2))
+
+    def _eval_evalf(self, prec: int) -> sp.Expr:
+        # Far left as many digits cancel as x^2 has.
+        more = prec + 2 * max(0, int(sp.log(1 + abs(self.args[0].evalf(15)), 2).evalf(15)) + 4)
+        return self._eval_rewrite_as_erfc(self.args[0])._eval_evalf(more)._eval_evalf(prec)
+
+
 class erf_real(sp.Function):
     """The real part of erf(x + iy)."""
 

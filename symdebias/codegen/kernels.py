@@ -423,6 +423,10 @@ def _prelude(functions: frozenset[str]) -> str:
         needed.add("sign")
     if needed & {"sin", "cos"}:
         needed.add("wave")
+    if "log_normal_cdf" in needed:
+        needed.add("inverse_mills")
+    if "inverse_mills" in needed:
+        needed.add("mills_excess")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
     parts = ["import math", "import numpy as np", "from numba import njit"]
     for name in order:

@@ -12,7 +12,18 @@ from typing import Any
 import sympy as sp
 from sympy.printing.pycode import PythonCodePrinter
 
-from symdebias.codegen.functions import erf_imag, erf_real, expit, logistic_density, softplus
+from symdebias.codegen.functions import (
+    erf_imag,
+    erf_real,
+    expit,
+    inverse_mills,
+    log_normal_cdf,
+    logistic_density,
+    logsumexp,
+    mills_excess,
+    softmax_part,
+    softplus,
+)
 from symdebias.codegen.stable import in_logistic_density, with_maximum
 
 # SymPy class -> name of the function in a kernel's module, from `elementary` or from `math`.
@@ -21,6 +32,9 @@ _FUNCTIONS: dict[type, str] = {
     expit: "expit",
     softplus: "softplus",
     logistic_density: "logistic_density",
+    log_normal_cdf: "log_normal_cdf",
+    inverse_mills: "inverse_mills",
+    mills_excess: "mills_excess",
     erf_real: "erf_real",
     erf_imag: "erf_imag",
     sp.sign: "sign",
@@ -33,11 +47,18 @@ _FUNCTIONS: dict[type, str] = {
     sp.cos: "cos",
     sp.tan: "math.tan",
     sp.atan: "math.atan",
+    sp.asin: "math.asin",
+    sp.acos: "math.acos",
+    sp.asinh: "math.asinh",
+    sp.acosh: "math.acosh",
+    sp.atanh: "math.atanh",
     sp.tanh: "math.tanh",
     sp.erf: "math.erf",
     sp.erfc: "math.erfc",
     sp.loggamma: "math.lgamma",
 }
+# What a declared loss may have: `stable` takes the largest argument out of the last two before they are printed.
+_DECLARED = {*_FUNCTIONS, logsumexp, softmax_part}
 # Multiples of one angle that are computed from its sine and cosine by recurrence, which loses a digit at most.
 _MOST_MULTIPLES = 32
 _STRUCTURE = (sp.Add, sp.Mul, sp.Pow, sp.Piecewise, sp.functions.elementary.piecewise.ExprCondPair)
@@ -134,11 +155,29 @@ def _check(expression: sp.Expr, known: set[sp.Symbol]) -> None:
         elif isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
             continue
         elif not ((node.is_Number or node.is_NumberSymbol) and node.is_finite):
-            allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN)))
-            raise TypeError(
-                f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
-                f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."
-            )
+            _refuse(node, expression)
+
+
+def require_printable(expression: sp.Expr) -> None:
+    """Raise where a declared loss has a function that no kernel can evaluate.
+
+    Raises
+    ------
+    TypeError
+        It has one; the message lists what may be used.
+    """
+    for node in sp.preorder_traversal(expression):
+        known = type(node) in _DECLARED or isinstance(node, (*_STRUCTURE, *_REWRITTEN)) or node.is_Atom
+        if isinstance(node, sp.Expr) and not known:
+            _refuse(node, expression)
+
+
+def _refuse(node: sp.Basic, expression: sp.Expr) -> None:
+    allowed = ", ".join(sorted(cls.__name__ for cls in (*_FUNCTIONS, *_REWRITTEN)))
+    raise TypeError(
+        f"a kernel cannot evaluate {type(node).__name__} (in {expression}). It takes real numbers, "
+        f"+, -, *, /, powers, Piecewise and {allowed}. Write the loss with these."
+    )
 
 
 def _prepare(expression: sp.Expr, changing: set[sp.Symbol]) -> sp.Expr:
@@ -289,7 +328,13 @@ class _Printer(PythonCodePrinter):
         return self._print_number(expr)
 
     def _print_number(self, expr: sp.Expr) -> str:
-        return repr(float(expr))
+        try:
+            return repr(float(expr))
+        except OverflowError:
+            raise ValueError(
+                "a constant of the corrected loss is beyond the numbers of float64 (1e308). Write the loss with "
+                "smaller constants and lower powers."
+            ) from None
 
     _print_Integer = _print_Float = _print_number
     _print_Half = _print_Zero = _print_One = _print_NegativeOne = _print_number
@@ -305,6 +350,7 @@ class _Printer(PythonCodePrinter):
         return self._call(_FUNCTIONS[type(expr)], expr.args[:1] if isinstance(expr, sp.Heaviside) else expr.args)
 
     _print_exp = _print_log = _print_sin = _print_cos = _print_tan = _print_atan = _print_Function
+    _print_asin = _print_acos = _print_asinh = _print_acosh = _print_atanh = _print_Function
     _print_tanh = _print_erf = _print_erfc = _print_loggamma = _print_sign = _print_Function
     _print_Heaviside = _print_Abs = _print_Function
 

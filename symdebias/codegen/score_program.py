@@ -917,7 +917,8 @@ class ScoreProgram:
         rows = p + (self.intercept is not None)
         places = f"({', '.join(map(str, (*self.linear, *([] if self.intercept is None else [self.intercept]))))},)"
         offsets = self.layout.starts["offsets"]
-        lines = [f"place = np.array({places}, dtype=np.int64)"] if rows else []
+        # Categories alone, without an intercept, leave no rows: the loops over them still have to compile.
+        lines = [f"place = np.array({places}, dtype=np.int64)" if rows else "place = np.zeros(0, dtype=np.int64)"]
         for n, (a, b) in enumerate(pairs):
             block = [
                 f"for j in range({rows}):",

@@ -1,26 +1,33 @@
 """Rewrite expressions to forms that neither overflow nor cancel.
 
-`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`.
-It runs before differentiation, so that derivatives of every order are polynomials in `expit`.
+`rewrite` brings sums of two exponentials under a logarithm or in a denominator to `softplus` and `expit`, and
+logarithms of the normal distribution function to `log_normal_cdf`. It runs before differentiation, so that derivatives
+of every order are polynomials in `expit`, or in the inverse Mills ratio and its excess.
 """
 
 import functools
 
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen.functions import (
     erf_imag,
     erf_real,
     expit,
+    inverse_mills,
+    log_normal_cdf,
     logistic_density,
     logsumexp,
+    mills_excess,
     softmax_part,
     softplus,
 )
 
+_NORMAL = (log_normal_cdf, inverse_mills, mills_excess)
+
 
 def rewrite(expression: sp.Expr) -> sp.Expr:
-    """Rewrite log(a + b) and 1/(a + b), with a and b positive exponentials, to overflow-safe forms.
+    """Rewrite log(a + b) and 1/(a + b), with a and b positive exponentials, and log Phi to overflow-safe forms.
 
     Parameters
     ----------
@@ -39,7 +46,11 @@ def rewrite(expression: sp.Expr) -> sp.Expr:
     softplus(u)
     >>> rewrite(sp.exp(u) / (1 + sp.exp(u)))
     expit(u)
+    >>> rewrite(sp.log(sp.erfc(-u / sp.sqrt(2)) / 2))
+    log_normal_cdf(u)
     """
+    _budget.check(expression)
+    expression = expression.replace(_is_logarithm_of_normal, _to_log_normal_cdf)
     expression = expression.replace(_is_logarithm_of_many, _to_logsumexp)
     return _rewrite_inverse_sums(expression.replace(_is_logarithm_of_sum, _to_softplus))
 
@@ -67,6 +78,7 @@ def plain(expression: sp.Expr) -> sp.Expr:
         expression.replace(softplus, lambda x: sp.log(1 + sp.exp(x)))
         .replace(expit, lambda x: 1 / (1 + sp.exp(-x)))
         .replace(logistic_density, lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
+        .replace(lambda node: isinstance(node, _NORMAL), lambda node: node.rewrite(sp.erfc))
         .replace(logsumexp, lambda *x: sp.log(sp.Add(*map(sp.exp, x))))
         .replace(softmax_part, lambda k, *x: sp.exp(x[int(k)]) / sp.Add(*map(sp.exp, x)))
         .replace(erf_real, lambda x, y: sp.re(sp.erf(x + sp.I * y)))
@@ -132,6 +144,40 @@ def _horner(polynomial: sp.Poly, at: sp.Expr) -> sp.Expr:
     for coefficient in polynomial.all_coeffs():
         total = total * at + sp.expand(coefficient)
     return total
+
+
+def _of_normal(total: sp.Expr) -> tuple[sp.Expr, sp.Expr] | None:
+    """Return (c, x) with total = c Phi(x) and c > 0 a number, or None where it is no such product.
+
+    Phi comes as erfc(-x/sqrt(2))/2 and, as SymPy turns signs round, as 1 - erfc(x/sqrt(2))/2 and (1 + erf(.))/2.
+    """
+    if not total.has(sp.erf, sp.erfc):
+        return None
+    (*others, node) = sorted(total.atoms(sp.erf, sp.erfc), key=sp.default_sort_key)
+    if others:
+        return None
+    held = sp.Dummy("e")
+    written = total.xreplace({node: held if isinstance(node, sp.erf) else 1 - held})
+    if not written.is_polynomial(held) or sp.degree(written, held) != 1:
+        return None
+    slope, constant = sp.Poly(written, held).all_coeffs()
+    if not (constant.is_number and constant.is_positive and slope.is_number):
+        return None
+    for sign in (1, -1):
+        if constant == sign * slope:
+            return 2 * constant, sign * sp.sqrt(2) * node.args[0]
+    return None
+
+
+def _is_logarithm_of_normal(node: sp.Basic) -> bool:
+    return isinstance(node, sp.log) and _of_normal(node.args[0]) is not None
+
+
+def _to_log_normal_cdf(node: sp.Expr) -> sp.Expr:
+    found = _of_normal(node.args[0])
+    assert found is not None
+    scale, argument = found
+    return sp.log(scale) + log_normal_cdf(sp.expand(argument))
 
 
 def _is_logarithm_of_many(node: sp.Basic) -> bool:

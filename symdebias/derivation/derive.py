@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.derivation.features import by_feature, hidden_score
 from symdebias.derivation.labels import HiddenError, is_hidden, label_noise_undone, without_correction
 from symdebias.derivation.problem import ScoreProblem
@@ -63,7 +64,30 @@ def derive(
     ------
     NoExactCorrectionError
         The method does not apply; the message says why.
+    DerivationLimitError
+        It takes more seconds or longer expressions than it is allowed; see `symdebias.derivation_limits`.
     """
+    with _budget.timed():
+        _budget.check(loss.expression)
+        return _derive(
+            loss, release, method=method, order=order, columns=columns, nodes=nodes, per_record=per_record,
+            enumerate_categories=enumerate_categories, waves=waves, design=design,
+        )  # fmt: skip
+
+
+def _derive(
+    loss: Loss,
+    release: Release,
+    *,
+    method: str,
+    order: int | None,
+    columns: int,
+    nodes: int | None,
+    per_record: bool,
+    enumerate_categories: bool,
+    waves: int,
+    design: Design | None,
+) -> Derivation:
     symbols = NoiseSymbols.beside(loss.expression, len(loss.scores))
     found = hidden_score(loss) if not loss.scores and method != "none" else None
     if not loss.scores and found is None:

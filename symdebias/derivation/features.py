@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import CategoryLookup
 from symdebias.codegen.kernels import FeatureProgram
@@ -29,6 +30,10 @@ from symdebias.transforms import (
 )
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+# Longer expressions are not simplified: SymPy's time for that grows without bound.
+_MOST_SIMPLIFIED = 200
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,8 @@ def hidden_score(loss: Loss) -> HiddenScore | None:
     others = [*parts[1:], *(parameters[place] for place in left)]
     written = written.xreplace({parts[0]: score - sp.Add(*others)})
     gone = {*others, *(parameters[place] for place in places)}
-    for tidy in (sp.expand, lambda e: sp.powsimp(sp.expand(e)), sp.simplify):
+    simplify = (sp.simplify,) if written.count_ops() <= _MOST_SIMPLIFIED else ()
+    for tidy in (_budget.expand, lambda e: sp.powsimp(_budget.expand(e)), *simplify):
         reduced = _reduced(written, tidy)
         if not reduced.free_symbols & gone:
             return HiddenScore(reduced, score, tuple(places), left[0] if left else None)
@@ -103,7 +109,7 @@ def _vanishes(slope: sp.Expr, parameter: sp.Symbol) -> bool:
         at_zero = slope.subs(parameter, 0)
     except (ZeroDivisionError, ValueError):
         return False
-    return bool(sp.expand(at_zero) == 0)
+    return bool(_budget.expand(at_zero) == 0)
 
 
 def _reduced(expression: sp.Expr, tidy: Any) -> sp.Expr:
@@ -230,7 +236,7 @@ def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: Channel
             "a channel of full rank."
         )
     values = [sp.nsimplify(value, rational=True) for value in noise.inputs]
-    powers = sp.expand(build.expression)
+    powers = _budget.expand(build.expression)
     if powers.is_polynomial(feature) and sp.degree(powers, feature) <= 1:
         estimate = free_symbol(f"{feature.name}_hat", build.expression, real=True)
         build.expression = build.expression.xreplace({feature: estimate})
@@ -239,7 +245,7 @@ def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: Channel
         return
     symbols = tuple(free_symbol(f"n_{feature.name}_{k}", build.expression, real=True) for k in range(1, len(values)))
     parts = [build.expression.subs(feature, value) for value in values]
-    build.expression = sp.expand(
+    build.expression = _budget.expand(
         parts[0] + sp.Add(*(n * (part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True)))
     )
     build.lookups.append(CategoryLookup(column, symbols, len(weights)))
@@ -333,7 +339,7 @@ def _undo_normal_noise(build: _Build, variances: dict[Any, sp.Symbol]) -> None:
 def _undo_other_noise(
     build: _Build, feature: sp.Symbol, noise: AdditiveNoise, *, features: Sequence[sp.Symbol], target: sp.Symbol
 ) -> None:
-    expression = sp.expand(build.expression)
+    expression = _budget.expand(build.expression)
     if not expression.has(feature):
         return
     if noise.tail_rate < np.inf:
@@ -342,8 +348,7 @@ def _undo_other_noise(
         if rate.free_symbols & {*features, target}:
             raise NoExactCorrectionError(
                 f"{build.expression} grows in {feature} like exp({rate} |{feature}|), at a rate that other features "
-                "set: no bound on the parameters makes its mean under noise with exponential tails exist. Use Gaussian "
-                "noise, or a loss that grows more slowly."
+                "set: no bound on the parameters makes its mean under noise with exponential tails exist."
             )
         if rate != 0:
             # exp(rate |x|) has a mean below the tail rate, and a variance below half of it.
@@ -374,6 +379,5 @@ def _undo_other_noise(
         build.expression = differential_operator(stable.rewrite(expression), feature, coefficients)
     else:
         raise NoExactCorrectionError(
-            f"the noise of {feature} has no finite inverse, and {expression} is no polynomial in it. Use Laplace, "
-            "discrete Laplace or Gaussian noise for this feature."
+            f"the noise of {feature} has no finite inverse, and {expression} is no polynomial in it."
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
@@ -43,6 +44,8 @@ NEAREST = (
 
 # Up to so many labels a loss is written out for each of them; beyond, kernels loop over them.
 _MOST_WRITTEN_OUT = 12
+# Longer expressions are not simplified.
+_MOST_SIMPLIFIED = 60
 # Points at which a loss is held against what a channel hides, and what counts as rounding there.
 _POINTS, _ROUNDING = 48, 1e-9
 
@@ -187,7 +190,7 @@ def is_affine(expression: sp.Expr, target: sp.Symbol) -> bool:
     """Whether an expression is affine in the target."""
     if not expression.has(target):
         return True
-    expanded = sp.expand(expression)
+    expanded = _budget.expand(expression)
     return bool(expanded.is_polynomial(target)) and sp.degree(expanded, target) <= 1
 
 
@@ -222,12 +225,20 @@ def _looked_up(loss: Loss, expression: sp.Expr, weights: FloatArray) -> Labelled
     values = [sp.nsimplify(value, rational=True) for value in loss.target_values]
     parts = [expression.subs(loss.target, value) for value in values]
     # Conditions would be simplified as well, to connectives that kernels do not know.
-    parts = [part if part.has(sp.Piecewise) else stable.rewrite(sp.simplify(part)) for part in parts]
+    parts = [part if part.has(sp.Piecewise) else stable.rewrite(_simplified(part)) for part in parts]
     symbols = tuple(
         free_symbol(f"n_{value}".replace("-", "m").replace("/", "_"), expression, real=True) for value in values[1:]
     )
-    total = parts[0] + sp.Add(*(n * sp.expand(part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True)))
+    total = parts[0] + sp.Add(
+        *(n * _budget.expand(part - parts[0]) for n, part in zip(symbols, parts[1:], strict=True))
+    )
     return Labelled(total, symbols, weights[:, 1:].copy(), by_class=True)
+
+
+def _simplified(expression: sp.Expr) -> sp.Expr:
+    """Return an expression simplified where it is short: SymPy's time for that grows without bound."""
+    _budget.check(expression)
+    return sp.simplify(expression) if expression.count_ops() <= _MOST_SIMPLIFIED else expression
 
 
 def _through_channel(
@@ -278,7 +289,7 @@ def _affine_parts(loss: Loss, expression: sp.Expr) -> tuple[sp.Expr, sp.Expr] | 
     variables = {*loss.scores, *loss.features, *loss.parameters}
     moving: list[sp.Expr] = []
     still: list[sp.Expr] = []
-    for term in sp.Add.make_args(sp.expand(expression)):
+    for term in sp.Add.make_args(_budget.expand(expression)):
         bent = not term.free_symbols & variables and not is_affine(term, loss.target)
         (still if bent else moving).append(term)
     if not still or not is_affine(sp.Add(*moving), loss.target):
@@ -367,12 +378,12 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
         if not (rate.is_number and rate < noise.tail_rate):
             raise NoExactCorrectionError(
                 f"{expression} grows like exp({rate} |{target}|), and the noise of the target has no such moment: it "
-                f"ends at {noise.tail_rate:.4g}. Release the target with less noise or with a GaussianMechanism."
+                f"ends at {noise.tail_rate:.4g}."
             )
     if noise.inverse_differences is not None:
         return Labelled(difference_operator(expression, target, noise.inverse_differences))
     if expression.is_polynomial(target):
-        degree = int(sp.degree(sp.expand(expression), target))
+        degree = int(sp.degree(_budget.expand(expression), target))
         if degree <= 3:
             taylor: tuple[Any, ...] = (1, 0, -symbols.target_variance / 2, 0)[: degree + 1]
             return Labelled(polynomial_inverse(expression, target, taylor), variance=noise.variance)
@@ -384,6 +395,5 @@ def _additive(loss: Loss, expression: sp.Expr, noise: AdditiveNoise, symbols: No
         expression = differential_operator(stable.rewrite(expression), target, coefficients)
         return Labelled(expression, variance=noise.variance)
     raise NoExactCorrectionError(
-        f"the noise of the target has no finite inverse, and {expression} is no polynomial in {target}. Release the "
-        "target with a GaussianMechanism, a LaplaceMechanism or a DiscreteLaplaceMechanism."
+        f"the noise of the target has no finite inverse, and {expression} is no polynomial in {target}."
     )

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, RADIUS
+from symdebias._domains import COUNT, RADIUS, shown
 from symdebias.derivation.boxes import Box, upper_bound
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -254,7 +254,7 @@ def checked_box(bounds: Any, count: int) -> Box:
     try:
         box = tuple((float(low), float(high)) for low, high in bounds)
     except (TypeError, ValueError):
-        raise TypeError(f"the bounds {bounds!r:.60} are no pairs of numbers. {remedy}") from None
+        raise TypeError(f"the bounds {shown(bounds, 60)} are no pairs of numbers. {remedy}") from None
     if len(box) != count:
         raise ValueError(f"{len(box)} bounds were given for {count} variables. {remedy}")
     for low, high in box:
@@ -308,7 +308,7 @@ def as_quadratic(loss: Loss, *, expansion: str = "exact") -> QuadraticLoss:
         remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
     if expansion not in EXPANSIONS:
-        raise ValueError(f"expansion={expansion!r:.60} is not known. Choose one of {', '.join(EXPANSIONS)}.")
+        raise ValueError(f"expansion={shown(expansion, 60)} is not known. Choose one of {', '.join(EXPANSIONS)}.")
     return _as_quadratic(loss, expansion)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.statistics import FactorFamily, FactorGroup
 from symdebias.derivation.configurations import sum_over_configurations
@@ -67,14 +68,12 @@ def by_quadrature(problem: ScoreProblem, nodes: int) -> Derivation:
     """
     if len(problem.scores) > 1:
         raise NoExactCorrectionError(
-            "quadrature in the complex plane is for losses of one score. Release the features with a LaplaceMechanism, "
-            "under which smooth losses are exact."
+            f"quadrature in the complex plane is for losses of one score, and this one has {len(problem.scores)}."
         )
     if problem.gaussian and problem.labelled.target_variance is not None:
         if _of_residual(problem, problem.labelled.expression) is None:
             raise NoExactCorrectionError(
-                "with normal noise on score and target, quadrature takes a function of the residual. Release the "
-                "target without noise, or write the loss so."
+                "with normal noise on score and target, quadrature takes a function of the residual."
             )
     inverse = functools.partial(inverse_by_quadrature, nodes=nodes)
     derivation = exactly(problem, inverse)
@@ -196,7 +195,7 @@ def _of_residual(problem: ScoreProblem, expression: sp.Expr) -> tuple[sp.Symbol,
     score = problem.scores[0]
     # Messages show the name.
     residual = sp.Symbol(f"({score} - {problem.target})", real=True)
-    written = sp.expand(expression.xreplace({problem.target: score - residual}))
+    written = _budget.expand(expression.xreplace({problem.target: score - residual}))
     return None if score in written.free_symbols else (residual, written)
 
 
@@ -208,12 +207,12 @@ def _growth(problem: ScoreProblem, build: Build) -> float:
     limited = [part for part in problem.others if part.noise is not None and part.noise.tail_rate < math.inf]
     if not limited:
         return 0.0
-    rate = growth_rate(sp.expand(build.expression), problem.scores)
+    rate = growth_rate(_budget.expand(build.expression), problem.scores)
     require_moment(rate, str(build.expression))
     if not rate.is_number:
         raise NoExactCorrectionError(
             f"how fast {build.expression} grows depends on {', '.join(map(str, rate.free_symbols))}, and noise with "
-            "exponential tails has moments up to a rate only. Use Gaussian noise."
+            "exponential tails has moments up to a rate only."
         )
     if rate > 0:
         build.rate = float(rate)
@@ -281,10 +280,10 @@ def _derivative(
     if len(scores) == 1:
         found = known[powers[0] - 1,]
         for _ in range(2):  # of sums, term by term: the derivative of a Horner form is long
-            found = sp.expand(sp.diff(sp.expand(found), scores[0]))
+            found = _budget.expand(_budget.diff(_budget.expand(found), scores[0]))
         return stable.in_logistic_density(found)
-    return sp.expand(
-        sp.diff(expression, *((score, power) for score, power in zip(scores, powers, strict=True) if power))
+    return _budget.expand(
+        _budget.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
     )
 
 
@@ -326,7 +325,7 @@ def _families(
 def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
     """Undo noise column by column for a loss of any form: differential operators and weighted shifts."""
     scores = problem.scores
-    expanded = sp.expand(build.expression)
+    expanded = _budget.expand(build.expression)
     polynomial = expanded.is_polynomial(*scores)
     shifts = [part for part in problem.others if part.noise is not None and part.noise.inverse_differences is not None]
     smooth = [part for part in problem.others if part not in shifts]
@@ -336,8 +335,7 @@ def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
         assert noise is not None
         raise NoExactCorrectionError(
             f"noise with the characteristic function {noise.characteristic_function} has no finite inverse: its "
-            "telescoping sums do not end. Only polynomials of the score are corrected under it; use Laplace, discrete "
-            "Laplace or Gaussian noise for this loss."
+            "telescoping sums do not end. Only polynomials of the score are corrected under it."
         )
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")

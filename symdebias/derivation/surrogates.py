@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.enclosures import Largest, enclosed, largest
@@ -238,15 +239,12 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     """
     if len(loss.scores) != 1:
         kind = "in several scores" if loss.scores else "in features by name"
-        raise NoExactCorrectionError(
-            f"surrogates are functions of one score, and the loss is {kind}. Release with a LaplaceMechanism, under "
-            "which smooth losses are exact, or declare an entire loss."
-        )
+        raise NoExactCorrectionError(f"surrogates are functions of one score, and the loss is {kind}.")
     score, target = loss.scores[0], loss.target
     expression = stable.rewrite(loss.expression)
     if loss.target_values is None and not is_affine(expression, target):
         residual = free_symbol("e", expression, real=True)
-        written = sp.expand(expression.xreplace({target: score - residual}))
+        written = _budget.expand(expression.xreplace({target: score - residual}))
         if score in written.free_symbols:
             # An expression with a kink does not expand; at a score of 0 it is the function of the residual.
             written = expression.xreplace({target: -residual, score: sp.Integer(0)})
@@ -267,7 +265,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
     kept = tuple(part for part in parts if part.function + part.exact != 0)
     if all(part.function == 0 for part in kept):
         raise NoExactCorrectionError(
-            f"{loss.expression} is a polynomial of the score, and needs no surrogate: it is exact."
+            f"{loss.expression} is a polynomial of the score, which a surrogate leaves as it is."
         )
     classes = loss.target_values[1:] if loss.target_values is not None and labelled.by_class else None
     return SurrogateParts(score, score, labelled, None, kept, target, classes)
@@ -302,7 +300,7 @@ def _multiplied(
         pairs.append((sp.Integer(1), zero))
         for symbol in known:
             others = {other: sp.Integer(int(other == symbol)) for other in known}
-            pairs.append((symbol, sp.expand(expression.xreplace(others) - zero)))
+            pairs.append((symbol, _budget.expand(expression.xreplace(others) - zero)))
     elif known:
         (symbol,) = known
         slope = expression.xreplace({symbol: sp.Integer(1)}) - zero
@@ -338,7 +336,7 @@ def _inflation(multiplier: sp.Expr, release: Release, labelled: Labelled, symbol
 
 
 def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float) -> SurrogatePart:
-    expanded = sp.expand(function)
+    expanded = _budget.expand(function)
     if expanded.is_polynomial(variable):
         function, exact = sp.Integer(0), expanded
     else:
@@ -349,6 +347,9 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
     value = numeric(function, (variable,))
     slope = numeric(sp.diff(function, variable), (variable,))
     right, left = value(_PROBES), value(-_PROBES)
+    # Where a side overflows nothing is seen of its parity.
+    seen = np.isfinite(right) & np.isfinite(left)
+    right, left = right[seen], left[seen]
     size = 1e-12 * (1 + np.abs(right) + np.abs(left))
     numbers = surrogate.Part(
         value,
@@ -416,7 +417,7 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise, symbols: NoiseSy
     if noise.inverse_polynomial is None and noise.inverse_differences is None:
         raise NoExactCorrectionError(
             f"the characteristic function {noise.characteristic_function} of the target's noise has zeros, at which no "
-            "wave can be undone. Release the target with Gaussian or Laplace noise."
+            "wave can be undone."
         )
     taylor = noise.inverse_taylor(terms.modes[0].order)
 

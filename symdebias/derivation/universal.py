@@ -5,13 +5,14 @@ Whatever the noise of a column, exp(lambda u) is a product over columns, and eac
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup, WaveTables
 from symdebias.derivation.configurations import weights_of
@@ -21,6 +22,9 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
 from symdebias.release import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum
+
+# The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
+_HIGHEST_POWER = 32
 
 # The coefficient of delta^k in a column's factor at the rate of a mode, see ExponentialSum.times.
 Factor = Callable[[int, int], sp.Expr]
@@ -94,6 +98,11 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
             continue
         others = [other for index_of, other in enumerate(terms.modes) if twins[index_of] == index]
         mode = replace(mode, order=max(other.order for other in others))
+        if mode.order > _HIGHEST_POWER:
+            raise NoExactCorrectionError(
+                f"the power {mode.order} of the score is too high: under noise that is not normal, powers up to "
+                f"{_HIGHEST_POWER} are derived. Write the loss with lower powers."
+            )
         flat = mode.value == 0
         symbols: list[sp.Symbol | None] = []
         for k in range(mode.order + 1):
@@ -111,9 +120,7 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
             theta = sp.Symbol("b0", real=True)
             symbols_of = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))
             whole = _factor(form, symbols_of, z * theta, imaginary=mode.imaginary)
-            entries = tuple(
-                (sp.diff(whole, z, k) / math.factorial(k)).subs(z, mode.value) for k in range(mode.order + 1)
-            )
+            entries = tuple(_taylor(whole, z, mode.value, mode.order))
             families.append(FactorFamily(tuple(part.parameter for part, _ in members), (theta,), symbols_of, entries))
             constants += [numbers for _, numbers in members]
         monomials = tuple((k,) for k in range(mode.order + 1))
@@ -129,6 +136,13 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
     return factor
 
 
+def _taylor(expression: sp.Expr, z: sp.Symbol, at: sp.Expr, order: int) -> Iterator[sp.Expr]:
+    """Yield the coefficients of a Taylor series up to an order."""
+    for k in range(order + 1):
+        yield (expression / math.factorial(k)).subs(z, at)
+        expression = _budget.diff(expression, z)
+
+
 def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> tuple[sp.Symbol, ...]:
     """Add the products of the columns' factors at the multiples of a frequency; return them as symbols."""
     theta, w = sp.Symbol("b0", real=True), sp.Symbol("frequency", positive=True)
@@ -140,7 +154,7 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
         if part.noise.inverse_polynomial is None and part.noise.inverse_differences is None:
             raise NoExactCorrectionError(
                 f"the characteristic function {part.noise.characteristic_function} has zeros, at which no wave can be "
-                "undone. Use Laplace, discrete Laplace or Gaussian noise."
+                "undone."
             )
         form, numbers = _form(part.noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))

@@ -14,6 +14,8 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from symdebias._domains import shown
+from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
 
 # Points at which a declared expression must be a finite real number. They avoid 0 and 1, where
@@ -220,6 +222,17 @@ class Loss:
         )  # fmt: skip
         return declared
 
+    @property
+    def jump(self) -> float | None:
+        """A score at which the loss jumps, as the 0-1 loss does; None where none was found, or without one score."""
+        if len(self.scores) != 1:
+            return None
+        found = (
+            jump(self.expression, self.scores[0], ((self.target, value),))
+            for value in self.target_values or _TARGET_PROBES
+        )
+        return next((place for place in found if place is not None), None)
+
     def __repr__(self) -> str:
         values = ""
         if self.target_values is not None:
@@ -272,6 +285,8 @@ class Loss:
             real[target],
             values or _TARGET_PROBES,
         )
+        if len(scores) == 1:
+            _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
         for field, value in (
             ("expression", expression),
             ("scores", tuple(real[symbol] for symbol in scores)),
@@ -304,14 +319,14 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
         return None
     remedy = "Give at least two distinct finite numbers, such as target_values=(-1, 1), or leave it out."
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"target_values must be a sequence of numbers; got {values!r}. {remedy}")
+        raise TypeError(f"target_values must be a sequence of numbers; got {shown(values)}. {remedy}")
     checked: list[float] = []
     for value in values:
         if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"target_values has {value!r}, which is not a finite number. {remedy}")
+            raise ValueError(f"target_values has {shown(value)}, which is not a finite number. {remedy}")
         checked.append(float(value))
     if len(checked) < 2 or len(set(checked)) < len(checked):
-        raise ValueError(f"target_values={tuple(values)!r} does not list two or more values. {remedy}")
+        raise ValueError(f"target_values={shown(tuple(values))} does not list two or more values. {remedy}")
     return tuple(sorted(checked))
 
 
@@ -347,10 +362,29 @@ def _check_real(
             for position, symbol in enumerate(variables)
         }
         point[target] = sp.Float(value)
+        if overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
+            where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
+            raise ValueError(
+                f"the loss has a value or a constant beyond the numbers of float64 (1e308) at {where}. A loss must be "
+                "finite at every real score: write it with smaller constants and fewer exponentials of exponentials."
+            )
         result = expression.xreplace(point).evalf()
         if not (result.is_number and result.is_real and result.is_finite):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
             raise ValueError(
                 f"the loss is not a finite real number at {where}: {expression}. A loss must be real at "
                 "every real score; for logarithms and roots of a score, use a form that is."
+            )
+
+
+def _check_singularities(
+    expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, target_values: Sequence[float]
+) -> None:
+    for value in target_values:
+        place = singular_score(expression, score, {target: value})
+        if place is not None:
+            raise ValueError(
+                f"the loss has no finite value at {score} = {place:.6g}, {target} = {value:g}: {expression}. A loss "
+                "must be finite at every real score, and a noised score takes them all: bound denominators and "
+                "arguments of logarithms away from 0, as in 1/(1 + u**2) and log(1 + u**2)."
             )

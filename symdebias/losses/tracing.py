@@ -34,6 +34,7 @@ _FUNCTIONS: dict[Any, Callable[..., sp.Expr]] = {
     np.cosh: sp.cosh,
     np.tanh: sp.tanh,
     np.arctan: sp.atan,
+    np.arcsinh: sp.asinh,
     np.absolute: sp.Abs,
     np.maximum: sp.Max,
     np.minimum: sp.Min,

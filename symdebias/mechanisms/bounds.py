@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval
+from symdebias._domains import Interval, shown
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -26,10 +26,12 @@ def checked_bounds(bounds: Any, name: str = "bounds") -> tuple[float, float]:
     if hasattr(bounds, "tolist"):
         bounds = bounds.tolist()
     if isinstance(bounds, (str, bytes)) or not isinstance(bounds, Sequence) or len(bounds) != 2:
-        raise TypeError(f"{name}={bounds!r:.60} is no pair of numbers. Give {name}=(low, high), public and finite.")
+        raise TypeError(
+            f"{name}={shown(bounds, 60)} is no pair of numbers. Give {name}=(low, high), public and finite."
+        )
     low, high = (_END.check(f"{name}[{place}]", value) for place, value in enumerate(bounds))
     if not low < high:
-        raise ValueError(f"{name}={(low, high)!r} are not in order. The first must be below the second.")
+        raise ValueError(f"{name}={shown((low, high))} are not in order. The first must be below the second.")
     return low, high
 
 

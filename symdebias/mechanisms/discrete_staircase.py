@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, EPSILON
+from symdebias._domains import COUNT, EPSILON, shown
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.bounds import BoolArray, checked_bounds, one_number_each
@@ -72,8 +72,8 @@ class DiscreteStaircaseMechanism(Mechanism):
         low, high = ends(bounds, step)
         if not high - low <= _MOST_STEPS:
             raise ValueError(
-                f"bounds={bounds!r} are {high - low} steps apart. A discrete staircase has 2^20 steps at most: give a "
-                "larger step, or use a DiscreteLaplaceMechanism."
+                f"bounds={shown(bounds)} are {high - low} steps apart. A discrete staircase has 2^20 steps at most: "
+                "give a larger step, or use a DiscreteLaplaceMechanism."
             )
         for name, value in (("epsilon", epsilon), ("bounds", bounds), ("step", step)):
             object.__setattr__(self, name, value)
@@ -82,7 +82,9 @@ class DiscreteStaircaseMechanism(Mechanism):
     def _high_places(self, sensitivity: int) -> int:
         if isinstance(self.r, str):
             if self.r not in ("squared", "absolute"):
-                raise ValueError(f'r={self.r!r:.60} is not known. Give "squared", "absolute" or a number of steps.')
+                raise ValueError(
+                    f'r={shown(self.r, 60)} is not known. Give "squared", "absolute" or a number of steps.'
+                )
             return _optimal(self.epsilon, sensitivity, self.r)
         r = COUNT.check("r", self.r)
         if not r <= sensitivity:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval
+from symdebias._domains import Interval, shown
 from symdebias.mechanisms.bounds import BoolArray, checked_bounds
 
 _STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
@@ -26,11 +26,13 @@ def checked_grid(bounds: Any, step: Any) -> tuple[tuple[float, float] | None, fl
     for place, end in enumerate(checked or ()):
         if not (np.abs(places(np.array([end]), step)) <= _FARTHEST).all():
             raise ValueError(
-                f"bounds[{place}]={end!r} is more than 2^52 steps of {step!r} from 0. Places must be exact "
+                f"bounds[{place}]={shown(end)} is more than 2^52 steps of {shown(step)} from 0. Places must be exact "
                 "integers. Give a larger step."
             )
         if not _on_grid(np.array([end]), step).all():
-            raise ValueError(f"bounds[{place}]={end!r} is no multiple of step={step!r}. Give bounds on the grid.")
+            raise ValueError(
+                f"bounds[{place}]={shown(end)} is no multiple of step={shown(step)}. Give bounds on the grid."
+            )
     return checked, step
 
 
@@ -45,8 +47,8 @@ def ends(bounds: tuple[float, float], step: float) -> tuple[int, int]:
     low, high = (int(place) for place in places(np.array(bounds), step))
     if not low < high:
         raise ValueError(
-            f"bounds={bounds!r} are one point of the grid of step={step!r}. They must differ by a step or more: give "
-            "wider bounds or a smaller step."
+            f"bounds={shown(bounds)} are one point of the grid of step={shown(step)}. They must differ by a step at "
+            "least: give wider bounds or a smaller step."
         )
     return low, high
 
@@ -66,14 +68,14 @@ def clipped_on_grid(
     if bounds is None and far.any():
         row = int(np.argmax(far.reshape(len(values), -1).any(axis=1)))
         raise ValueError(
-            f"the value in row {row} is more than 2^52 steps of {step!r} from 0. Places must be exact "
+            f"the value in row {row} is more than 2^52 steps of {shown(step)} from 0. Places must be exact "
             "integers. Declare bounds, or a larger step."
         )
     # Whether a number so far off is on the grid cannot be told; it is clipped to a bound, which is.
     on_grid = (far | _on_grid(values, step)).reshape(len(values), -1).all(axis=1)
     if not on_grid.all():
         raise ValueError(
-            f"the value in row {int(np.argmin(on_grid))} is no multiple of step={step!r}: noise on a grid "
+            f"the value in row {int(np.argmin(on_grid))} is no multiple of step={shown(step)}: noise on a grid "
             "would leave what lies between its points in the open. Round the values first, or declare their step."
         )
     if bounds is None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import EPSILON, Interval, LabelSet
+from symdebias._domains import EPSILON, Interval, LabelSet, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
@@ -92,7 +92,7 @@ class LabelRandomizer(Mechanism):
         if self.prior is not None:
             object.__setattr__(self, "prior", tuple(checked_prior(self.prior, len(self.labels)).tolist()))
         if self.loss not in LABEL_LOSSES:
-            raise ValueError(f"loss={self.loss!r:.60} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+            raise ValueError(f"loss={shown(self.loss, 60)} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
         if self.lower_bound is not None:
             object.__setattr__(self, "lower_bound", _BOUND.check("lower_bound", self.lower_bound))
         for index, row in enumerate(self.matrix):
@@ -235,7 +235,7 @@ def ascending(values: Any, name: str) -> tuple[float, ...]:
     checked = LabelSet.declare(name, values).values
     given = tuple(float(value) for value in values)
     if given != checked:
-        raise ValueError(f"{name} are not in ascending order: {given!r:.100}. Sort them, and the prior with them.")
+        raise ValueError(f"{name} are not in ascending order: {shown(given, 100)}. Sort them, and the prior with them.")
     return checked
 
 
@@ -264,7 +264,7 @@ def checked_prior(prior: Any, labels: int) -> FloatArray:
         )
     if not (np.isfinite(array).all() and (array >= 0).all()):
         place = int(np.argmin(np.isfinite(array) & (array >= 0)))
-        raise ValueError(f"prior[{place}]={array[place]!r} is no probability. Each must be in [0, 1].")
+        raise ValueError(f"prior[{place}]={shown(array[place])} is no probability. Each must be in [0, 1].")
     if not abs(array.sum() - 1) <= 1e-9:
         raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
     return array

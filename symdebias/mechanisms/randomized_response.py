@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_labels
-from symdebias._domains import EPSILON, LabelSet
+from symdebias._domains import EPSILON, LabelSet, shown
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.noise import ChannelNoise
@@ -148,7 +148,7 @@ def declared_categories(categories: Any, name: str = "categories") -> tuple[Any,
         if any(text) and all(text) and all(categories):
             if len(categories) < 2 or len(set(categories)) < len(categories):
                 raise ValueError(
-                    f"{name}={tuple(categories)!r:.100} does not list two or more different values. Name each "
+                    f"{name}={shown(tuple(categories), 100)} does not list two or more different values. Name each "
                     "category once."
                 )
             return tuple(categories)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
-from symdebias._domains import EPSILON
+from symdebias._domains import EPSILON, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending, checked_prior
@@ -134,7 +134,7 @@ def privatize_labels(
     known = ascending(labels, "labels")
     epsilon = EPSILON.check("epsilon", epsilon)
     if rounding not in ("refuse", "unbiased"):
-        raise ValueError(f'rounding={rounding!r:.60} is not known. Choose "refuse" or "unbiased".')
+        raise ValueError(f'rounding={shown(rounding, 60)} is not known. Choose "refuse" or "unbiased".')
     if not callable(design):
         raise TypeError(
             f"design has the type {type(design).__name__}. Give a function of (labels, prior, epsilon) that returns a "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import EPSILON, Integer
+from symdebias._domains import EPSILON, Integer, shown
 from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending, checked_prior
 from symdebias.mechanisms.realised import UNITS, strict_ratio
 from symdebias.privacy import largest_ratio
@@ -66,8 +66,8 @@ def debiased_randomized_response(labels: Any, epsilon: float, *, prior: Any = No
     for (left, right), (low, high) in zip(pairwise(values), pairwise(outputs), strict=True):
         if not low < high:
             raise ValueError(
-                f"the labels {left!r} and {right!r} have outputs that float64 does not tell apart. Labels must differ "
-                "by more than the rounding of the outputs: merge them, or give a larger epsilon."
+                f"the labels {shown(left)} and {shown(right)} have outputs that float64 does not tell apart. Labels "
+                "must differ by more than the rounding of the outputs: merge them, or give a larger epsilon."
             )
     matrix = response_matrix(epsilon, range(len(values)), len(values))
     return LabelRandomizer(values, tuple(outputs), matrix, epsilon=epsilon, prior=prior)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import cluster_codes, parameter_bounds
+from symdebias._arrays import check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
@@ -144,6 +144,7 @@ def m_estimate(
             )
     began = time.perf_counter()
     matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
+    check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(matrix))
     columns = matrix.shape[1]
     length = corrected.number_of_parameters(columns)

@@ -21,7 +21,8 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.optimize import minimize_scalar, root
 from scipy.special import expit, gammaln, wrightomega
 
-from symdebias._domains import COUNT, NON_NEGATIVE, Interval
+from symdebias._arrays import check_same_index
+from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
 from symdebias._randomness import generator, spawn
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
@@ -593,6 +594,7 @@ class _Records:
         names = release.columns or tuple(f"x{index}" for index in range(columns))
         clean = Release(None, release.target, noiseless=names, fit_intercept=release.fit_intercept)
         labelled = debias(loss, clean, method="none" if release.target is None else "exact")
+        check_same_index(X, y)
         data, target = labelled.checked_data(matrix, y)
         return cls(
             loss,
@@ -833,7 +835,7 @@ def _checked_levels(levels: Sequence[float]) -> FloatArray:
         raise TypeError(f"levels must be a sequence of numbers; got {type(levels).__name__}. Pass a tuple.")
     values = [_LEVEL.check(f"levels[{index}]", value) for index, value in enumerate(levels)]
     if len(set(values)) < len(values):
-        raise ValueError(f"levels={tuple(values)!r:.100} repeats a value. Give each once.")
+        raise ValueError(f"levels={shown(tuple(values), 100)} repeats a value. Give each once.")
     return np.array([0.0, *sorted(values)])
 
 

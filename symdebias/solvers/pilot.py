@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import weights_array
+from symdebias._arrays import check_same_index, weights_array
 from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import entry_rows, released_covariance, weights_of
@@ -125,6 +125,7 @@ def quadratic_pilot(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
             "score_variance=, n=)."
         )
+    check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
     matrix = corrected.release.design_matrix(X, check_finite=True)
     target = corrected.checked_target(y, len(matrix))
     weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))

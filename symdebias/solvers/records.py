@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import weights_array
+from symdebias._arrays import check_same_index, weights_array
 from symdebias.codegen.kernels import ScoreProgram
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.corrected import CorrectedLoss, Derivatives
@@ -56,6 +56,7 @@ class Records:
         check_finite: bool = True,
     ) -> "Records":
         """Return records that were checked as `CorrectedLoss.checked_data` does."""
+        check_same_index(X, y, sample_weight=sample_weight)
         matrix, target = corrected.checked_data(X, y, check_finite=check_finite, noise_scale=noise_scale)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(corrected, corrected.number_of_columns(X), matrix, target, weights, noise_scale is not None)

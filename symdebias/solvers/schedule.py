@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._domains import COUNT
+from symdebias._domains import COUNT, shown
 
 
 def averaged_share(average: bool | float) -> float:
@@ -17,7 +17,7 @@ def averaged_share(average: bool | float) -> float:
         return float(average)
     if not isinstance(average, numbers.Real) or not (0 < average <= 1):
         raise ValueError(
-            f"average={average!r} is neither True, False nor a share in (0, 1]. Pass average=True for the mean "
+            f"average={shown(average)} is neither True, False nor a share in (0, 1]. Pass average=True for the mean "
             "of all iterates, or average=0.5 for that of the last half."
         )
     return float(average)
@@ -34,7 +34,7 @@ def recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
     for step in record:
         if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step <= total:
             raise ValueError(
-                f"record has {step!r}, which is not a step of this run. Steps are the integers 0 to {total}."
+                f"record has {shown(step)}, which is not a step of this run. Steps are the integers 0 to {total}."
             )
         steps.add(int(step))
     return steps

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.health import curvatures
 from symdebias.solvers.records import Records
@@ -115,7 +115,9 @@ def step_sizes(
     steps = first + np.arange(1.0, count + 1.0)
     if isinstance(step_size, str):
         if step_size != "theory":
-            raise ValueError(f'step_size={step_size!r} is not known. Give "auto", a number, a StepSize or "theory".')
+            raise ValueError(
+                f'step_size={shown(step_size)} is not known. Give "auto", a number, a StepSize or "theory".'
+            )
         if not l2 > 0:
             raise ValueError(
                 'step_size="theory" is 1/(l2 (t + 1)) and needs l2 > 0, the strong convexity. Give l2, or '

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.noise import ChannelNoise
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -118,5 +119,5 @@ def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float
 
 def _tidy(expression: sp.Expr) -> sp.Expr:
     # Terms that the two labels share must cancel here, not in the derivation: expand, keep if shorter.
-    expanded = sp.expand(expression)
+    expanded = _budget.expand(expression)
     return expanded if expanded.count_ops() <= expression.count_ops() else expression

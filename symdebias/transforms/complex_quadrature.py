@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import plain
 from symdebias.exceptions import NoExactCorrectionError
@@ -67,7 +68,7 @@ def inverse_by_quadrature(expression: sp.Expr, variable: sp.Symbol, variance: sp
         where = next((f" ({what})" for what in found if what is not None), "")
         raise NoExactCorrectionError(
             f"{expression} is not known to be entire{where}, and a mean over complex scores passes by singularities. "
-            "Use a surrogate, or a loss of polynomials, exponentials, sines, cosines and error functions."
+            "Write it with polynomials, exponentials, sines, cosines and error functions."
         )
     conditions = _growth_conditions(expression, variable, variance)
     shift = sp.Dummy("v", real=True)
@@ -107,8 +108,7 @@ def _growth_conditions(expression: sp.Expr, variable: sp.Symbol, variance: sp.Ex
     # Of an order above two in any direction its Fourier transform falls off too slowly.
     if any(not farther <= 1.3 * max(far, 1e-3) for far, farther in grown):
         raise NoExactCorrectionError(
-            f"{expression} grows too fast in the complex plane for normal noise of any variance to be undone. Use a "
-            "surrogate."
+            f"{expression} grows too fast in the complex plane for normal noise of any variance to be undone."
         )
     far, farther = (max(_rate(expression, variable, complex(x, y)) for x in (0.0, 0.9, -1.3)) for y in (_FAR, _FARTHER))
     if farther < 0.8 * far or farther <= 1e-3:
@@ -150,6 +150,7 @@ def _parts(expression: sp.Expr, variable: sp.Symbol, shift: sp.Symbol) -> tuple[
         product = (sp.Integer(1), sp.Integer(0))
         for _ in range(int(expression.exp)):
             product = _times(product, arguments[0])
+            _budget.check(*product)
         return product
     if expression.is_Pow and not isinstance(expression, sp.exp):
         rate = sp.log(expression.base)

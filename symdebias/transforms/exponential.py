@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.heat import classified_terms
 
@@ -88,14 +89,14 @@ class ExponentialSum:
             raised = sp.Add(*(jet[power - k] * step**k / math.factorial(k) for k in range(power + 1)))
             raised *= math.factorial(power)
             if not mode.imaginary:
-                total += coefficient * sp.exp(mode.value * u) * sp.expand(raised)
+                total += coefficient * sp.exp(mode.value * u) * _budget.expand(raised)
                 continue
-            raised = sp.expand(raised * (-sp.I) ** power)
+            raised = _budget.expand(raised * (-sp.I) ** power)
             if sign < 0:
                 # The conjugate frequency has the conjugate factor.
                 raised = sp.conjugate(raised)
             # Conjugate terms make the sum real, so that the real part of each is enough.
-            real, imaginary = sp.expand(raised * coefficient).as_real_imag()
+            real, imaginary = _budget.expand(raised * coefficient).as_real_imag()
             angle = sign * mode.value * u + phase
             total += real * sp.cos(angle) - imaginary * sp.sin(angle)
         return total

@@ -13,19 +13,22 @@ Trigonometric and hyperbolic functions enter as exponentials with complex a. The
 same calculus with -s in place of s.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
 
+from symdebias import _budget
 from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import exponents_of_sum
 from symdebias.exceptions import NoExactCorrectionError
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms.
-_MOST_TERMS = 2_000
+_MOST_TERMS = 600
+# Up to this power of a linear argument polynomials are multiplied out; beyond, they are written in the argument. The
+# coefficients of Hermite polynomials overflow float64 above the last one.
+_LOW_POWER, _HIGHEST_POWER = 8, 280
 
 _AS_EXPONENTIALS = {
     sp.sin: lambda x: (sp.exp(sp.I * x) - sp.exp(-sp.I * x)) / (2 * sp.I),
@@ -198,13 +201,13 @@ def joint_inverse_heat(expression: sp.Expr, variables: Sequence[sp.Symbol], cova
                 lambda node, function=function: isinstance(node, function) and node.has(*variables),
                 lambda node, exponentials=exponentials: exponentials(*node.args),
             )
-    if _count_terms(expression) > _MOST_TERMS:
+    if _budget.most_terms(expression) > _MOST_TERMS:
         raise NoExactCorrectionError(
             f"the expression multiplies out to more than {_MOST_TERMS} terms, and the derivation gives up there. "
             "Write the loss with fewer factors or lower powers."
         )
     groups: dict[sp.Expr, sp.Expr] = defaultdict(lambda: sp.Integer(0))
-    for term in sp.Add.make_args(sp.expand(expression)):
+    for term in sp.Add.make_args(_budget.expand(expression)):
         polynomial, exponent = _split_exponential(term, variables)
         groups[exponent] += polynomial
     total = sp.Integer(0)
@@ -231,7 +234,7 @@ def _split_exponential(term: sp.Expr, variables: Sequence[sp.Symbol]) -> tuple[s
             polynomial *= factor
         else:
             raise NoExactCorrectionError(f"no closed form was found for {factor}: {_obstacle(factor, variables[0])}")
-    exponent = sp.expand(exponent)
+    exponent = _budget.expand(exponent)
     if not exponent.is_polynomial(*variables) or sp.Poly(exponent, *variables).total_degree() > 2:
         raise NoExactCorrectionError(
             f"no closed form was found for {term}: {exponent} is not a polynomial of degree 2 or less in "
@@ -257,7 +260,7 @@ def _joint_group(
         scale = 1 / sp.sqrt(widths.det())
         conditions = _all_positive(widths)
         variance_conditions = _all_positive(sp.eye(count) - 2 * covariance * half)
-    flowed = sp.expand(flowed) if half == sp.zeros(count) else flowed
+    flowed = _budget.expand(flowed) if half == sp.zeros(count) else flowed
     slopes = [sp.diff(flowed, variable) for variable in variables]
     result = sp.Integer(0)
     # Every power of a variable applies its operator once more: Horner would save little here.
@@ -268,8 +271,8 @@ def _joint_group(
                 moved = variables[index] * part
                 for other, variable in enumerate(variables):
                     if covariance[index, other] != 0:
-                        moved -= covariance[index, other] * (sp.diff(part, variable) + part * slopes[other])
-                part = sp.expand(moved)
+                        moved -= covariance[index, other] * (_budget.diff(part, variable) + part * slopes[other])
+                part = _budget.expand(moved)
         result += coefficient * part
     return result * sp.exp(flowed) * scale, conditions, variance_conditions
 
@@ -280,7 +283,7 @@ def _all_positive(matrix: sp.Matrix) -> list[sp.Rel]:
     coefficients = matrix.charpoly(unknown).all_coeffs()
     relations = []
     for order, coefficient in enumerate(coefficients[1:], start=1):
-        value = sp.expand((-1) ** order * coefficient)
+        value = _budget.expand((-1) ** order * coefficient)
         if not value.is_positive:
             relations.append(sp.Gt(value, 0))
     return relations
@@ -295,10 +298,16 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transforme
     }
     values = {symbol: node for node, symbol in constants.items()}
     groups: dict[_Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
-    for term in _terms(expression.xreplace(constants), variable):
+    powers, rest = _high_powers(expression.xreplace(constants), variable)
+    for term in _terms(rest, variable):
         coefficient, power, kind = _classify(term, variable)
         groups[kind][power] += coefficient.xreplace(values)
-    result = sp.Integer(0)
+    result = sp.Add(
+        *(
+            coefficient.xreplace(values) * _hermite(base.xreplace(values), power, sp.diff(base, variable) ** 2 * time)
+            for coefficient, base, power in powers
+        )
+    )
     conditions: list[sp.Rel] = []
     variance_conditions: list[sp.Rel] = []
     for kind, coefficients in groups.items():
@@ -307,6 +316,40 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transforme
         conditions += needed
         variance_conditions += needed_for_variance
     return Transformed(result, _distinct(conditions), _distinct(variance_conditions))
+
+
+def _high_powers(expression: sp.Expr, variable: sp.Symbol) -> tuple[list[tuple[sp.Expr, sp.Expr, int]], sp.Expr]:
+    """Take the terms c (a u + b)^n of a high n out of a sum; return (c, a u + b, n) for each, and what is left."""
+    found, rest = [], []
+    for term in sp.Add.make_args(expression):
+        coefficient, power = term.as_independent(variable, as_Add=False)
+        base, exponent = power.as_base_exp()
+        if (
+            power.is_Pow
+            and exponent.is_Integer
+            and exponent > _LOW_POWER
+            and base.is_polynomial(variable)
+            and sp.degree(base, variable) == 1
+            and sp.diff(base, variable).is_number
+        ):
+            if exponent > _HIGHEST_POWER:
+                raise NoExactCorrectionError(
+                    f"the power {exponent} in {term} is too high: the coefficients of its correction are no numbers of "
+                    f"float64 beyond the power {_HIGHEST_POWER}. Write the loss with lower powers."
+                )
+            found.append((coefficient, base, int(exponent)))
+        else:
+            rest.append(term)
+    return found, sp.Add(*rest)
+
+
+def _hermite(argument: sp.Expr, power: int, variance: sp.Expr) -> sp.Expr:
+    """Return W_s^-1 of w^n: the sum over j of n!/(j! (n - 2j)!) (-s/2)^j w^(n - 2j), a Hermite polynomial."""
+    terms, coefficient = [], sp.Integer(1)
+    for j in range(power // 2 + 1):
+        terms.append(coefficient * variance**j * argument ** (power - 2 * j))
+        coefficient *= -sp.Rational((power - 2 * j) * (power - 2 * j - 1), 2 * (j + 1))
+    return sp.Add(*terms)
 
 
 def _distinct(conditions: Iterable[sp.Rel]) -> tuple[sp.Rel, ...]:
@@ -319,26 +362,12 @@ def _terms(expression: sp.Expr, variable: sp.Symbol) -> Iterator[sp.Expr]:
             lambda node, function=function: isinstance(node, function) and node.has(variable),
             lambda node, exponentials=exponentials: exponentials(*node.args),
         )
-    if _count_terms(expression) > _MOST_TERMS:
+    if _budget.most_terms(expression) > _MOST_TERMS:
         raise NoExactCorrectionError(
             f"the expression multiplies out to more than {_MOST_TERMS} terms in {variable}, and the "
             "derivation gives up there. Write the loss with fewer factors or lower powers."
         )
-    yield from sp.Add.make_args(sp.expand(expression))
-
-
-def _count_terms(expression: sp.Expr) -> int:
-    """Bound the number of terms of the expanded expression without expanding it."""
-    if expression.is_Add:
-        return sum(_count_terms(argument) for argument in expression.args)
-    if expression.is_Mul:
-        return math.prod(_count_terms(argument) for argument in expression.args)
-    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 1:
-        terms = _count_terms(expression.base)
-        if terms > 1 and expression.exp > _MOST_TERMS:
-            return _MOST_TERMS + 1
-        return math.comb(terms + int(expression.exp) - 1, terms - 1)
-    return 1
+    yield from sp.Add.make_args(_budget.expand(expression))
 
 
 def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
@@ -410,7 +439,7 @@ def _complex_zeros(expression: sp.Expr, variable: sp.Symbol) -> list[sp.Expr]:
         return []
     if expression.is_polynomial(variable):
         return list(sp.roots(expression, variable))
-    exponents = exponents_of_sum(sp.expand(expression))
+    exponents = exponents_of_sum(_budget.expand(expression))
     if exponents is None:
         return []
     difference = exponents[1] - exponents[0]
@@ -443,10 +472,10 @@ def _flow_group(
     width = sp.Integer(1)
     if b != 0:
         width = sp.Dummy("q", positive=True)
-        widths[width] = sp.expand(1 + 2 * b * time)
+        widths[width] = _budget.expand(1 + 2 * b * time)
         conditions.append(_positive(widths[width]))
         if not (-b * time).is_nonnegative:
-            variance_conditions.append(_positive(sp.expand(1 - 2 * b * time)))
+            variance_conditions.append(_positive(_budget.expand(1 - 2 * b * time)))
     inner_time = time / width
     argument = (variable - a * time) / width
     inner = sp.Dummy("v", real=True)
@@ -454,15 +483,15 @@ def _flow_group(
     if kind.erf is not None:
         alpha, beta = kind.erf
         erf_width = sp.Dummy("r", positive=True)
-        total_width = sp.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
+        total_width = _budget.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
         widths[erf_width] = total_width / width
         conditions.append(_positive(total_width))
         h = sp.erf((alpha * inner + beta) / sp.sqrt(erf_width))
     polynomial = sp.Integer(0)
     for power in range(max(coefficients), -1, -1):
-        raised = inner * polynomial - inner_time * sp.diff(polynomial, inner)
-        polynomial = sp.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
-    exponent = sp.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
+        raised = inner * polynomial - inner_time * _budget.diff(polynomial, inner)
+        polynomial = _budget.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
+    exponent = _budget.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
     if sp.im(a) == 0 and kind.phase == 0:
         result = polynomial.xreplace({inner: argument}) * sp.exp(exponent) / sp.sqrt(width)
     else:
@@ -484,7 +513,7 @@ def _positive(expression: sp.Expr) -> sp.Rel:
     slopes = {sp.diff(expression, symbol) for symbol in expression.free_symbols}
     if len(slopes) == 1 and (slope := slopes.pop()).is_number:
         # c + slope (s + t + ...) > 0
-        bound = sp.expand(slope * total - expression) / slope
+        bound = _budget.expand(slope * total - expression) / slope
         return total < bound if slope.is_negative else total > bound
     return sp.Gt(expression, 0)
 
@@ -496,10 +525,10 @@ def _parts_at(polynomial: sp.Expr, inner: sp.Symbol, argument: sp.Expr) -> tuple
     for node in polynomial.atoms(sp.erf, sp.exp):
         real, imaginary = sp.symbols("real imaginary", cls=sp.Dummy, real=True)
         held[node] = real + sp.I * imaginary
-        x, y = sp.expand(node.args[0].xreplace({inner: argument})).as_real_imag()
+        x, y = _budget.expand(node.args[0].xreplace({inner: argument})).as_real_imag()
         if isinstance(node, sp.erf):
             values[real], values[imaginary] = erf_real(x, y), erf_imag(x, y)
         else:
             values[real], values[imaginary] = sp.exp(x) * sp.cos(y), sp.exp(x) * sp.sin(y)
-    parts = sp.expand(polynomial.xreplace(held).xreplace({inner: argument})).as_real_imag()
+    parts = _budget.expand(polynomial.xreplace(held).xreplace({inner: argument})).as_real_imag()
     return parts[0].xreplace(values), parts[1].xreplace(values)

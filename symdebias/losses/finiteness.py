@@ -1,0 +1,216 @@
+"""Where a declared loss is not finite, or jumps: constants beyond float64, poles, logarithms of 0, steps.
+
+Candidates are the real zeros of denominators, of arguments of logarithms and of conditions; what the loss does beside
+them decides.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+# Scores among which zeros are looked for, and distances from a zero at which the loss is looked at.
+_GRID = np.unique(np.concatenate([np.linspace(-12.03, 12.01, 601), np.arange(-24, 25) / 2]))
+_NEAR = (sp.Rational(1, 10**3), sp.Rational(1, 10**6), sp.Rational(1, 10**9))
+# A removable singularity cancels as many digits as the square of the distance has.
+_DIGITS = 50
+# Functions of one argument as floats, for the size of constants.
+_FLOATS: dict[type, Callable[[float], float]] = {
+    sp.log: math.log,
+    sp.sin: math.sin,
+    sp.cos: math.cos,
+    sp.tan: math.tan,
+    sp.atan: math.atan,
+    sp.tanh: math.tanh,
+    sp.sinh: math.sinh,
+    sp.cosh: math.cosh,
+    sp.asinh: math.asinh,
+    sp.erf: math.erf,
+    sp.erfc: math.erfc,
+    sp.Abs: abs,
+}
+
+
+def overflows(expression: sp.Expr, at: Mapping[sp.Symbol, float]) -> bool:
+    """Whether a value inside an expression at a point is beyond float64; SymPy would compute digits without end.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> overflows(sp.exp(sp.exp(u)), {u: 3.0}), overflows(sp.exp(sp.exp(u)), {u: 9.0})
+    (False, True)
+    """
+    try:
+        _value(expression, at)
+    except OverflowError:
+        return True
+    return False
+
+
+def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
+    """Return a value as a float, NaN where it is not known; OverflowError where it or a part is beyond float64."""
+    if node in at:
+        return at[node]
+    if node.is_Number or node.is_NumberSymbol:
+        value = float(node)
+        if math.isinf(value) and node.is_finite:
+            raise OverflowError
+        return value
+    if not node.args:
+        return math.nan
+    parts = [_value(part, at) for part in node.args]
+    if node.is_Add:
+        found = math.fsum(parts) if all(map(math.isfinite, parts)) else math.nan
+    elif node.is_Mul:
+        found = math.prod(parts)
+    elif isinstance(node, sp.exp):
+        found = math.exp(parts[0]) if parts[0] > -745 else 0.0 if parts[0] == parts[0] else math.nan
+    elif node.is_Pow:
+        try:
+            found = parts[0] ** parts[1]
+        except ZeroDivisionError:
+            return math.nan
+        found = found if isinstance(found, float) else math.nan
+    elif type(node) in _FLOATS and math.isfinite(parts[0]):
+        try:
+            return _FLOATS[type(node)](parts[0])
+        except ValueError:
+            return math.nan
+    else:
+        return math.nan
+    if math.isinf(found):
+        raise OverflowError
+    return found
+
+
+def singular_score(expression: sp.Expr, score: sp.Symbol, at: Mapping[sp.Symbol, float]) -> float | None:
+    """Return a real score beside which a loss has no finite limit, or None where none was found.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The loss.
+    score : sympy.Symbol
+        Its score.
+    at : mapping from sympy.Symbol to float
+        Values of its other symbols.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> singular_score(1 / (u - 1), u, {}), singular_score(sp.sin(u) / u, u, {})
+    (1.0, None)
+    """
+    at_numbers = _numbers(at)
+    for place in _zeros(_vanishing(expression), score, at_numbers):
+        for side in (1, -1):
+            values = [_near(expression, score, place, side * distance, at_numbers) for distance in _NEAR]
+            if any(value is None for value in values):
+                return place
+            far, nearer, nearest = (value for value in values if value is not None)
+            # What converges moves less with each step; a logarithm as much, a pole more.
+            if abs(nearest - nearer) > 0.3 * abs(nearer - far) + 1e-6 * (1 + abs(far)):
+                return place
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def jump(expression: sp.Expr, score: sp.Symbol, at: tuple[tuple[sp.Symbol, float], ...]) -> float | None:
+    """Return a real score at which a loss jumps, or None where none was found.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The loss.
+    score : sympy.Symbol
+        Its score.
+    at : tuple of (sympy.Symbol, float)
+        Values of its other symbols.
+
+    Examples
+    --------
+    >>> u = sp.Symbol("u", real=True)
+    >>> jump(sp.Heaviside(u - 2), u, ()), jump(sp.Max(0, u - 2), u, ())
+    (2.0, None)
+    """
+    at_numbers = _numbers(dict(at))
+    for place in _zeros(_switching(expression), score, at_numbers):
+        sizes = []
+        for distance in _NEAR[1:]:
+            sides = [_near(expression, score, place, side * distance, at_numbers) for side in (1, -1)]
+            sizes.append(abs(sides[0] - sides[1]) if None not in sides else 0)  # type: ignore[operator]
+        if sizes[1] > 1e-5 and sizes[1] > 0.5 * sizes[0]:
+            return place
+    return None
+
+
+def _numbers(at: Mapping[sp.Symbol, float]) -> dict[sp.Symbol, sp.Expr]:
+    return {symbol: sp.Rational(value) for symbol, value in at.items()}
+
+
+def _vanishing(expression: sp.Expr) -> Iterator[sp.Expr]:
+    """Yield what must not be 0: denominators, and arguments of logarithms."""
+    for node in sp.preorder_traversal(expression):
+        if isinstance(node, sp.log):
+            yield node.args[0]
+        elif isinstance(node, sp.tan):
+            yield sp.cos(node.args[0])
+        elif isinstance(node, sp.Pow) and node.exp.is_number and node.exp.is_negative:
+            yield node.base
+
+
+def _switching(expression: sp.Expr) -> Iterator[sp.Expr]:
+    """Yield what changes its sign where a loss may jump."""
+    for node in sp.preorder_traversal(expression):
+        if isinstance(node, (sp.sign, sp.Heaviside)):
+            yield node.args[0]
+        elif isinstance(node, (sp.floor, sp.ceiling)):
+            yield sp.sin(sp.pi * node.args[0])
+        elif isinstance(node, sp.core.relational.Relational):
+            yield node.lhs - node.rhs
+
+
+def _zeros(functions: Iterator[sp.Expr], score: sp.Symbol, at: Mapping[sp.Symbol, sp.Expr]) -> Iterator[float]:
+    """Yield real zeros of functions of the score, as far as a grid shows them."""
+    for function in functions:
+        written = function.xreplace(at)
+        if written.free_symbols != {score}:
+            continue
+        compiled = sp.lambdify(score, written, modules=["scipy", "numpy"])
+        values = _evaluated(compiled, _GRID)
+        if values is None:
+            continue
+        yield from _GRID[values == 0][:4]
+        turns = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)[:4]
+        for turn in turns:
+            low, high = _GRID[turn], _GRID[turn + 1]
+            for _ in range(60):
+                middle = (low + high) / 2
+                found = _evaluated(compiled, np.array([middle]))
+                if found is None:
+                    break
+                low, high = (low, middle) if found[0] * values[turn] <= 0 else (middle, high)
+            yield float(low)
+
+
+def _evaluated(compiled: Callable[..., Any], at: Any) -> Any:
+    try:
+        with np.errstate(all="ignore"):
+            values = np.asarray(compiled(at))
+    except (TypeError, ValueError, OverflowError, AttributeError, NameError, ZeroDivisionError):
+        return None
+    return np.real(np.broadcast_to(values, at.shape)) if values.dtype.kind in "fciu" else None
+
+
+def _near(
+    expression: sp.Expr, score: sp.Symbol, place: float, distance: sp.Expr, at: Mapping[sp.Symbol, sp.Expr]
+) -> float | None:
+    """Return the loss at a distance from a score, or None where it is not a finite real number."""
+    point = {**at, score: sp.Rational(place) + distance}
+    if overflows(expression, {symbol: float(value) for symbol, value in point.items()}):
+        return None
+    value = expression.xreplace(point).evalf(_DIGITS)
+    return float(value) if value.is_number and value.is_real and value.is_finite else None
