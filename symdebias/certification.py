@@ -380,7 +380,7 @@ class _ScoreScene:
         places = range(len(noise.targets)) if target is None else [target]
         shares = noise.shares[list(places)]
         means: dict[int, FloatArray] = {}
-        for place in np.flatnonzero((shares != 0).any(axis=0)):
+        for place in np.flatnonzero((shares != 0).any(axis=0)).tolist():
             means[place] = _score_means(problem, noise.seen[place], s, scores, panels[place])
         found = np.empty((len(shares), 2, len(scores)))
         for row, (place, share) in enumerate(zip(places, shares, strict=True)):

@@ -1454,8 +1454,8 @@ class CorrectedLoss:
             if self.method in ("none", "series") and not self.is_exact and targets.variance == 0:
                 found = certification.searched_biases(problem, self._enclosed, target_noise=targets, **settings)
             else:
-                nodes = {} if self.design is None else {"most_nodes": _NODES_FOR_WAVES}
-                found = score_biases(problem, target_noise=targets, **settings, **nodes)
+                most = {} if self.design is None else {"most_nodes": _NODES_FOR_WAVES}
+                found = score_biases(problem, target_noise=targets, **settings, **most)  # type: ignore[arg-type]
             proved = self._with_bounds_of_surrogates(found, bound, record_radius)
         return self._certificate(theta_radius, record_radius, variance, 0.0, targets.targets, found, bound, proved)
 

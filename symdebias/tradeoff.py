@@ -143,13 +143,13 @@ def tradeoff(
             choices.append(scene.series(order))
         except NoExactCorrectionError:
             continue
-    settings: dict[str, float] = {"radius": radius, "score_variance": numbers.score_variance, "records": records}
+    settings: dict[str, Any] = {"radius": radius, "score_variance": numbers.score_variance, "records": records}
     inputs = [part.numbers for part in parts.replaced]
     quadratic = surrogate.design(inputs, **settings, waves=0)
     choices.append(replace(scene.surrogate(quadratic), method="quadratic", records=None))
     for dial in _DIALS:
         settings["records"] = max(1.0, records * dial)
-        choices.append(scene.surrogate(surrogate.design(inputs, **settings)))  # type: ignore[arg-type]
+        choices.append(scene.surrogate(surrogate.design(inputs, **settings)))
     return Tradeoff(tuple(choices), radius, score_variance, records)
 
 

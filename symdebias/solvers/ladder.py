@@ -171,7 +171,7 @@ def _climb(
         # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
         records = _at_zero(known, theta, part, reach)
         slope = records.mean_gradient(theta)
-        aim = -np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0]
+        aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
     rungs = 0

@@ -49,8 +49,10 @@ def largest_found(
     return best[0], best[1]
 
 
-def _peaks(sizes: FloatArray) -> FloatArray:
+def _peaks(sizes: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the places of the highest local maxima, the ends among them."""
     padded = np.concatenate([[-1.0], sizes, [-1.0]])
-    places = np.flatnonzero((padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:]))
+    places: np.ndarray[Any, np.dtype[np.int64]] = np.flatnonzero(
+        (padded[1:-1] >= padded[:-2]) & (padded[1:-1] >= padded[2:])
+    )
     return places[np.argsort(-sizes[places])[:_PEAKS]]

@@ -449,7 +449,8 @@ class Scene:
         sizes, place = np.unique(np.abs(u), return_inverse=True)
 
         def folded(weights: FloatArray) -> FloatArray:
-            return np.bincount(place.ravel(), weights, minlength=len(sizes))
+            sums: FloatArray = np.bincount(place.ravel(), weights, minlength=len(sizes)).astype(np.float64)
+            return sums
 
         spread = math.sqrt(float(self.levers @ u**2)) or 1.0
         constant, linear, signs = self.levers, self.levers * u / spread, np.sign(u)
