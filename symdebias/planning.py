@@ -28,8 +28,9 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.pilot import Pilot, debiased_moments
 from symdebias.solvers.records import Records
+from symdebias.solvers.scores import debiased_moments, designed, share_of_noise, targets_of
+from symdebias.transforms.surrogate import Scores
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Criterion = Literal["worst", "mean", "risk"]
@@ -490,9 +491,16 @@ def _expected_of(
     if not corrected.is_resolved:
         parts = corrected.surrogate_parts
         scores = population.X @ theta[:columns] + (theta[-1] if release.fit_intercept else 0.0)
-        signal = float(np.mean((scores - population.y * parts.is_residual) ** 2))
-        pilot = Pilot(theta, variance, signal, 2 * math.sqrt(signal), n, False, np.eye(len(theta)))
-        corrected = pilot.resolved(corrected)
+        own = 0.0 if parts.target_noise is None else parts.target_noise.variance
+        table = np.column_stack([population.X, np.ones(len(scores))]) if release.fit_intercept else population.X
+        gram = table.T @ table / len(table)
+        values = scores - population.y * parts.is_residual
+        corrected = corrected.with_design(
+            designed(
+                parts, Scores.of(values), np.array([variance + own]), n, targets_of(corrected, population.y),
+                share_of_noise=share_of_noise(gram + one, one), quick=quick,
+            )
+        )  # fmt: skip
     corrected.require_noise_within_limits(theta, columns, finite_variance=True, at="at the population's parameters")
     copies = 1 if quick else max(1, round(_RECORDS / len(population.y)))
     meat, least = np.zeros((len(theta), len(theta))), 1.0

@@ -17,7 +17,7 @@ from symdebias.solvers.measurement_error import (
 )
 from symdebias.solvers.objective_perturbation import objective_perturbation
 from symdebias.solvers.output_perturbation import output_perturbation
-from symdebias.solvers.pilot import Pilot, quadratic_pilot
+from symdebias.solvers.quadratic_pilot import QuadraticPilot, quadratic_pilot
 from symdebias.solvers.quadratic_statistics import QuadraticEstimate, QuadraticStatistics, released_vectors
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
@@ -31,8 +31,8 @@ __all__ = [
     "ComparisonRow",
     "Fit",
     "History",
-    "Pilot",
     "QuadraticEstimate",
+    "QuadraticPilot",
     "QuadraticStatistics",
     "StepSize",
     "compare_methods",

@@ -142,6 +142,31 @@ def moments_of(
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
 
+def debiased_moments(corrected: CorrectedLoss, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """Return unbiased estimates of mean(x) and mean(x x') over true records, intercept included.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        Of the release that the records come from.
+    X, y
+        Released records.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are columns of categories, which have no normal moments.
+    """
+    matrix, target, weights = corrected.checked_records(X, y)
+    design = corrected.release.design(matrix.shape[1])
+    if design.categorical:
+        raise NoExactCorrectionError(
+            "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
+        )
+    moments = moments_of(design, matrix, target, weights, corrected.noise_covariance(matrix.shape[1]))
+    return moments.mean[0], moments.gram[0]
+
+
 def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
     if left is None or right is None:
         return right if left is None else left
@@ -207,8 +232,7 @@ def deconvolved(
     if not variance > 0:
         return Scores(np.array([middle]), np.ones(1))
     if noise <= 1e-9 * variance:
-        order = np.argsort(released)
-        return _summarised(released[order], chances[order])
+        return Scores.of(released, chances)
     # Cells are narrow where many scores are, and cover the farthest.
     core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
     low, high = (np.arcsinh((released[place] - middle) / core) for place in (released.argmin(), released.argmax()))
@@ -225,20 +249,6 @@ def deconvolved(
     for _ in range(rounds):
         found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
     return Scores(values, found / found.sum())
-
-
-def _summarised(values: FloatArray, chances: FloatArray) -> Scores:
-    """Return a distribution on fewer values: means of neighbours, the farthest by themselves."""
-    if len(values) <= 2 * _VALUES:
-        return Scores(values, chances / chances.sum())
-    middle = float(np.median(values))
-    core = float(np.median(np.abs(values - middle))) or float(np.std(values))
-    at = np.arcsinh((values - middle) / core)
-    cell = np.minimum((at - at[0]) / (at[-1] - at[0]) * 2 * _VALUES, 2 * _VALUES - 1).astype(int)
-    mass = np.bincount(cell, chances, minlength=2 * _VALUES)
-    sums = np.bincount(cell, chances * values, minlength=2 * _VALUES)
-    kept = mass > 0
-    return Scores(sums[kept] / mass[kept], mass[kept] / mass.sum())
 
 
 @dataclass(frozen=True)
@@ -390,13 +400,7 @@ class ReleasedRecords:
 
     def targets(self) -> tuple[float, ...]:
         """Return values of the target that errors are looked at with."""
-        if self.parts.is_residual:
-            return (0.0,)
-        if self.corrected.declared.target_values is not None:
-            return self.corrected.true_targets
-        middle = float(self.chances @ self.target)
-        spread = math.sqrt(float(self.chances @ (self.target - middle) ** 2))
-        return (middle - spread, middle + spread)
+        return targets_of(self.corrected, self.target, self.chances)
 
     def resolved(
         self, theta: FloatArray, *, growth: float = 1.0, radius: float | None = None, quick: bool = False
@@ -422,11 +426,10 @@ class ReleasedRecords:
             variances = variances * growth
         if radius is not None:
             scores = Scores.within(radius)
-        # The noise of columns adds to the covariance of a gradient what it adds to that of a record.
-        ratio = float(np.trace(np.linalg.lstsq(self.metric, self.noise, rcond=None)[0])) / len(theta)
         found = designed(
-            self.parts, scores, variances, self.records, self.targets(), share_of_noise=min(ratio, 0.999), quick=quick
-        )
+            self.parts, scores, variances, self.records, self.targets(),
+            share_of_noise=share_of_noise(self.metric, self.noise), quick=quick,
+        )  # fmt: skip
         return self.corrected.with_design(found)
 
 
@@ -527,6 +530,36 @@ def known_scores(
     )
 
 
+def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
+    """Return values of the target that errors are looked at with: those declared, or a spread about the mean.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    target : array of shape (n,), float64
+        Targets.
+    chances : array of shape (n,), float64, optional
+        Their weights, which sum to 1.
+    """
+    if corrected.surrogate_parts.is_residual:
+        return (0.0,)
+    if corrected.declared.target_values is not None:
+        return corrected.true_targets
+    middle = float(np.average(target, weights=chances))
+    spread = math.sqrt(float(np.average((target - middle) ** 2, weights=chances)))
+    return (middle - spread, middle + spread)
+
+
+def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
+    """Return the mean share of noise in the second moments of released records, below 1.
+
+    What noise adds to a record it adds to the covariance of a gradient.
+    """
+    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
+    return min(max(share, 0.0), 0.999)
+
+
 def rms_error(
     parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
 ) -> float:
@@ -558,7 +591,7 @@ def designed(
     records: float,
     targets: Sequence[float],
     *,
-    share_of_noise: float = 0.5,
+    share_of_noise: float,
     quick: bool = False,
 ) -> surrogate.Design:
     """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.

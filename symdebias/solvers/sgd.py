@@ -25,7 +25,7 @@ from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.health import examined, warn_of_inflation, warn_of_standstill
-from symdebias.solvers.ladder import pilot_of
+from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps

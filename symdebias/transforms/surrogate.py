@@ -28,6 +28,8 @@ _HIGHEST_FREQUENCY = 7.0
 # waves, and how many each wave beyond them takes.
 _NODES, _NODES_PER_WAVE = 96, 8
 _GRID, _GRID_PER_WAVE = 801, 16
+# Values that many scores are put together to.
+_VALUES = 322
 # What the shared errors weigh, squared, beside the mean squared error.
 _SHARED = 1000.0
 # Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
@@ -229,6 +231,29 @@ class Scores:
         """
         right = radius * np.sin(np.pi / 2 * (np.arange(nodes) + 0.5) / nodes)
         return cls(np.concatenate([-right[::-1], right]), np.full(2 * nodes, 0.5 / nodes))
+
+    @classmethod
+    def of(cls, values: FloatArray, chances: FloatArray | None = None) -> "Scores":
+        """Return the distribution of many scores on fewer values: means of neighbours, the farthest by themselves.
+
+        Parameters
+        ----------
+        values : array of shape (n,), float64
+            The scores.
+        chances : array of shape (n,), float64, optional
+            Their probabilities; equal by default.
+        """
+        weights = np.full(len(values), 1 / len(values)) if chances is None else chances
+        middle = float(np.median(values))
+        core = float(np.median(np.abs(values - middle))) or float(np.std(values))
+        if len(values) <= _VALUES or core == 0:
+            return cls(values, weights / weights.sum())
+        at = np.arcsinh((values - middle) / core)
+        cell = np.minimum((at - at.min()) / (at.max() - at.min()) * _VALUES, _VALUES - 1).astype(int)
+        mass = np.bincount(cell, weights, minlength=_VALUES)
+        sums = np.bincount(cell, weights * values, minlength=_VALUES)
+        kept = mass > 0
+        return cls(sums[kept] / mass[kept], mass[kept] / mass.sum())
 
     @property
     def mean_square(self) -> float:

@@ -1,0 +1,258 @@
+"""The self-consistent quadratic surrogate, an estimate in closed form.
+
+It replaces each part of the loss by the quadratic that fits it best where scores lie, u ~ N(m, v), and solves for theta
+from moments of the released records with the noise taken out; m and v, the debiased mean and variance of the score at
+theta, close the circle. It is right for normal scores, and for no others: solvers take the pilot of
+`symdebias.solvers.pilot`.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias._arrays import check_same_index, weights_array
+from symdebias.corrected import CorrectedLoss
+from symdebias.derivation.configurations import released_covariance
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
+from symdebias.solvers.scores import moments_of
+from symdebias.transforms.certificate import numeric
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
+_ROUNDS, _WIDEST = 100, 2_500.0
+# Rounds before steps are halved, and the relative change of the last round with which a pilot may be used.
+_FULL_STEPS, _SETTLED = 8, 1e-3
+# The least eigenvalue of the debiased Gram matrix, relative to the largest.
+_LEAST = 1e-3
+
+
+@dataclass(frozen=True)
+class QuadraticPilot:
+    """What the quadratic surrogate says of the data.
+
+    Attributes
+    ----------
+    theta : array of shape (q,), float64
+        The parameters.
+    score_variance : float
+        The noise variance of the score at theta, over the noise of all columns.
+    signal_variance : float
+        The mean square of the true score (of the true residual, for a residual loss).
+    records : float
+        The sample size; with weights (sum w)^2/(sum w^2).
+    clipped : bool
+        Whether the debiased Gram matrix had to be clipped to a positive definite one.
+    gram : array of shape (q, q), float64
+        The debiased and clipped Gram matrix, the mean of x x' over true records.
+    """
+
+    theta: FloatArray
+    score_variance: float
+    signal_variance: float
+    records: float
+    clipped: bool
+    gram: FloatArray
+
+
+def quadratic_pilot(
+    corrected: CorrectedLoss, X: Any, y: Any, *, l2: float = 0.0, sample_weight: Any = None, noise_scale: Any = None
+) -> QuadraticPilot:
+    """Return the self-consistent quadratic surrogate's estimate.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A surrogate, resolved or not.
+    X, y, sample_weight, noise_scale
+        Released records, as for `symdebias.solvers.sgd.sgd`.
+    l2 : float
+        Regularisation + l2/2 ||theta||^2, the intercept apart.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A free-form loss with a hidden score has no such estimate. Or the noise hides all variation of the
+        features.
+    DivergenceError
+        The pilot runs away: too few records for their noise, or labels that a hyperplane separates.
+    """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    if not corrected.declared.scores:
+        raise NoExactCorrectionError(
+            "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
+            "score_variance=, n=)."
+        )
+    check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    matrix = corrected.release.design_matrix(X, check_finite=True)
+    target = corrected.checked_target(y, len(matrix))
+    weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
+    return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
+
+
+def pilot_of(
+    corrected: CorrectedLoss,
+    matrix: FloatArray,
+    target: FloatArray,
+    weights: FloatArray,
+    *,
+    l2: float,
+    noise_scale: Any,
+) -> QuadraticPilot:
+    """Return the pilot estimate from checked records; see `quadratic_pilot`.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A loss of one score.
+    matrix : array of shape (n, p), float64
+        What `symdebias.release.Release.design_matrix` returned.
+    target : array of shape (n,), float64
+        What `CorrectedLoss.checked_target` returned.
+    weights : array of shape (n,) or (0,), float64
+        Weights; empty where all records weigh the same.
+    l2, noise_scale
+        As for `quadratic_pilot`.
+    """
+    parts = corrected.surrogate_parts
+    columns = matrix.shape[1]
+    design = corrected.release.design(columns)
+    covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
+    multipliers = [
+        None
+        if parts.is_residual or part.multiplier == sp.Integer(1)
+        else _multiplier(corrected, part.multiplier, target)
+        for part in parts.parts
+    ]
+    bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
+    moments = moments_of(design, matrix, target, weights, covariance, multipliers, bent)
+    gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
+    centre = moments.mean[0]
+    size = len(gram)
+    penalty = np.full(size, l2)
+    if corrected.release.fit_intercept:
+        penalty[-1] = 0.0
+    theta: FloatArray = np.zeros(size)
+    middle, v = 0.0, 1.0
+    nodes, chances = _normal_rule()
+    slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
+    moved = math.inf
+    for turn in range(_ROUNDS):
+        points = middle + nodes * math.sqrt(v)
+        left, right = np.diag(penalty), np.zeros(size)
+        for part, slope_of, multiplied, mean in zip(
+            parts.parts, slopes, moments.gram[1:], moments.mean[1:], strict=True
+        ):
+            slope = part.numbers.slope(points) + slope_of(points)
+            first = float(slope @ chances)
+            # E (u - m) f'(u)/v = E f''(u) for a normal score (Stein), and so E x f'(u) for normal records.
+            second = float(((points - middle) * slope) @ chances) / v
+            if parts.is_residual:
+                left, right = left + second * gram, right + second * moments.cross
+                continue
+            # A multiplier of 1 has the Gram matrix itself, made positive definite.
+            left = left + second * (gram if part.multiplier == sp.Integer(1) else multiplied)
+            right = right - (first - second * middle) * mean
+        theta = np.asarray(np.linalg.lstsq(left, right, rcond=1e-12)[0], dtype=np.float64)
+        if parts.is_residual:
+            noise = parts.target_noise
+            own = 0.0 if noise is None else noise.variance
+            wanted = theta @ gram @ theta - 2 * theta @ moments.cross + moments.target_square - own
+        else:
+            wanted = theta @ gram @ theta
+        signal = min(float(wanted), _WIDEST)
+        at = 0.0 if parts.is_residual else float(centre @ theta)
+        spread = max(signal - at**2, 1e-4)
+        moved = max(abs(spread - v) / spread, abs(at - middle) / (1 + abs(at)))
+        # Where full steps go to and fro between two points, half steps settle between them.
+        share = 1.0 if turn < _FULL_STEPS else 0.5
+        middle, v = middle + share * (at - middle), v * (spread / v) ** share
+        if moved <= 1e-8:
+            break
+    if signal >= _WIDEST:
+        raise DivergenceError(
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+            "records holds theta back. Use more records, raise l2, or release with less noise."
+        )
+    if moved > _SETTLED:
+        raise DivergenceError(
+            "the pilot estimate does not settle: no quadratic fits the loss where its own parameters put the scores. "
+            "Scale the features down, raise l2, or give m_estimate a start."
+        )
+    return QuadraticPilot(
+        theta,
+        float(theta @ released_covariance(design, covariance) @ theta),
+        max(signal, 1e-4),
+        moments.records,
+        clipped,
+        gram,
+    )
+
+
+def debiased_moments(corrected: CorrectedLoss, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+    """Return unbiased estimates of mean(x) and mean(x x') over true records, intercept included.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        Of the release that the records come from.
+    X, y
+        Released records.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are columns of categories, which have no normal moments.
+    """
+    matrix, target, weights = corrected.checked_records(X, y)
+    design = corrected.release.design(matrix.shape[1])
+    if design.categorical:
+        raise NoExactCorrectionError(
+            "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
+        )
+    covariance = corrected.noise_covariance(matrix.shape[1])
+    moments = moments_of(design, matrix, target, weights, covariance, [], [])
+    return moments.mean[0], moments.gram[0]
+
+
+@functools.cache
+def _normal_rule() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights for means over a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(64)
+    return nodes, weights / weights.sum()
+
+
+def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArray) -> FloatArray:
+    parts = corrected.surrogate_parts
+    labelled = parts.labelled
+    known: dict[sp.Symbol, Any] = {parts.target: target}
+    if labelled.table is not None:
+        codes = corrected.codes_of_targets(target)
+        known |= {symbol: labelled.table[codes, place] for place, symbol in enumerate(labelled.symbols)}
+    known |= {symbol: labelled.gain for symbol in expression.free_symbols if symbol not in known}
+    names = tuple(symbol for symbol in known if symbol in expression.free_symbols)
+    if not names:
+        return np.full(len(target), float(expression))
+    return np.array(numeric(expression, names)(*(known[name] for name in names)), dtype=float)
+
+
+def _slope(expression: sp.Expr, variable: sp.Symbol) -> Any:
+    return numeric(sp.diff(expression, variable), (variable,))
+
+
+def _positive(gram: FloatArray, *, penalised: bool = False) -> tuple[FloatArray, bool]:
+    sizes, vectors = np.linalg.eigh(gram)
+    floor = _LEAST * float(sizes.max())
+    if not floor > 0 and penalised:
+        return np.zeros_like(gram), True
+    if not floor > 0:
+        raise NoExactCorrectionError(
+            "the noise hides all variation of the features: their debiased second moments are not positive. Use more "
+            "records or less noise."
+        )
+    return (vectors * np.maximum(sizes, floor)) @ vectors.T, bool(sizes.min() < floor)
