@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.stats import f, ncx2, norm, t
+from scipy.special import ndtr, ndtri
+from scipy.stats import f, ncx2, t
 
 from symdebias._domains import OPEN_UNIT
 from symdebias.exceptions import InferenceError
@@ -107,14 +108,14 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: in
     level = OPEN_UNIT.check("level", level)
     if degrees_of_freedom is not None:
         return float(t.ppf((1 + level) / 2, degrees_of_freedom)) + bias_ratio
-    plain = float(norm.ppf((1 + level) / 2))
+    plain = float(ndtri((1 + level) / 2))
     if bias_ratio < 1e-9:
         return plain
     if not math.isfinite(bias_ratio):
         return math.inf
 
     def missing(c: float) -> float:
-        return float(norm.sf(c - bias_ratio) + norm.cdf(-c - bias_ratio)) - (1 - level)
+        return float(ndtr(bias_ratio - c) + ndtr(-c - bias_ratio)) - (1 - level)
 
     return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
 
@@ -147,7 +148,7 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int 
         return 1.0
     if degrees_of_freedom is not None:
         return float(2 * t.sf(max(size - bias_ratio, 0.0), degrees_of_freedom))
-    return float(norm.sf(size - bias_ratio) + norm.cdf(-size - bias_ratio))
+    return float(ndtr(bias_ratio - size) + ndtr(-size - bias_ratio))
 
 
 @dataclass(frozen=True)

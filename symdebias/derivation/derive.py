@@ -1,8 +1,10 @@
 """Derive the correction of a loss by one method: labels first, then scores or features."""
 
+import functools
 import math
 from dataclasses import replace
 
+import numpy as np
 import sympy as sp
 
 from symdebias import _budget
@@ -10,7 +12,7 @@ from symdebias.derivation.features import by_feature, hidden_score
 from symdebias.derivation.labels import HiddenError, is_hidden, label_noise_undone, without_correction
 from symdebias.derivation.problem import ScoreProblem
 from symdebias.derivation.scores import by_quadrature, by_series, exactly, uncorrected
-from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, parts_of
+from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, numbers_of, parts_of
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -69,10 +71,35 @@ def derive(
     """
     with _budget.timed():
         _budget.check(loss.expression)
+        if method == "surrogate":
+            unnumbered = _of_surrogates(loss, release, waves, columns, per_record, enumerate_categories)
+            return unnumbered if design is None else numbered(unnumbered, loss, release, design)
         return _derive(
             loss, release, method=method, order=order, columns=columns, nodes=nodes, per_record=per_record,
-            enumerate_categories=enumerate_categories, waves=waves, design=design,
+            enumerate_categories=enumerate_categories, waves=waves,
         )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=128)
+def _of_surrogates(
+    loss: Loss, release: Release, waves: int, columns: int, per_record: bool, enumerate_categories: bool
+) -> Derivation:
+    """Return the correction of surrogates without their numbers: it is the same for all of so many waves."""
+    return _derive(
+        loss, release, method="surrogate", order=None, columns=columns, nodes=None, per_record=per_record,
+        enumerate_categories=enumerate_categories, waves=waves,
+    )  # fmt: skip
+
+
+def numbered(derivation: Derivation, loss: Loss, release: Release, design: Design) -> Derivation:
+    """Return a correction of surrogates with the numbers of a design in the places where it has NaN."""
+    if "coefficients" not in derivation.constants:
+        return derivation
+    constants = {
+        name: np.where(np.isnan(values), design.frequency, values) for name, values in derivation.constants.items()
+    }
+    constants["coefficients"] = np.array([design.frequency, *numbers_of(surrogate_parts(loss, release), design)])
+    return replace(derivation, constants=constants)
 
 
 def _derive(
@@ -86,7 +113,6 @@ def _derive(
     per_record: bool,
     enumerate_categories: bool,
     waves: int,
-    design: Design | None,
 ) -> Derivation:
     symbols = NoiseSymbols.beside(loss.expression, len(loss.scores))
     found = hidden_score(loss) if not loss.scores and method != "none" else None
@@ -126,7 +152,7 @@ def _derive(
         scored.scores, scored.target, labelled, columns_of, intercept, symbols, per_record, enumerate_categories
     )
     if parts is not None:
-        derivation = by_surrogate(problem, parts, waves=waves, design=design)
+        derivation = by_surrogate(problem, parts, waves=waves)
     elif method == "quadrature":
         assert nodes is not None
         derivation = by_quadrature(problem, nodes)

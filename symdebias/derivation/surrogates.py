@@ -363,10 +363,8 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
     return SurrogatePart(multiplier, function, exact, numbers)
 
 
-def by_surrogate(
-    problem: ScoreProblem, parts: SurrogateParts, *, waves: int, design: surrogate.Design | None
-) -> Derivation:
-    """Return the correction of the surrogates.
+def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) -> Derivation:
+    """Return the correction of surrogates, with NaN in the places of their numbers in the kernels' vector of noise.
 
     Parameters
     ----------
@@ -376,8 +374,6 @@ def by_surrogate(
         The loss taken apart.
     waves : int
         How many waves a surrogate has.
-    design : symdebias.transforms.surrogate.Design or None
-        Their numbers. Without them the kernels' vector of noise has NaN in their places.
 
     Raises
     ------
@@ -386,10 +382,10 @@ def by_surrogate(
     """
     h = free_symbol("h", parts.labelled.expression)
     build = Build(parts.labelled.expression, exact=False)
-    build.frequency = np.nan if design is None else design.frequency
-    sums, coefficients, numbers = _sums(parts, h, waves, design)
+    build.frequency = np.nan
+    sums, coefficients = _sums(parts, h, waves)
     build.coefficients = (h, *coefficients)
-    build.constants["coefficients"] = np.array([build.frequency, *numbers])
+    build.constants["coefficients"] = np.full(1 + len(coefficients), np.nan)
     orders = [power for one in sums for _, power, *_ in one]
     modes = (Mode(sp.Integer(0), False, max(orders)), *(Mode(h * k, True, 0) for k in range(1, waves + 1)))
     every = ExponentialSum(parts.variable, modes, tuple(term for one in sums for term in one), h)
@@ -431,36 +427,39 @@ def _target_factor(terms: ExponentialSum, noise: AdditiveNoise, symbols: NoiseSy
 
 
 def _sums(
-    parts: SurrogateParts, h: sp.Symbol, waves: int, design: surrogate.Design | None
-) -> tuple[list[list[tuple[sp.Expr, int, int, int, sp.Expr]]], list[sp.Symbol], list[float]]:
-    """Return the terms of each part as `ExponentialSum` has them, with their coefficients as symbols and numbers."""
-    sums, symbols, numbers = [], [], []
-    designed: Sequence[surrogate.Surrogate | None] = (
-        [None] * len(parts.replaced) if design is None else design.surrogates
-    )
-    remaining = iter(designed)
+    parts: SurrogateParts, h: sp.Symbol, waves: int
+) -> tuple[list[list[tuple[sp.Expr, int, int, int, sp.Expr]]], list[sp.Symbol]]:
+    """Return the terms of each part as `ExponentialSum` has them, with their coefficients as symbols."""
+    sums, symbols = [], []
     for m, part in enumerate(parts.parts):
         terms: list[tuple[sp.Expr, int, int, int, sp.Expr]] = []
         for (power,), value in sp.Poly(part.exact, parts.variable).terms() if part.exact != 0 else ():
             terms.append((value, power, 0, 1, sp.Integer(0)))
-        if part.function != 0:
-            found = next(remaining)
-            wanted = [("c", 0), *([("c", 1)] if part.numbers.odd else []), *([("c", 2)] if part.numbers.even else [])]
-            wanted += [
-                (kind, k)
-                for kind in ("a",) * part.numbers.even + ("b",) * part.numbers.odd
-                for k in range(1, waves + 1)
-            ]
-            for kind, k in wanted:
-                symbol = free_symbol(f"{kind}{m}_{k}", parts.labelled.expression, real=True)
-                symbols.append(symbol)
-                numbers.append(np.nan if found is None else _number(found, kind, k))
-                if kind == "c":
-                    terms.append((symbol, k, 0, 1, sp.Integer(0)))
-                else:
-                    terms.append((symbol, 0, k, 1, sp.Integer(0) if kind == "a" else -sp.pi / 2))
+        for kind, k in _places(part, waves) if part.function != 0 else ():
+            symbol = free_symbol(f"{kind}{m}_{k}", parts.labelled.expression, real=True)
+            symbols.append(symbol)
+            if kind == "c":
+                terms.append((symbol, k, 0, 1, sp.Integer(0)))
+            else:
+                terms.append((symbol, 0, k, 1, sp.Integer(0) if kind == "a" else -sp.pi / 2))
         sums.append(terms)
-    return sums, symbols, numbers
+    return sums, symbols
+
+
+def _places(part: SurrogatePart, waves: int) -> list[tuple[str, int]]:
+    """Return the coefficients that a part's surrogate has: of powers (c), of cosines (a) and of sines (b)."""
+    powers = [("c", 0), *([("c", 1)] if part.numbers.odd else []), *([("c", 2)] if part.numbers.even else [])]
+    kinds = ("a",) * part.numbers.even + ("b",) * part.numbers.odd
+    return powers + [(kind, k) for kind in kinds for k in range(1, waves + 1)]
+
+
+def numbers_of(parts: SurrogateParts, design: surrogate.Design) -> list[float]:
+    """Return the coefficients of a design in the order in which corrections have them."""
+    return [
+        _number(found, kind, k)
+        for part, found in zip(parts.replaced, design.surrogates, strict=True)
+        for kind, k in _places(part, design.waves)
+    ]
 
 
 def _number(found: surrogate.Surrogate, kind: str, k: int) -> float:
