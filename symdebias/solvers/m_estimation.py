@@ -27,7 +27,7 @@ from symdebias.solvers.newton import Root, newton, positive
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region, region_of
-from symdebias.solvers.scores import ReleasedRecords, known_scores
+from symdebias.solvers.scores import known_scores, released_moments
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -163,7 +163,7 @@ def m_estimate(
         data = resolved.kernel_data(matrix, target, scales=scales)
         return Records(resolved, columns, *data, weights, noise_scale is not None)
 
-    metric = _metric(corrected, known, length) + np.diag(penalty)
+    metric = (released_moments(corrected, matrix) if known is None else known.metric) + np.diag(penalty)
     units = 1 / np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
     found: _Found
     if pilot is None:
@@ -221,13 +221,6 @@ def m_estimate(
             else None,
         },
     )
-
-
-def _metric(corrected: CorrectedLoss, known: ReleasedRecords | None, length: int) -> FloatArray:
-    """Return the second moments of released records, scores after one another; ones where there are no scores."""
-    if known is None:
-        return np.eye(length)
-    return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), known.metric), dtype=np.float64)
 
 
 @dataclass(frozen=True)

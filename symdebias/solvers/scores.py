@@ -483,8 +483,13 @@ def released_moments(corrected: CorrectedLoss, matrix: FloatArray) -> FloatArray
     """
     if not corrected.declared.scores:
         return np.eye(corrected.number_of_parameters(matrix.shape[1]))
-    rows = estimated_rows(corrected.release.design(matrix.shape[1]), matrix)
-    one = rows.T @ rows / len(rows)
+    design = corrected.release.design(matrix.shape[1])
+
+    def products(rows: slice) -> FloatArray:
+        estimated = estimated_rows(design, matrix[rows])
+        return np.asarray(estimated.T @ estimated)
+
+    one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
     return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), one), dtype=np.float64)
 
 

@@ -30,6 +30,9 @@ _NODES, _NODES_PER_WAVE = 96, 8
 _GRID, _GRID_PER_WAVE = 801, 16
 # Values that many scores are put together to.
 _VALUES = 322
+# What the slopes of single waves weigh: as much as errors a millionth of their size, so that waves that
+# nearly cancel leave no rounding.
+_CANCELLING = 1e-6
 # What the shared errors weigh, squared, beside the mean squared error.
 _SHARED = 1000.0
 # Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
@@ -524,9 +527,15 @@ class Scene:
         basis, root, units = self._halves[odd]
         _, chances, *levers = self._folded
         weights, shared_errors = np.sqrt(chances), math.sqrt(shared) * levers[odd]
+        slopes = np.concatenate([[1.0 if odd else 2.0], self.frequency * np.arange(1, self.count + 1)])
         rows = np.concatenate(
-            [weights[:, None] * basis * units, shared_errors @ basis * units, math.sqrt(price) * root]
+            [
+                weights[:, None] * basis * units,
+                shared_errors @ basis * units,
+                math.sqrt(price) * root,
+                np.diag(_CANCELLING * slopes * units),
+            ]
         )
-        wanted = np.concatenate([weights * slope, shared_errors @ slope, np.zeros(self.count + 1)])
+        wanted = np.concatenate([weights * slope, shared_errors @ slope, np.zeros(2 * (self.count + 1))])
         found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
         return found
