@@ -28,7 +28,7 @@ _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 _STANDSTILL, _CERTAIN = 0.5, 5.0
 # How many standard errors above zero the least curvature is; on how many records that is looked at first, how many
 # times more the next look takes, and from how many records on it is looked at.
-_LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 3.0, 2_000, 8, 200
+LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 3.0, 2_000, 8, 200
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,8 @@ def examined(
     curvature = None
     if with_curvature:
         curvature = least_curvature(records, theta, penalty, metric, hessian)
-        if curvature is not None and curvature < _LEAST_CURVATURE:
-            signs.append(
-                f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at "
-                f"least {_LEAST_CURVATURE:g} are needed"
-            )
+        if curvature is not None and curvature < LEAST_CURVATURE:
+            signs.append(uncertain_curvature(curvature))
     return Health(share, inflation, curvature, tuple(signs))
 
 
@@ -274,6 +271,14 @@ class _Look:
         return np.asarray(slopes * length / (2 * self.step))
 
 
+def uncertain_curvature(curvature: float) -> str:
+    """Return the words for a least curvature of so many standard errors."""
+    return (
+        f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at least "
+        f"{LEAST_CURVATURE:g} are needed"
+    )
+
+
 def least_curvature(
     records: Records,
     theta: FloatArray,
@@ -317,6 +322,6 @@ def least_curvature(
         own = look.along(vectors[:, 0])
         error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
         least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
-        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
+        if hessian is not None or least >= LEAST_CURVATURE or stride == 1:
             return least
         stride = max(1, stride // _MORE)

@@ -181,8 +181,6 @@ def m_estimate(
     safeguards: list[str] = []
     if root.on_boundary:
         safeguards.append(region.description)
-    if root.at_reach:
-        safeguards.append("theta lies as far from the pilot estimate as it may")
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
     health = examined(
@@ -254,6 +252,12 @@ def _near_pilot(
         if not found.root.at_reach and not (designed_here and moved > _MOVED * known.size(centre)):
             break
         centre = found.root.theta
+    if found.root.at_reach:
+        raise DivergenceError(
+            "no minimum of the mean corrected loss was found near the pilot estimate: from ||theta|| = "
+            f"{np.linalg.norm(pilot.theta):.4g} the search went on to {np.linalg.norm(found.root.theta):.4g} without "
+            "an end. Raise l2, use more records, or release with less noise."
+        )
     return found, stage
 
 

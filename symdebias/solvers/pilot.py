@@ -15,6 +15,7 @@ import numpy as np
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import sandwich
+from symdebias.solvers.health import LEAST_CURVATURE, least_curvature, uncertain_curvature
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region
@@ -113,10 +114,10 @@ def pilot_of(
     DivergenceError
         Nothing holds theta back, or the ladder does not end.
     """
-    by_surrogate = corrected
-    if corrected.method != "surrogate":
-        by_surrogate = CorrectedLoss(corrected.declared, corrected.release, "surrogate")
-    known_here = known if by_surrogate is corrected else known.of_method(by_surrogate)
+    climbed = corrected
+    if not (corrected.is_exact or corrected.method == "surrogate"):
+        climbed = CorrectedLoss(corrected.declared, corrected.release, "surrogate")
+    known_here = known if climbed is corrected else known.of_method(climbed)
     stride = max(1, len(matrix) // fewest)
     scales = corrected.checked_scales(noise_scale, matrix.shape[1], len(matrix))
     while True:
@@ -128,14 +129,19 @@ def pilot_of(
             None if scales is None else np.ascontiguousarray(scales[rows]),
         )
         try:
-            found = _climb(by_surrogate, known_here, part, penalty, region, start)
+            found = _climb(climbed, known_here, part, penalty, region, start)
         except DivergenceError:
             if stride == 1:
                 raise
             found = None
         if found is not None:
-            theta, unit, rungs, uncertainty = found
-            if stride == 1 or uncertainty <= _SURE * max(known.size(theta), 1e-3 * unit):
+            theta, unit, rungs, uncertainty, signs = found
+            if stride == 1 and signs:
+                raise DivergenceError(
+                    f"the pilot estimate is lost (||theta|| = {np.linalg.norm(theta):.4g}): {signs}. Raise l2, use "
+                    "more records, or release with less noise."
+                )
+            if stride == 1 or (not signs and uncertainty <= _SURE * max(known.size(theta), 1e-3 * unit)):
                 return Pilot(theta, known, uncertainty, len(part[0]), rungs, unit)
         stride = max(1, stride // _MORE)
 
@@ -147,8 +153,8 @@ def _climb(
     penalty: FloatArray,
     region: Region,
     start: FloatArray | None,
-) -> tuple[FloatArray, float, int, float]:
-    """Return theta, the unit of the score, the number of rungs, and the uncertainty of the score."""
+) -> tuple[FloatArray, float, int, float, str]:
+    """Return theta, the unit of the score, the number of rungs, its uncertainty, and what says that it is lost."""
     matrix, target, weights, scales = part
 
     def rung(
@@ -204,7 +210,11 @@ def _climb(
         uncertainty = math.sqrt(max(float(np.sum(covariance * known.metric)), 0.0))
     except InferenceError:
         uncertainty = math.inf
-    return theta, unit, rungs, uncertainty
+    curvature = None
+    if not (root.on_boundary or penalty.any()):
+        curvature = least_curvature(records, theta, penalty, known.metric, found.hessian)
+    signs = "" if curvature is None or curvature >= LEAST_CURVATURE else uncertain_curvature(curvature)
+    return theta, unit, rungs, uncertainty, signs
 
 
 def _at_zero(known: ReleasedRecords, theta: FloatArray, part: Any, radius: float) -> Records:

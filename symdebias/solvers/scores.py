@@ -42,8 +42,10 @@ _WAVES = (12, 24, 48)
 _DIALS = (0.005, 0.05, 0.5, 5.0)
 _SHARED = 5.0
 # More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
-# squared error.
-_DEAREST = 1.05
+# squared error. Where its bias may be so many standard errors, more may be spent.
+_DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
+# What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
+_UNCERTAIN_CURVATURE = 75.0
 # A bound on the bias of less than this many standard errors is as good as none.
 _NEGLIGIBLE = 0.15
 # Probabilities of scores beyond the ranges that are tried.
@@ -589,6 +591,33 @@ def rms_error(
     return math.sqrt(worst)
 
 
+@dataclass(frozen=True)
+class _Candidate:
+    """A design, with how far its interval reaches, its variance, and its bias in standard errors."""
+
+    reached: float
+    spent: float
+    scene: surrogate.Scene
+    dial: float
+    ratio: float
+
+
+def _relative_variance(
+    parts: SurrogateParts, scene: surrogate.Scene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
+) -> float:
+    """Return the variance of the curvature that one record tells, over the square of its mean."""
+    values, chances = scene.scores.values, scene.scores.chances
+    bends = [one.curvature(values) for one in found]
+    square = sum(
+        part.numbers.inflation * (scene.curvature_variance(one) + float(chances @ bend**2))
+        for part, one, bend in zip(parts.replaced, found, bends, strict=True)
+    )
+    # The mean over targets that are equally likely.
+    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
+    mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
+    return square / mean**2 if mean != 0 else math.inf
+
+
 def designed(
     parts: SurrogateParts,
     scores: Scores,
@@ -602,8 +631,10 @@ def designed(
     """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
 
     In units in which a parameter's direction has variance 1 over true records, its bias is at most the root mean square
-    b of the slope's error (Cauchy and Schwarz), and its variance about (E f'^2 + v)/(n (1 - share_of_noise)), v the
-    variance of the inverted slope over the noise.
+    b of the slope's error (Cauchy and Schwarz), and its variance about E[g^2 + r s g'^2]/(n (1 - r)) at the released
+    score, with g the inverted slope, g' the inverted second derivative, s the noise variance of the score and r the
+    share of noise (the noise e of the score enters a gradient as e g - s g', whose variance is s E g^2 + s^2 E g'^2).
+    It counts more where the curvature itself, the mean of g', is uncertain.
 
     Parameters
     ----------
@@ -630,34 +661,38 @@ def designed(
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    best: tuple[float, float, surrogate.Scene, float] | None = None
     highest = surrogate.highest_frequency(variance, records)
     noised = records * (1 - share_of_noise)
+    best: _Candidate | None = None
+    cheapest = dearest = math.inf
     for waves in _WAVES[:1] if quick else _WAVES:
-        rows: list[tuple[float, float, float, surrogate.Scene]] = []
+        rows: list[_Candidate] = []
         for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
-            scene = surrogate.Scene(scores, scores.chances, math.pi / length, waves, variances, 0.0)
+            scene = surrogate.Scene(
+                scores, scores.chances, math.pi / length, waves, variances, 0.0, share_of_noise * variance
+            )
             for dial in _DIALS[:1] if quick else _DIALS:
                 found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
-                price = sum(
-                    part.inflation * scene.slope_variance(one) for part, one in zip(numbers, found, strict=True)
-                )
-                error = math.sqrt((base + price) / noised)
+                spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
+                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(parts, scene, found, targets) / records
+                error = math.sqrt(spent / noised)
                 bias = rms_error(parts, found, scores, targets)
                 reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-                rows.append((reached, base + price, dial, scene))
+                rows.append(_Candidate(reached, spent, scene, dial, bias / error if error > 0 else math.inf))
         if waves == _WAVES[0]:
             # Next to the least mean squared error: what more variance is measured by.
-            cheapest = min((reached, spent) for reached, spent, dial, _ in rows if dial == _DIALS[0])[1]
-        for reached, spent, dial, scene in rows:
-            allowed = spent <= _DEAREST * cheapest or dial == _DIALS[0]
-            if allowed and (best is None or reached < 0.99 * best[0]):
-                best = (reached, spent, scene, dial)
+            first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
+            cheapest = first.spent
+            dearest = (_DEAREST if first.ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
+        for row in rows:
+            allowed = row.spent <= dearest or (waves == _WAVES[0] and row.dial == _DIALS[0])
+            if allowed and (best is None or row.reached < 0.99 * best.reached):
+                best = row
         assert best is not None
-        if best[0] <= critical_value(0.95) * math.sqrt(best[1] / noised) * (1 + _NEGLIGIBLE**2):
+        if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):
             break
     assert best is not None
-    _, _, scene, dial = best
+    scene, dial = best.scene, best.dial
     return replace(scene, shared=_SHARED / dial).design(
         numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records)
     )

@@ -20,6 +20,7 @@ import numpy as np
 from symdebias.transforms.search import largest_found
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+_Half = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Function = Callable[[FloatArray], FloatArray]
 
 # Frequencies beyond this have no use for losses whose features are of unit width.
@@ -87,6 +88,13 @@ class Surrogate:
     def slope(self, u: FloatArray) -> FloatArray:
         """Return S'(u)."""
         return self.inverse_slope(u, 0.0)
+
+    def curvature(self, u: FloatArray) -> FloatArray:
+        """Return S''(u)."""
+        w, _ = self._waves(0.0)
+        angle = np.multiply.outer(u, w)
+        found: FloatArray = 2 * self.polynomial[2] - np.cos(angle) @ (w**2 * self.cosines)
+        return found - np.sin(angle) @ (w**2 * self.sines)
 
     def inverse(self, u: FloatArray, variance: float) -> FloatArray:
         """Return W_s^-1 S at released scores, s the variance of normal noise."""
@@ -398,6 +406,9 @@ class Scene:
         Equally likely noise variances of the score.
     shared : float
         What the squares of the shared errors weigh.
+    bent : float
+        What the variance of the inverted second derivative weighs beside that of the slope: noise of a record moves a
+        gradient by both.
     """
 
     scores: Scores
@@ -406,6 +417,7 @@ class Scene:
     count: int
     variances: FloatArray
     shared: float
+    bent: float = 0.0
 
     def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
@@ -450,15 +462,23 @@ class Scene:
             )
         return found
 
-    def slope_variance(self, found: Surrogate) -> float:
-        """Return the mean variance of W_s^-1 S'(u + N(0, s)) over scores and noise."""
+    def price(self, found: Surrogate) -> float:
+        """Return the mean variance of W_s^-1 S'(u + N(0, s)) over scores and noise, and `bent` times that of S''."""
         total = 0.0
         for odd, coefficients in (
             (False, (found.polynomial[2], *found.cosines)),
             (True, (found.polynomial[1], *found.sines)),
         ):
-            _, root, units = self._halves[odd]
+            _, root, units, _ = self._halves[odd]
             total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
+        return total
+
+    def curvature_variance(self, found: Surrogate) -> float:
+        """Return the mean variance of W_s^-1 S''(u + N(0, s)) over scores and noise."""
+        total = 0.0
+        for odd, coefficients in ((False, found.cosines), (True, found.sines)):
+            covariance = self._halves[odd][3]
+            total += max(float(np.array(coefficients) @ covariance @ np.array(coefficients)), 0.0)
         return total
 
     @property
@@ -487,11 +507,11 @@ class Scene:
         return sizes, folded(self.scores.chances), even, odd
 
     @functools.cached_property
-    def _halves(self) -> tuple[tuple[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]:
-        """For the even and for the odd functions: their slopes, a root of their covariance, and its units.
+    def _halves(self) -> tuple[_Half, _Half]:
+        """For the even and for the odd functions: slopes, a root of their price, its units, and what it is made of.
 
         The root is one of the mean covariance of the inverted slopes, in which two waves are those of the difference
-        and of the sum of their frequencies.
+        and of the sum of their frequencies, with that of the inverted second derivatives of waves, which comes last.
         """
         orders = np.arange(1, self.count + 1)
         w = self.frequency * orders
@@ -511,7 +531,8 @@ class Scene:
         halves = []
         for basis, sign in zip(bases, (-1.0, 1.0), strict=True):
             covariance = np.zeros((self.count + 1, self.count + 1))
-            covariance[1:, 1:] = products / 2 * (difference + sign * total)
+            bending = products**2 / 2 * (difference - sign * total)
+            covariance[1:, 1:] = products / 2 * (difference + sign * total) + self.bent * bending
             if sign < 0:
                 covariance[0, 0] = 4 * s
                 covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 * means[orders]
@@ -519,12 +540,12 @@ class Scene:
             units = np.sqrt(np.maximum(np.diag(covariance), 0))
             units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
             sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
-            halves.append((basis, np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units))
+            halves.append((basis, np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units, bending))
         return halves[0], halves[1]
 
     def _half(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
         """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
-        basis, root, units = self._halves[odd]
+        basis, root, units, _ = self._halves[odd]
         _, chances, *levers = self._folded
         weights, shared_errors = np.sqrt(chances), math.sqrt(shared) * levers[odd]
         slopes = np.concatenate([[1.0 if odd else 2.0], self.frequency * np.arange(1, self.count + 1)])
