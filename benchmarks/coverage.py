@@ -7,7 +7,8 @@ Each replicate draws new records, releases them, and calls `sd.m_estimate(sd.deb
 would, without hints. A design passes where
 
 * the intervals of its worst parameter cover at least 94% of the time, as far as the replicates tell (a one-sided
-  binomial test at level .01/40), or at least 80% of the replicates were refused a fit or intervals;
+  binomial test at level .0025: 178 of 200, 918 of 1,000), or at least 80% of the replicates were refused a fit or
+  intervals;
 * at most 1% of the returned fits are more than 5 standard errors from the target in any parameter;
 * intervals are at most 1.5 times as long as those of a fit whose surrogate was designed for the true scores at the
   target (medians over the same replicates, the worst parameter), where a surrogate is used at all;
@@ -49,7 +50,7 @@ from symdebias.solvers.scores import designed, known_scores
 from symdebias.transforms.surrogate import Scores
 
 # What a design is held to.
-LEVEL, LEAST, SIGNIFICANCE = 0.95, 0.94, 0.01 / 40
+LEVEL, LEAST, SIGNIFICANCE = 0.95, 0.94, 0.0025
 REFUSED, FAR, MOST_FAR, LONGEST = 0.8, 5.0, 0.01, 1.5
 # Replicates of designs with at most so many records, and of those with more.
 MANY, REPLICATES, FEWER = 100_000, 1000, 200
