@@ -243,7 +243,7 @@ def test_the_benchmark_of_label_randomizers():
 
 def test_the_benchmark_of_coverage_runs_and_goes_on(tmp_path):
     """The second call runs only what the first has left out, the line that was cut short included."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "coverage.py"), "--designs", "least squares, 500*"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "interval_coverage.py"), "--designs", "least squares, 500*"]
     command += ["--workers", "1", "--output", str(tmp_path), "--replicates"]
     first = subprocess.run([*command, "3"], capture_output=True, text=True, check=True).stdout
     assert "verdict: all 1 designs pass" in first
@@ -263,9 +263,9 @@ def test_the_benchmark_of_coverage_runs_and_goes_on(tmp_path):
 def coverage():
     with pytest.MonkeyPatch.context() as patch:
         # Frozen dataclasses look up their module.
-        module = types.ModuleType("coverage_of_intervals")
+        module = types.ModuleType("interval_coverage")
         patch.setitem(sys.modules, module.__name__, module)
-        path = ROOT / "benchmarks" / "coverage.py"
+        path = ROOT / "benchmarks" / "interval_coverage.py"
         exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
         yield module
 

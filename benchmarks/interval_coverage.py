@@ -1,7 +1,7 @@
 """Do stated 95% intervals cover, whatever the records are? One verdict for each of many designs, and one for all.
 
-    python benchmarks/coverage.py [--designs "logistic*" ...] [--replicates 1000] [--most-records 100000]
-                                  [--workers 2] [--output coverage] [--list]
+    python benchmarks/interval_coverage.py [--designs "logistic*" ...] [--replicates 1000] [--most-records 100000]
+                                           [--workers 2] [--output coverage] [--list]
 
 Each replicate draws new records, releases them, and calls `sd.m_estimate(sd.debias(loss, release), ...)` as a user
 would, without hints. A design passes where
