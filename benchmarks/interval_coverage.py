@@ -589,7 +589,6 @@ def replicate(name: str, number: int, target: np.ndarray, with_reference: bool) 
     rng = np.random.default_rng([zlib.crc32(name.encode()), number])
     line: dict[str, Any] = {"design": name, "replicate": number}
     try:
-        corrected = sd.debias(design.model.loss(), design.release)
         drawn, noised = released(design, rng)
         corrected = sd.debias(design.model.loss(), noised.release)
         line["method"] = corrected.method
