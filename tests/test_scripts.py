@@ -314,16 +314,19 @@ def test_verdicts_of_the_benchmark_of_coverage(coverage):
     def refused(outcome="refused"):
         return {"outcome": outcome, "reason": f"{outcome} for a reason", "seconds": 1.0}
 
-    def failures(lines):
+    def failures(lines, name=name):
         return coverage.summary(name, lines, target).failures
 
     good = fit(length=3.0)
     assert coverage.least_covered(200) == 178
     assert failures([good] * 178 + [fit(2.1, 3.0)] * 22) == ()
     assert failures([good] * 177 + [fit(2.1, 3.0)] * 23) == ("covers 177 of 200",)
-    # Most were refused: there is nothing to hold the others to but what is far off.
-    assert failures([refused()] * 100 + [refused("no interval")] * 60 + [fit(2.1, 3.0)] * 40) == ()
-    assert failures([refused()] * 160 + [good] * 39 + [fit(6.0, 3.0)]) == ("1 beyond 5 standard errors",)
+    # Most were refused, where that is right: there is nothing to hold the others to but what is far off.
+    mostly = [refused()] * 100 + [refused("no interval")] * 60
+    assert failures(mostly + [fit(2.1, 3.0)] * 40, "logistic, theta 8") == ()
+    assert failures(mostly + [good] * 39 + [fit(6.0, 3.0)], "logistic, theta 8") == ("1 beyond 5 standard errors",)
+    assert failures(mostly + [good] * 40) == ("refused without need",)
+    assert set(coverage.HARD) <= set(coverage.DESIGNS)
     assert failures([good] * 198 + [fit(6.0, 3.0)] * 2) == ()
     assert failures([good] * 197 + [fit(6.0, 3.0)] * 3) == ("3 beyond 5 standard errors",)
     # 4/2 is the worst of the three parameters.
