@@ -1,8 +1,12 @@
 """Examples and benchmarks run as they are called, on little data; their figures are theirs, not these tests'."""
 
+import json
 import runpy
 import subprocess
 import sys
+import types
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import instances
@@ -11,6 +15,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.interfaces import datasets, demo
+from symdebias.solvers.scores import estimated_rows
 
 pytestmark = pytest.mark.newest
 
@@ -252,3 +257,101 @@ def test_the_benchmark_of_label_randomizers():
     value, _ = script["pairwise"](labels, prior, 1.0, outputs, 60.0)
     best, _ = script["ours"](labels, prior, 1.0, outputs, 1)
     assert best.noisy_label_loss == pytest.approx(value, rel=1e-7)
+
+
+def test_the_benchmark_of_coverage_runs_and_goes_on(tmp_path):
+    """The second call runs only what the first has left out, the line that was cut short included."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "interval_coverage.py"), "--designs", "least squares, 500*"]
+    command += ["--workers", "1", "--output", str(tmp_path), "--replicates"]
+    first = subprocess.run([*command, "3"], capture_output=True, text=True, check=True).stdout
+    assert "verdict: all 1 designs pass" in first
+    (path,) = tmp_path.glob("*.jsonl")
+    before = path.read_text()
+    path.write_text(before[:-20])
+    second = subprocess.run([*command, "4"], capture_output=True, text=True, check=True).stdout
+    assert "| 4     | 0       |" in second
+    lines = path.read_text().splitlines()
+    assert lines[:2] == before.splitlines()[:2]
+    numbers = [json.loads(line)["replicate"] for line in lines if line.endswith("}")]
+    assert numbers == [0, 1, 2, 3]
+    assert json.loads(lines[3])["error"] == json.loads(before.splitlines()[2])["error"]
+
+
+@pytest.fixture(scope="module")
+def coverage():
+    with pytest.MonkeyPatch.context() as patch:
+        # Frozen dataclasses look up their module.
+        module = types.ModuleType("interval_coverage")
+        patch.setitem(sys.modules, module.__name__, module)
+        path = ROOT / "benchmarks" / "interval_coverage.py"
+        exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
+        yield module
+
+
+def test_designs_of_the_benchmark_of_coverage_hold_together(coverage):
+    """What is released has a parameter for each entry of theta, and rows are what multiplies them."""
+    assert len(coverage.DESIGNS) >= 40
+    for name in coverage.DESIGNS:
+        design = coverage.design_of(name)
+        rng = np.random.default_rng(0)
+        drawn, noised = coverage.released(replace(design, n=1000), rng)
+        columns = noised.release.design(drawn.X.shape[1])
+        assert drawn.rows.shape == (len(drawn.y), len(design.theta)), name
+        assert len(columns.parameters) == len(design.theta), name
+        assert 900 <= len(drawn.y) <= 1000, name
+        true = estimated_rows(columns, noised.release.design_matrix(noised.X))
+        # Noise is centred: 6 standard errors have a chance of 2e-9 for each of some 200 means.
+        off = true - drawn.rows
+        assert np.all(np.abs(off.mean(axis=0)) <= 6 * off.std(axis=0) / np.sqrt(len(off))), name
+
+
+def test_targets_of_the_benchmark_of_coverage(coverage):
+    """Quadratic: the solution of the normal equations. Kinks: more true records than the sample agree."""
+    name = "squared margin, t4"
+    found = coverage.target_of(name, 20_000)
+    drawn = coverage.design_of(name).draw(np.random.default_rng([zlib.crc32(name.encode()), 2**32 - 1]), 20_000)
+    labels = 2 * drawn.chance - 1
+    np.testing.assert_allclose(found.theta, np.linalg.lstsq(drawn.rows, labels, rcond=None)[0], rtol=1e-6)
+    for name in ("hinge, uniform", "quantile .9, normal", "squared hinge, lognormal", "logistic, misspecified"):
+        few, many = coverage.target_of(name, 20_000), coverage.target_of(name, 200_000)
+        assert np.all(np.abs(few.theta - many.theta) < 5 * few.errors), name
+        assert np.all(few.errors < 0.1), name
+    assert np.all(coverage.target_of("logistic, normal", 10).errors == 0)
+
+
+def test_verdicts_of_the_benchmark_of_coverage(coverage):
+    name, target = "logistic, normal", coverage.target_of("logistic, normal", 10)
+
+    def fit(shift=0.0, length=4.0):
+        """Return a fit off by so many standard errors in the last parameter."""
+        error = [0.0, 0.0, shift]
+        ends = {"lower": [one - length / 2 for one in error], "upper": [one + length / 2 for one in error]}
+        line = {"outcome": "fit", "method": "surrogate", "seconds": 1.0, "error": error, "standard_error": [1.0] * 3}
+        return line | ends | {"reference": {"length": [2.0, 2.5, 2.0]}}
+
+    def refused(outcome="refused"):
+        return {"outcome": outcome, "reason": f"{outcome} for a reason", "seconds": 1.0}
+
+    def failures(lines, name=name):
+        return coverage.summary(name, lines, target).failures
+
+    good = fit(length=3.0)
+    assert coverage.least_covered(200) == 178
+    assert failures([good] * 178 + [fit(2.1, 3.0)] * 22) == ()
+    assert failures([good] * 177 + [fit(2.1, 3.0)] * 23) == ("covers 177 of 200",)
+    # Most were refused, where that is right: there is nothing to hold the others to but what is far off.
+    mostly = [refused()] * 100 + [refused("no interval")] * 60
+    assert failures(mostly + [fit(2.1, 3.0)] * 40, "logistic, theta 8") == ()
+    assert failures(mostly + [good] * 39 + [fit(6.0, 3.0)], "logistic, theta 8") == ("1 beyond 5 standard errors",)
+    assert failures(mostly + [good] * 40) == ("refused without need",)
+    assert set(coverage.HARD) <= set(coverage.DESIGNS)
+    assert failures([good] * 198 + [fit(6.0, 3.0)] * 2) == ()
+    assert failures([good] * 197 + [fit(6.0, 3.0)] * 3) == ("3 beyond 5 standard errors",)
+    # 4/2 is the worst of the three parameters.
+    assert failures([fit()] * 200) == ("intervals 2.00 times as long",)
+    assert failures([good] * 199 + [refused("crash")]) == ("1 crashed",)
+    text = coverage.table(
+        [coverage.summary(name, [good] * 10, target), coverage.summary(name, [refused("crash")], target)]
+    )
+    assert "verdict: 1 of 2 designs fail: logistic, normal" in text
+    assert "logistic, normal: 1 x crash for a reason" in text
