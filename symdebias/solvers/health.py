@@ -204,8 +204,8 @@ def _inflation(records: Records, X: Any, y: Any, theta: FloatArray, root: FloatA
 
 def curvatures(
     records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
-) -> tuple[FloatArray, float]:
-    """Return curvatures of the mean corrected loss on a part of the records, and how much those of records vary.
+) -> tuple[FloatArray, FloatArray]:
+    """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
 
     Parameters
     ----------
@@ -224,14 +224,12 @@ def curvatures(
     -------
     sizes : array of shape (Q,), float64
         The curvatures, the least first.
-    spread : float
-        E c^2/(E c)^2 of the records' curvatures c in the direction of the largest.
+    squares : array of shape (2,), float64
+        The mean squares of the records' own curvatures in the directions of the least and of the largest.
     """
     look = _Look(records, theta, metric + np.diag(penalty), max(1, len(records.matrix) // _LOOKED_AT))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
-    own = look.along(vectors[:, -1])
-    mean = float(own.mean())
-    return sizes, float(np.mean(own**2)) / mean**2 if mean != 0 else 1.0
+    return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
 
 @dataclass(frozen=True)

@@ -87,12 +87,12 @@ def sgd(
         The (noised) targets.
     step_size : "auto", float, "theory", StepSize or callable
         ``"auto"``, the default, learns at every scale of the data: steps go along the inverse of the second moments of
-        released records (with l2) times the gradient, and their size is 1/(L (1 + k/batch_size) + mu t/2), with L and
-        mu the largest and the least curvature there of the mean corrected loss at the start, and k how much the
-        curvature varies between records. With `radius` or `smoothing`, which are in the units of the parameters, steps
-        go along the gradient itself. The others go along the gradient as well: a constant; a `StepSize` such as
-        ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a function of an array of step numbers 1, 2,
-        ...
+        released records (with l2) times the gradient, and their size is 1/(L + k/batch_size + mu t/2), with L and
+        mu the largest and the least curvature there of the mean corrected loss at the start, and k from how much
+        gradients and curvatures of records vary. With `radius` or `smoothing`, which are in the units of the
+        parameters, steps go along the gradient itself. The others go along the gradient as well: a constant; a
+        `StepSize` such as ``inverse_time(1/mu)``; ``"theory"``, which is 1/(l2 (t + 1)); or a function of an array of
+        step numbers 1, 2, ...
     batch_size : int
         Records per step, at least 1; more than n takes all in one step. The last batch of an epoch may be
         smaller and is averaged over its own size.

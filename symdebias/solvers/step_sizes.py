@@ -11,11 +11,15 @@ from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.health import curvatures
 from symdebias.solvers.records import Records
+from symdebias.solvers.scores import inverse_root
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # The least curvature that steps are slowed down by, relative to the largest.
 _LEAST_CURVATURE = 0.02
+# How far noise may carry iterates, relative to the distance of the minimum from zero, and the least such distance in
+# units of the spread of gradients over the curvature.
+_EXCURSION, _LEAST_SIZE = 0.1, 0.05
 
 
 @dataclass(frozen=True)
@@ -148,9 +152,11 @@ def learned_steps(
 ) -> tuple[StepSize, FloatArray]:
     """Return step sizes from the curvature at the start, and the matrix that gradients are multiplied with.
 
-    eta_t = 1/(L (1 + k/B) + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative
-    to the inverse P of that matrix, and k = Q E c^2/(E c)^2 with c the curvatures of single records: a batch of B
-    records has curvatures up to about L (1 + k/B).
+    eta_t = 1/(L + k/B + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative to
+    the inverse P of that matrix. k is the larger of two numbers: Q max E c^2/E c over their directions, with c the
+    curvatures of single records, so that steps contract in the mean square, which they do where
+    eta (E c^2/B + (E c)^2) < 2 E c; and that with which the noise of gradients keeps iterates within a tenth of the
+    distance between the minimum and zero, as far as it can be told.
 
     Parameters
     ----------
@@ -173,7 +179,7 @@ def learned_steps(
     """
     weighing = np.eye(len(theta)) if in_units else metric + np.diag(penalty)
     weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
-    sizes, spread = curvatures(records, theta, penalty, metric, weighing)
+    sizes, squares = curvatures(records, theta, penalty, metric, weighing)
     largest = float(np.abs(sizes).max())
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
@@ -181,6 +187,15 @@ def learned_steps(
             "or another start."
         )
     least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
-    first = largest * (1 + len(theta) * spread / batch_size)
+    noisy = max(squares[0] / least, squares[1] / largest)
+    # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
+    rows = slice(None, None, records.stride)
+    root = inverse_root(weighing)
+    gradients = (records.gradients(theta, rows) + penalty * theta) @ root
+    spread = float(np.mean(np.sum(gradients**2, axis=1)))
+    step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
+    size = max(float(theta @ weighing @ theta), step, _LEAST_SIZE * spread / largest**2)
+    held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
+    first = largest + max(len(theta) * noisy, held) / batch_size
     scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(weighing))
     return StepSize(2 / least, 2 * first / least, 1.0), scaling
