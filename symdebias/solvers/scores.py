@@ -45,7 +45,7 @@ _SHARED = 5.0
 # squared error. Where its bias may be so many standard errors, more may be spent.
 _DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
 # What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
-_UNCERTAIN_CURVATURE = 75.0
+_UNCERTAIN_CURVATURE = 25.0
 # A bound on the bias of less than this many standard errors is as good as none.
 _NEGLIGIBLE = 0.15
 # Probabilities of scores beyond the ranges that are tried.
@@ -608,8 +608,9 @@ def _relative_variance(
     """Return the variance of the curvature that one record tells, over the square of its mean."""
     values, chances = scene.scores.values, scene.scores.chances
     bends = [one.curvature(values) for one in found]
+    lever = np.ones(len(values)) if scene.leverage is None else scene.leverage
     square = sum(
-        part.numbers.inflation * (scene.curvature_variance(one) + float(chances @ bend**2))
+        part.numbers.inflation * (scene.curvature_variance(one) + float((chances * lever**2) @ bend**2))
         for part, one, bend in zip(parts.replaced, found, bends, strict=True)
     )
     # The mean over targets that are equally likely.
@@ -656,7 +657,13 @@ def designed(
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))
     stated = max(scores.radius(STATED_OUTSIDE), 1e-6)
-    base = sum(part.inflation * float(scores.chances @ part.slope(scores.values) ** 2) for part in numbers)
+    # Half of a record's leverage goes with its score, as if features were as spread as the score is.
+    middle = float(scores.chances @ scores.values)
+    moved = (scores.values - middle) ** 2
+    spread = float(scores.chances @ moved)
+    leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
+    carried = scores.chances * leverage
+    base = sum(part.inflation * float(carried @ part.slope(scores.values) ** 2) for part in numbers)
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
@@ -669,7 +676,14 @@ def designed(
         rows: list[_Candidate] = []
         for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
             scene = surrogate.Scene(
-                scores, scores.chances, math.pi / length, waves, variances, 0.0, share_of_noise * variance
+                scores,
+                scores.chances,
+                math.pi / length,
+                waves,
+                variances,
+                0.0,
+                share_of_noise * variance,
+                leverage,
             )
             for dial in _DIALS[:1] if quick else _DIALS:
                 found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)

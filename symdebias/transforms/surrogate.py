@@ -409,6 +409,9 @@ class Scene:
     bent : float
         What the variance of the inverted second derivative weighs beside that of the slope: noise of a record moves a
         gradient by both.
+    leverage : array of shape (m,), float64, or None
+        The mean square of a record's features given its score, over that of all records; ones by default. What a score
+        adds to the variance of a gradient it adds times this, and to that of a Hessian times its square.
     """
 
     scores: Scores
@@ -418,6 +421,7 @@ class Scene:
     variances: FloatArray
     shared: float
     bent: float = 0.0
+    leverage: FloatArray | None = None
 
     def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
@@ -463,7 +467,7 @@ class Scene:
         return found
 
     def price(self, found: Surrogate) -> float:
-        """Return the mean variance of W_s^-1 S'(u + N(0, s)) over scores and noise, and `bent` times that of S''."""
+        """Return the mean variance of W_s^-1 S'(u + N(0, s)) as gradients carry it, and `bent` times that of S''."""
         total = 0.0
         for odd, coefficients in (
             (False, (found.polynomial[2], *found.cosines)),
@@ -474,7 +478,7 @@ class Scene:
         return total
 
     def curvature_variance(self, found: Surrogate) -> float:
-        """Return the mean variance of W_s^-1 S''(u + N(0, s)) over scores and noise."""
+        """Return the mean variance of W_s^-1 S''(u + N(0, s)) over scores and noise, as Hessians carry it."""
         total = 0.0
         for odd, coefficients in ((False, found.cosines), (True, found.sines)):
             covariance = self._halves[odd][3]
@@ -487,8 +491,8 @@ class Scene:
         return self._folded[0]
 
     @functools.cached_property
-    def _folded(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The sizes of scores, their probabilities, and what their errors weigh in the errors that records share.
+    def _folded(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The sizes of scores, their weights in errors, in variances of slopes and of curvatures, and in shared errors.
 
         These are the mean of the slope's error and of that times the score. The slope of an even function is odd in
         the score.
@@ -504,7 +508,9 @@ class Scene:
         constant, linear, signs = self.levers, self.levers * u / spread, np.sign(u)
         even = np.stack([folded(constant * signs), folded(linear * signs)])
         odd = np.stack([folded(constant), folded(linear)])
-        return sizes, folded(self.scores.chances), even, odd
+        lever = np.ones(len(u)) if self.leverage is None else self.leverage
+        carried = [folded(self.scores.chances * lever**power) for power in range(3)]
+        return sizes, carried[0], carried[1], carried[2], even, odd
 
     @functools.cached_property
     def _halves(self) -> tuple[_Half, _Half]:
@@ -520,21 +526,25 @@ class Scene:
             np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1),
             np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1),
         )
-        means = self._folded[1] @ np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
+        waves = np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
+        means, far_means = self._folded[2] @ waves, self._folded[3] @ waves
         products = np.multiply.outer(w, w)
-        near, far = means[np.abs(orders[:, None] - orders)], means[orders[:, None] + orders]
-        difference, total = np.zeros(products.shape), np.zeros(products.shape)
+        places = np.abs(orders[:, None] - orders), orders[:, None] + orders
+        # Of slopes, and of second derivatives.
+        difference, total = np.zeros((2, *products.shape)), np.zeros((2, *products.shape))
         for s in self.variances:
-            difference += near * np.expm1(s * products) / len(self.variances)
-            total += far * np.expm1(-s * products) / len(self.variances)
+            grown, shrunk = np.expm1(s * products) / len(self.variances), np.expm1(-s * products) / len(self.variances)
+            for kind, moments in enumerate((means, far_means)):
+                difference[kind] += moments[places[0]] * grown
+                total[kind] += moments[places[1]] * shrunk
         s = float(np.mean(self.variances))
         halves = []
         for basis, sign in zip(bases, (-1.0, 1.0), strict=True):
             covariance = np.zeros((self.count + 1, self.count + 1))
-            bending = products**2 / 2 * (difference - sign * total)
-            covariance[1:, 1:] = products / 2 * (difference + sign * total) + self.bent * bending
+            bending = products**2 / 2 * (difference[1] - sign * total[1])
+            covariance[1:, 1:] = products / 2 * (difference[0] + sign * total[0]) + self.bent * bending
             if sign < 0:
-                covariance[0, 0] = 4 * s
+                covariance[0, 0] = 4 * s * means[0]
                 covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 * means[orders]
             # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
             units = np.sqrt(np.maximum(np.diag(covariance), 0))
@@ -546,7 +556,7 @@ class Scene:
     def _half(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
         """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
         basis, root, units, _ = self._halves[odd]
-        _, chances, *levers = self._folded
+        _, chances, _, _, *levers = self._folded
         weights, shared_errors = np.sqrt(chances), math.sqrt(shared) * levers[odd]
         slopes = np.concatenate([[1.0 if odd else 2.0], self.frequency * np.arange(1, self.count + 1)])
         rows = np.concatenate(
