@@ -108,7 +108,7 @@ def test_meaningless_pairs_are_refused():
         sd.debias(sd.losses.least_squares(), deaf)
     steep = sd.Loss(sp.exp(U**2) + Y, score=U, target=Y)
     laplace = sd.Release(sd.LaplaceMechanism.from_scale(0.1))
-    with pytest.raises(NoExactCorrectionError, match="grows faster than an exponential"):
+    with pytest.raises(NoExactCorrectionError, match="no exponential was found that bounds the growth"):
         sd.debias(steep, laplace, method="exact")
 
 

@@ -240,7 +240,7 @@ HIDDEN = {
 def test_what_a_channel_hides_is_corrected_with_a_stated_bias(name):
     loss, mechanism = HIDDEN[name]
     release = sd.Release(target=mechanism, noiseless=("a", "b"))
-    with pytest.raises(NoExactCorrectionError, match=r'not in its range.*use method="surrogate"'):
+    with pytest.raises(NoExactCorrectionError, match=r'not in its range.*Pass method="surrogate"'):
         sd.debias(loss, release, method="exact")
     corrected = sd.debias(loss, release)
     assert (corrected.method, corrected.is_exact, corrected.is_resolved) == ("surrogate", False, True)

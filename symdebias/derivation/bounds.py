@@ -15,9 +15,9 @@ import sympy as sp
 from sympy.functions.elementary.piecewise import piecewise_fold
 
 from symdebias._domains import POSITIVE
-from symdebias.codegen.functions import expit, logistic_density, logsumexp, softplus
+from symdebias.codegen.functions import expit, inverse_mills, logistic_density, logsumexp, mills_excess, softplus
 from symdebias.codegen.stable import rewrite
-from symdebias.derivation.intervals import Range, log_erfc, natural_range, number
+from symdebias.derivation.intervals import Range, mills_product, natural_range, number
 from symdebias.losses import Loss
 from symdebias.noise import exactly
 
@@ -337,27 +337,10 @@ def _difference_at(left: sp.Expr, right: sp.Expr, piece: _Piece) -> int:
 
 
 def _stable(expression: sp.Expr) -> sp.Expr:
-    """Return an expression whose derivatives have tight ranges: log-sum-exps and log erfc as single functions."""
+    """Return an expression whose derivatives have tight ranges: log-sum-exps and log Phi as single functions."""
     written = expression.replace(sp.tanh, lambda x: 2 * sp.exp(2 * x) / (1 + sp.exp(2 * x)) - 1)
     written = written.replace(lambda node: isinstance(node, (sp.cosh, sp.sinh)), lambda node: node.rewrite(sp.exp))
-    written = written.replace(lambda node: isinstance(node, sp.log), lambda node: _logarithm_of_tail(node))
     return rewrite(written)
-
-
-def _logarithm_of_tail(node: sp.Expr) -> sp.Expr:
-    """Write log(c erfc(x)) and log(c (1 + erf(x))), c > 0, with `log_erfc`; leave other logarithms."""
-    inside = sp.expand(node.args[0].replace(sp.erfc, lambda x: 1 - sp.erf(x)))
-    tails = inside.atoms(sp.erf)
-    if len(tails) != 1:
-        return node
-    (tail,) = tails
-    constant, factor = inside.coeff(tail, 0), inside.coeff(tail, 1)
-    if constant.is_number and constant.is_positive and sp.expand(constant + factor * tail - inside) == 0:
-        if factor == -constant:
-            return sp.log(constant) + log_erfc(tail.args[0])
-        if factor == constant:
-            return sp.log(constant) + log_erfc(-tail.args[0])
-    return node
 
 
 # ---- branch and bound ----------------------------------------------------------------------------------------------
@@ -451,7 +434,8 @@ def _evaluated(expression: sp.Expr, piece: _Piece) -> _Evaluated:
 
 def tight_derivative(expression: sp.Expr, variable: sp.Symbol, order: int) -> sp.Expr:
     """Return a derivative, of order 0 the expression itself, in a form whose natural range is tight."""
-    return sp.diff(_stable(expression), variable, order).replace(_has_density, _with_density)
+    found = sp.diff(_stable(expression), variable, order).replace(_has_density, _with_density)
+    return found.replace(_has_mills_product, _with_mills_product)
 
 
 def _has_density(node: sp.Basic) -> bool:
@@ -464,6 +448,20 @@ def _with_density(node: sp.Expr) -> sp.Expr:
     sign = 1 if 1 - part in node.args else -1
     others = [other for other in node.args if other not in (part, 1 - part, part - 1)]
     return sp.Mul(sign, logistic_density(part.args[0]), *others)
+
+
+def _has_mills_product(node: sp.Basic) -> bool:
+    return node.is_Mul and any(
+        isinstance(part, mills_excess) and inverse_mills(part.args[0]) in node.args for part in node.args
+    )
+
+
+def _with_mills_product(node: sp.Expr) -> sp.Expr:
+    """Write inverse_mills(x) mills_excess(x), of which one falls and the other rises, as one function."""
+    found = (part.args[0] for part in node.args if isinstance(part, mills_excess))
+    x = next(x for x in found if inverse_mills(x) in node.args)
+    others = [part for part in node.args if part not in (inverse_mills(x), mills_excess(x))]
+    return sp.Mul(mills_product(x), *others)
 
 
 def _supremum(evaluated: _Evaluated) -> float | None:

@@ -13,7 +13,15 @@ import numpy as np
 import sympy as sp
 from scipy import special
 
-from symdebias.codegen.functions import expit, logistic_density, softmax_part, softplus
+from symdebias.codegen.functions import (
+    expit,
+    inverse_mills,
+    log_normal_cdf,
+    logistic_density,
+    mills_excess,
+    softmax_part,
+    softplus,
+)
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -159,11 +167,15 @@ def _of_node(node: sp.Expr, of: Callable[[sp.Expr], Range]) -> Range:
         return _of_cosine(angle - number(sp.pi / 2) if isinstance(node, sp.sin) else angle)
     if isinstance(node, sp.erfc):
         return (-of(node.args[0])).rising(lambda x: special.erfc(-x), floor=0.0, ceiling=2.0)
-    if isinstance(node, mills):
-        found = of(node.args[0]).rising(_mills_values, floor=0.0)
-        return Range(found.low, np.maximum(found.high, _TINY))
-    if isinstance(node, mills_slope):
-        return _of_mills_slope(of(node.args[0]))
+    if isinstance(node, log_normal_cdf):
+        return _of_log_normal_cdf(of(node.args[0]))
+    if isinstance(node, inverse_mills):
+        return _falling(_inverse_mills_bounds, of(node.args[0]))
+    if isinstance(node, mills_excess):
+        inside = of(node.args[0])
+        return Range(_mills_excess_bounds(inside.low)[0], _mills_excess_bounds(inside.high)[1])
+    if isinstance(node, mills_product):
+        return _falling(_mills_product_bounds, of(node.args[0]))
     if isinstance(node, logistic_density):
         return _of_logistic_density(of(node.args[0]))
     if isinstance(node, softmax_part):
@@ -221,62 +233,79 @@ def _where(condition: np.ndarray[Any, np.dtype[np.bool_]], first: Range, second:
 # ---- functions with tight ranges ------------------------------------------------------------------------------------
 
 
-class log_erfc(sp.Function):
-    """log erfc(x)."""
+class mills_product(sp.Function):
+    """inverse_mills(x) mills_excess(x), the curvature of -log Phi: within (0, 1), and falling (Sampford 1953)."""
 
     nargs = 1
     is_extended_real = True
-
-    def fdiff(self, argindex: int = 1) -> sp.Expr:
-        """Return the derivative."""
-        return -mills(self.args[0])
-
-
-class mills(sp.Function):
-    """m(x) = -(log erfc)'(x) = 2/sqrt(pi) exp(-x^2)/erfc(x): positive and rising."""
-
-    nargs = 1
-    is_extended_real = True
-
-    def fdiff(self, argindex: int = 1) -> sp.Expr:
-        """Return the derivative."""
-        return mills_slope(self.args[0])
-
-
-class mills_slope(sp.Function):
-    """m'(x) = m(x) (m(x) - 2x): within (0, 2), and rising (Sampford 1953)."""
-
-    nargs = 1
-    is_extended_real = True
+    is_extended_nonnegative = True
 
     def fdiff(self, argindex: int = 1) -> sp.Expr:
         """Return the derivative."""
         x = self.args[0]
-        return self * (mills(x) - 2 * x) + mills(x) * (self - 2)
+        return inverse_mills(x) * (1 - self) - self * mills_excess(x)
+
+    def _eval_evalf(self, prec: int) -> sp.Expr:
+        x = self.args[0]
+        return (inverse_mills(x)._eval_evalf(prec + 8) * mills_excess(x)._eval_evalf(prec + 8))._eval_evalf(prec)
 
 
-def _mills_values(x: FloatArray) -> FloatArray:
-    return np.asarray(2 / math.sqrt(math.pi) / special.erfcx(x))
+def _falling(bounds: Callable[[FloatArray], tuple[FloatArray, FloatArray]], x: Range) -> Range:
+    return Range(bounds(x.high)[0], bounds(x.low)[1])
 
 
-def _of_mills_slope(x: Range) -> Range:
-    return Range(_mills_slope_bounds(x.low)[0], _mills_slope_bounds(x.high)[1])
-
-
-def _mills_slope_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on m'(x) from below and above."""
+def _of_log_normal_cdf(x: Range) -> Range:
     with np.errstate(all="ignore"):
-        value = _mills_values(x)
-        found = value * (value - 2 * x)
-        # The difference magnifies the relative error of m.
-        error = _ULPS * 2.0**-52 * value * (value + np.abs(2 * x)) + _TINY
-        # Sampford's bound on m, put into m (m - 2x) = 2 l (l - t): l > (3t + sqrt(t^2 + 8))/4 for t = sqrt(2) x > 0.
-        t = math.sqrt(2) * np.where(x > 0, x, 1.0)
-        far = np.where(x > 0, (1 + 2 / (1 + np.sqrt(1 + 8 / (t * t)))) * (1 - _ULPS * 2.0**-52), 0.0)
-    known = np.isfinite(found) & np.isfinite(error)
-    low = np.maximum(np.where(known, found - error, 0.0), far)
-    high = np.minimum(np.where(known, found + error, np.where(x > 0, 2.0, _TINY)), 2.0)
+        low, high = special.log_ndtr(x.low), special.log_ndtr(x.high)
+        low, high = low - _rounding(x.low) * np.abs(low) - _TINY, high + _rounding(x.high) * np.abs(high) + _TINY
+    low = np.where(np.isnan(low), np.where(x.low > 0, -_TINY, -math.inf), low)
+    high = np.where(np.isnan(high), np.where(x.high > 0, 0.0, -_LARGEST), high)
+    return Range(np.asarray(low), np.asarray(np.minimum(high, 0.0)))
+
+
+def _rounding(x: FloatArray) -> FloatArray:
+    """Return a bound on the relative error of a normal tail: that of x^2/2 is magnified in its exponential."""
+    return np.asarray((_ULPS + 2 * np.maximum(x, 0.0) ** 2) * 2.0**-52)
+
+
+def _inverse_mills_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on phi(x)/Phi(x) from below and above."""
+    with np.errstate(all="ignore"):
+        value = math.sqrt(2 / math.pi) / special.erfcx(-x / math.sqrt(2))
+        error = _rounding(x) * value + _TINY
+        known = np.isfinite(value) & np.isfinite(error)
+        low = np.where(known, value - error, np.where(x < 0, _LARGEST, 0.0))
+        high = np.where(known, value + error, np.where(x < 0, math.inf, _TINY))
     return np.asarray(np.maximum(low, 0.0)), np.asarray(high)
+
+
+def _mills_excess_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on x + phi(x)/Phi(x) from below and above."""
+    below, above = _inverse_mills_bounds(x)
+    t = np.where(x < 0, -x, 0.0)
+    with np.errstate(all="ignore"):
+        low, high = np.nextafter(below + x, -math.inf), np.nextafter(above + x, math.inf)
+        # Far left the sum cancels. There (3t + sqrt(t^2 + 8))/4 < phi/Phi (Sampford 1953) < (t + sqrt(t^2 + 4))/2
+        # (Birnbaum 1942) at -t.
+        far = [2 / (t + np.hypot(t, root)) for root in (math.sqrt(8), 2.0)]
+    share = _ULPS * 2.0**-52
+    low = np.where(x < 0, np.fmax(low, far[0] * (1 - share) - _TINY), low)
+    high = np.where(x < 0, np.fmin(high, far[1] * (1 + share) + _TINY), high)
+    return np.asarray(np.maximum(low, 0.0)), np.asarray(high)
+
+
+def _mills_product_bounds(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return bounds on (phi/Phi) (x + phi/Phi) from below and above."""
+    ratio, excess = _inverse_mills_bounds(x), _mills_excess_bounds(x)
+    share = _ULPS * 2.0**-52
+    with np.errstate(all="ignore"):
+        low, high = ratio[0] * excess[0] * (1 - share), ratio[1] * excess[1] * (1 + share) + _TINY
+        # Sampford's bound in both factors, t = -x.
+        t = np.where(x < 0, -x, 1.0)
+        far = np.where(x < 0, (0.5 + 1 / (1 + np.sqrt(1 + 8 / (t * t)))) * (1 - share), 0.0)
+    low = np.fmax(np.where(np.isfinite(low), low, 0.0), far)
+    high = np.where(np.isnan(high), np.where(x < 0, 1.0, _TINY), np.minimum(high, 1.0))
+    return np.asarray(low), np.asarray(high)
 
 
 def _of_logistic_density(x: Range) -> Range:

@@ -81,7 +81,8 @@ def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
             return math.nan
     else:
         return math.nan
-    if math.isinf(found):
+    # An infinity that was written is no overflow.
+    if math.isinf(found) and all(map(math.isfinite, parts)):
         raise OverflowError
     return found
 
@@ -183,7 +184,7 @@ def _zeros(functions: Iterator[sp.Expr], score: sp.Symbol, at: Mapping[sp.Symbol
         values = _evaluated(compiled, _GRID)
         if values is None:
             continue
-        yield from _GRID[values == 0][:4]
+        yield from _GRID[values == 0][:4].tolist()
         turns = np.flatnonzero(np.sign(values[:-1]) * np.sign(values[1:]) < 0)[:4]
         for turn in turns:
             low, high = _GRID[turn], _GRID[turn + 1]

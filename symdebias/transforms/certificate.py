@@ -219,11 +219,6 @@ def _log_of_sum(*arguments: FloatArray) -> FloatArray:
     return functools.reduce(np.logaddexp, arguments)
 
 
-def _mills(x: FloatArray) -> FloatArray:
-    found: FloatArray = 2 / math.sqrt(math.pi) / special.erfcx(x)
-    return found
-
-
 def _inverse_mills(x: FloatArray) -> FloatArray:
     ratio: FloatArray = math.sqrt(2 / math.pi) / special.erfcx(-np.asarray(x, dtype=float) / math.sqrt(2))
     return ratio
@@ -251,9 +246,7 @@ _STABLE = {
     "logsumexp": _log_of_sum,
     "softmax_part": _softmax_part,
     "erf_real": lambda x, y: np.real(special.erf(x + 1j * y)),
-    "log_erfc": lambda x: math.log(2) + special.log_ndtr(-math.sqrt(2) * x),
-    "mills": _mills,
-    "mills_slope": lambda x: _mills(x) * (_mills(x) - 2 * x),
+    "mills_product": lambda x: _inverse_mills(x) * _mills_excess(x),
     "erf_imag": lambda x, y: np.imag(special.erf(x + 1j * y)),
 }
 

@@ -24,8 +24,9 @@ from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import exponents_of_sum
 from symdebias.exceptions import NoExactCorrectionError
 
-# Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms.
-_MOST_TERMS = 600
+# Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms. Means are taken of squares of
+# corrected losses, too.
+_MOST_TERMS, _MOST_TERMS_OF_MEANS = 600, 4_000
 # Up to this power of a linear argument polynomials are multiplied out; beyond, they are written in the argument. The
 # coefficients of Hermite polynomials overflow float64 above the last one.
 _LOW_POWER, _HIGHEST_POWER = 8, 280
@@ -94,7 +95,7 @@ def inverse_heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) ->
     >>> inverse_heat(u**4, u, s).expression
     3*s**2 - 6*s*u**2 + u**4
     """
-    return _flow(expression, variable, variance)
+    return _flow(expression, variable, variance, _MOST_TERMS)
 
 
 def heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transformed:
@@ -121,7 +122,7 @@ def heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transfo
     >>> heat(sp.exp(u), u, s).expression
     exp(s/2 + u)
     """
-    forward = _flow(expression, variable, -variance)
+    forward = _flow(expression, variable, -variance, _MOST_TERMS_OF_MEANS)
     return Transformed(forward.expression, forward.conditions)
 
 
@@ -155,7 +156,7 @@ def classified_terms(
     NoExactCorrectionError
         A term is of another form; the message names the part.
     """
-    for term in _terms(expression, variable):
+    for term in _terms(expression, variable, _MOST_TERMS):
         coefficient, power, kind = _classify(term, variable)
         yield coefficient, power, kind.phase, kind.linear, kind.quadratic, kind.erf is not None
 
@@ -289,7 +290,7 @@ def _all_positive(matrix: sp.Matrix) -> list[sp.Rel]:
     return relations
 
 
-def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transformed:
+def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr, most_terms: int) -> Transformed:
     # Denominators without the variable are constants here; expanding them would spoil the terms.
     constants: dict[sp.Expr, sp.Symbol] = {
         node: sp.Dummy(real=True)
@@ -299,7 +300,7 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr) -> Transforme
     values = {symbol: node for node, symbol in constants.items()}
     groups: dict[_Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
     powers, rest = _high_powers(expression.xreplace(constants), variable)
-    for term in _terms(rest, variable):
+    for term in _terms(rest, variable, most_terms):
         coefficient, power, kind = _classify(term, variable)
         groups[kind][power] += coefficient.xreplace(values)
     result = sp.Add(
@@ -356,15 +357,15 @@ def _distinct(conditions: Iterable[sp.Rel]) -> tuple[sp.Rel, ...]:
     return tuple(dict.fromkeys(condition for condition in conditions if condition != sp.true))
 
 
-def _terms(expression: sp.Expr, variable: sp.Symbol) -> Iterator[sp.Expr]:
+def _terms(expression: sp.Expr, variable: sp.Symbol, most_terms: int) -> Iterator[sp.Expr]:
     for function, exponentials in _AS_EXPONENTIALS.items():
         expression = expression.replace(
             lambda node, function=function: isinstance(node, function) and node.has(variable),
             lambda node, exponentials=exponentials: exponentials(*node.args),
         )
-    if _budget.most_terms(expression) > _MOST_TERMS:
+    if _budget.most_terms(expression) > most_terms:
         raise NoExactCorrectionError(
-            f"the expression multiplies out to more than {_MOST_TERMS} terms in {variable}, and the "
+            f"the expression multiplies out to more than {most_terms} terms in {variable}, and the "
             "derivation gives up there. Write the loss with fewer factors or lower powers."
         )
     yield from sp.Add.make_args(_budget.expand(expression))

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import symdebias as sd
+from symdebias.codegen.functions import inverse_mills as inverse_mills_ratio
+from symdebias.codegen.functions import log_normal_cdf, mills_excess
 from symdebias.derivation import curvature_range, slope_bound
-from symdebias.derivation.intervals import Range, mills, mills_slope, natural_range
+from symdebias.derivation.intervals import Range, mills_product, natural_range
 
 pytestmark = pytest.mark.newest
 
@@ -168,18 +170,38 @@ def test_the_bound_of_softmax_is_reached():
 
 
 @given(points=st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=5))
-def test_inverse_mills_ratio_and_its_slope_contain_the_truth(points):
-    """Against mpmath with 80 digits."""
+def test_the_normal_tail_and_its_derivatives_contain_the_truth(points):
+    """Against mpmath with 80 digits; tails of the normal distribution below 1e-300 count as 0."""
     x = np.array(points)
     box = {U: Range(x, x)}
-    values, slopes = natural_range(mills(U), box), natural_range(mills_slope(U), box)
+    logarithms, ratios, excesses, products = (
+        natural_range(function(U), box)
+        for function in (log_normal_cdf, inverse_mills_ratio, mills_excess, mills_product)
+    )
     with mpmath.workdps(80):
         for place, point in enumerate(x):
             t = mpmath.mpf(float(point))
-            m = 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-t * t) / mpmath.erfc(t)
-            assert values.low[place] <= m <= values.high[place] * (1 + mpmath.mpf(2) ** -52)
-            assert slopes.low[place] <= m * (m - 2 * t) <= slopes.high[place]
-            assert slopes.high[place] - slopes.low[place] <= 1e-6
+            tail = mpmath.erfc(-t / mpmath.sqrt(2)) / 2
+            ratio = mpmath.npdf(t) / tail
+            # Far left as many digits cancel as t^2 has, and far right 1 - tail is 1 but for its last digits.
+            excess = t + ratio
+            logarithm = mpmath.log(tail) if t < 0 else mpmath.log1p(-mpmath.erfc(t / mpmath.sqrt(2)) / 2)
+            truths = (logarithm, ratio, excess, ratio * excess)
+            for found, truth in zip((logarithms, ratios, excesses, products), truths, strict=True):
+                assert found.low[place] <= truth <= found.high[place]
+                assert found.high[place] - found.low[place] <= 1e-6 * max(1.0, abs(truth))
+
+
+@pytest.mark.parametrize("function", [log_normal_cdf, inverse_mills_ratio, mills_excess, mills_product], ids=str)
+def test_ranges_over_infinite_boxes_hold_all_values(function):
+    whole = natural_range(function(U), {U: Range(np.array([-math.inf]), np.array([math.inf]))})
+    for low, high in ((-math.inf, -30.0), (30.0, math.inf), (-math.inf, math.inf)):
+        found = natural_range(function(U), {U: Range(np.array([low]), np.array([high]))})
+        assert whole.low[0] <= found.low[0] <= found.high[0] <= whole.high[0]
+        for end in (low, high):
+            if math.isfinite(end):
+                value = float(sp.N(function(sp.Float(end, 60)), 50))
+                assert found.low[0] <= value <= found.high[0]
 
 
 @given(
