@@ -28,7 +28,7 @@ _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 _STANDSTILL, _CERTAIN = 0.5, 5.0
 # How many standard errors above zero the least curvature is; on how many records that is looked at first, how many
 # times more the next look takes, and from how many records on it is looked at.
-LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 3.0, 2_000, 8, 200
+LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2.5, 2_000, 8, 200
 
 
 @dataclass(frozen=True)

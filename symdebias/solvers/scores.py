@@ -45,7 +45,7 @@ _SHARED = 5.0
 # squared error. Where its bias may be so many standard errors, more may be spent.
 _DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
 # What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
-_UNCERTAIN_CURVATURE = 25.0
+_UNCERTAIN_CURVATURE = 50.0
 # A bound on the bias of less than this many standard errors is as good as none.
 _NEGLIGIBLE = 0.15
 # Probabilities of scores beyond the ranges that are tried.

@@ -13,7 +13,7 @@ def small(monkeypatch):
     """The demonstration on few records."""
 
     def problems(data):
-        return [lambda: demo.synthetic_problem(2, 2.0, records=3000)]
+        return [lambda: demo.synthetic_problem(2, 2.0, records=200_000)]
 
     monkeypatch.setattr(demo, "problems", problems)
 
