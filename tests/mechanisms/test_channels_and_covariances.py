@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sampling_statistics import LEVEL, RECORDS, normal_faults
 from scipy import stats
 
+import symdebias as sd
 from symdebias.mechanisms import (
     KINDS,
     ClippedMechanism,
