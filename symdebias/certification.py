@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels
 from symdebias.derivation import Derivation
 from symdebias.derivation.enclosures import Enclosed
@@ -160,9 +161,11 @@ class DeclaredLoss:
         declared = self.loss
         by = declared.scores or declared.parameters
         arguments = (*(declared.scores or (*declared.features, *declared.parameters)), declared.target)
+        # Before it is differentiated, so that no derivative is 0/0 in a tail.
+        expression = stable.rewrite(declared.expression)
         return (
-            numeric(declared.expression, arguments),
-            [numeric(sp.diff(declared.expression, symbol), arguments) for symbol in by],
+            numeric(expression, arguments),
+            [numeric(sp.diff(expression, symbol), arguments) for symbol in by],
         )
 
     def rows(self, X: FloatArray) -> FloatArray:

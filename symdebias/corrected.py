@@ -44,9 +44,8 @@ def columns_to_show(loss: Loss, release: Release) -> int:
     """Return the number of columns of X, or two noised ones where the release does not know it yet."""
     if not loss.scores:
         return len(loss.features)
-    if release.columns is not None:
-        return len(release.columns)
-    return len(release.noiseless) + 2
+    known = release.number_of_columns
+    return len(release.noiseless) + 2 if known is None else known
 
 
 @dataclass(frozen=True)
@@ -1340,7 +1339,7 @@ class CorrectedLoss:
         (93.0, True)
         """
         closed = self.closed_variance
-        if not self.declared.scores or self.release.columns is not None:
+        if not self.declared.scores or self.release.number_of_columns is not None:
             columns = columns_to_show(self.declared, self.release)
         elif columns is None:
             columns = columns_to_show(self.declared, self.release)
@@ -1409,7 +1408,7 @@ class CorrectedLoss:
         if not (0 < theta_radius < math.inf):
             raise ValueError(f"theta_radius={theta_radius!r} must be positive and finite.")
         self.require_resolved()
-        if not self.declared.scores or self.release.columns is not None:
+        if not self.declared.scores or self.release.number_of_columns is not None:
             columns = columns_to_show(self.declared, self.release)
         elif columns is None:
             columns = 1 + len(self.release.noiseless)

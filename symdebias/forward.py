@@ -175,7 +175,8 @@ def _closed_parts(loss: Loss, release: Release) -> tuple[sp.Expr | None, sp.Expr
 
 
 def _some_columns(release: Release) -> int:
-    return len(release.columns) if release.columns is not None else len(release.noiseless) + len(release.groups)
+    known = release.number_of_columns
+    return len(release.noiseless) + len(release.groups) if known is None else known
 
 
 def _in_target(loss: Loss, expression: sp.Expr, target: sp.Expr) -> sp.Expr:
@@ -531,7 +532,8 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     declared, release = corrected.declared, corrected.release
     if len(declared.scores) != 1:
         return 1.0
-    columns = len(release.columns) if release.columns is not None else len(release.noiseless) + 2
+    known = release.number_of_columns
+    columns = len(release.noiseless) + 2 if known is None else known
     derivation = corrected.derivation(columns)
     program = derivation.program
     groups = [group for group in program.groups if isinstance(group, FactorGroup)]
@@ -570,7 +572,7 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     scores = np.linspace(-bound, bound, 9)[:, None] + noise
     target = declared.target_values[-1] if declared.target_values is not None else 0.0
     slope = evaluated(program.slopes[0], {u: scores, y: np.full((1, 1), target), **values})
-    plain = evaluated(sp.diff(declared.expression, u), {u: scores, y: np.full((1, 1), target)})
+    plain = evaluated(sp.diff(stable.rewrite(declared.expression), u), {u: scores, y: np.full((1, 1), target)})
     before = float(np.mean(plain**2))
     return float(np.mean(slope**2)) / before if before > 0 else 1.0
 

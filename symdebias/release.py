@@ -164,6 +164,14 @@ class Release:
         columns = (*noised, *self.noiseless)
         return columns or None
 
+    @property
+    def number_of_columns(self) -> int | None:
+        """The number of columns of X, or None where one mechanism takes however many there are."""
+        if self.columns is not None:
+            return len(self.columns)
+        width = self.groups[0][1].width if self.groups else None
+        return None if width is None else width + len(self.noiseless)
+
     def bind(self, columns: Sequence[str]) -> "Release":
         """Return this release with names for the columns that one mechanism noises.
 
@@ -328,10 +336,10 @@ class Release:
         return matrix
 
     def _check_count(self, number_of_columns: int) -> None:
-        columns = self.columns
+        known = self.number_of_columns
         least = len(self.noiseless) + len(self.groups)
-        if (columns is not None and number_of_columns != len(columns)) or number_of_columns < least:
-            expected = str(len(columns)) if columns is not None else f"at least {least}"
+        if (known is not None and number_of_columns != known) or number_of_columns < least:
+            expected = str(known) if known is not None else f"at least {least}"
             raise ValueError(
                 f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
             )

@@ -142,3 +142,13 @@ def test_a_wrong_surrogate_is_not_called_proved():
     assert sound.proved
     assert not wrong.proved
     assert wrong.loss_bias > 10 * sound.loss_bias
+
+
+def test_the_tail_of_the_probit_loss_is_certified():
+    """At u = -9 under s = 81 the textbook slope is 0/0 within the noise; the bias of -log Phi is below s/2."""
+    certificate = sd.debias(
+        sd.losses.probit(), sd.Release(sd.GaussianMechanism.from_scale(1.0)), method="none"
+    ).certify(theta_radius=9.0, columns=1)
+    # The curvature of -log Phi is between 0 and 1.
+    assert 30 < certificate.loss_bias < 81 / 2
+    assert math.isfinite(certificate.gradient_bias)

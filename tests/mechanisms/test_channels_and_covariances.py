@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sampling_statistics import LEVEL, RECORDS, normal_faults
 from scipy import stats
 
+import symdebias as sd
 from symdebias.mechanisms import (
     KINDS,
     ClippedMechanism,
@@ -146,3 +147,13 @@ def test_channels_that_are_refused(arguments, message):
 def test_covariances_that_are_refused(covariance):
     with pytest.raises((TypeError, ValueError)):
         GaussianMechanism.from_covariance(covariance)
+
+
+@pytest.mark.parametrize("loss", [sd.losses.logistic(), sd.losses.exponential()], ids=str)
+def test_what_is_shown_has_the_width_of_the_covariance(loss):
+    release = sd.Release(GaussianMechanism.from_scale([5.0, 15000.0, 0.7]), fit_intercept=True)
+    assert release.number_of_columns == 3
+    corrected = sd.debias(loss, release)
+    assert corrected.number_of_parameters(3) == 4
+    with pytest.raises(ValueError, match="X has 2 columns, but the release has 3"):
+        corrected.derivation(2)
