@@ -66,9 +66,15 @@ class Fit:
         None for a free-form loss).
         With early stopping besides ``epoch_losses`` (the mean corrected loss at the end of each epoch) and
         ``best_epoch``, the number of the one whose parameters these are, from 1.
-        For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
-        gram_clipped) and ``stages``. `m_estimate` adds ``safeguards`` (what held theta at the end), ``start``,
-        ``hessian`` (``"exact"`` or ``"central differences"``) and ``last_step`` (the largest change of a parameter).
+        ``curvature`` is the least curvature of the mean corrected loss at theta in its own standard errors (None where
+        a ball holds theta), and `sgd` adds ``step_size``, the one given or learned.
+        For a surrogate that was designed on the way besides ``pilot`` (``theta``; ``score_variance``, the noise variance
+        of the score there; ``signal_variance``, the mean square of the true score; ``uncertainty``, the root mean square
+        error of the score; ``records`` that it rests on; ``rungs`` of its ladder) and ``stages``. `m_estimate` has both
+        of every loss of one score and noise, and adds ``safeguards`` (what held theta at the end), ``start``,
+        ``hessian`` (``"exact"`` or ``"central differences"``), ``last_step`` (the length of the last one, relative to
+        that of theta, both by released scores) and ``outside`` (the estimated share of true scores beyond the range that
+        a surrogate is stated for; None without one).
     inference : symdebias.inference.Inference or None
         The accuracy of theta, where the solver was asked for it.
     own_guarantee : Guarantee or None
