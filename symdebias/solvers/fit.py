@@ -66,9 +66,16 @@ class Fit:
         None for a free-form loss).
         With early stopping besides ``epoch_losses`` (the mean corrected loss at the end of each epoch) and
         ``best_epoch``, the number of the one whose parameters these are, from 1.
-        For a surrogate that was designed on the way besides ``pilot`` (theta, score_variance, signal_variance,
-        gram_clipped) and ``stages``. `m_estimate` adds ``safeguards`` (what held theta at the end), ``start``,
-        ``hessian`` (``"exact"`` or ``"central differences"``) and ``last_step`` (the largest change of a parameter).
+        ``curvature`` is the least curvature of the mean corrected loss at theta in its own standard errors (None where
+        a ball holds theta), and `sgd` adds ``step_size``, the one given or learned.
+        For a surrogate that was designed on the way besides ``pilot`` and ``stages``. The pilot has ``theta``,
+        ``score_variance`` (the noise variance of the score there), ``signal_variance`` (the mean square of the true
+        score), ``uncertainty`` (the root mean square error of the score), ``records`` (on which it rests) and
+        ``rungs`` (of its ladder).
+        `m_estimate` has ``stages`` always and ``pilot`` for every loss of one score under noise, None for others. It
+        adds ``safeguards`` (what held theta at the end), ``start``, ``hessian`` (``"exact"`` or ``"central
+        differences"``), ``last_step`` (its length relative to that of theta, both by released scores) and ``outside``
+        (the estimated share of true scores beyond the range that a surrogate is stated for; None without one).
     inference : symdebias.inference.Inference or None
         The accuracy of theta, where the solver was asked for it.
     own_guarantee : Guarantee or None

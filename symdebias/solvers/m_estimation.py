@@ -2,9 +2,9 @@
 
     sum_i w_i (corrected gradient of record i at theta) + l2 theta sum_i w_i = 0
 
-A corrected risk is neither convex nor bounded below: the estimate is the root next to a consistent pilot. So the pilot
-comes first, Newton's steps are short in the norm of the noise and use a positive definite matrix, and theta stays where
-the noise of the score is about what the pilot says.
+A corrected risk is neither convex nor bounded below: the estimate is the minimum next to a pilot that has been followed
+outwards from zero. Newton's steps stay near the pilot in the released score, so that a change of units changes nothing,
+and one test after the fit tells whether theta has followed the noise.
 """
 
 import math
@@ -59,8 +59,8 @@ def m_estimate(
     Parameters
     ----------
     corrected : CorrectedLoss
-        What `debias` returned. A surrogate that is not resolved is designed for what a quadratic pilot estimate says
-        of the range and the noise of scores, and is on the result as ``fit.corrected``.
+        What `debias` returned. A surrogate that is not resolved is designed for the distribution of true scores that
+        the released records suggest at the pilot estimate, and is on the result as ``fit.corrected``.
     X : array of shape (n, p) or table
         The (noised) records.
     y : array of shape (n,)
@@ -69,12 +69,14 @@ def m_estimate(
         Regularisation + l2/2 ||theta||^2, in [0, inf); the intercept is not penalised. Intervals then cover the
         penalised optimum.
     radius : float, optional
-        Bound on the L2 norm of theta, in (0, inf).
+        Bound on the L2 norm of theta, in (0, inf). It narrows where theta may go, and never lets theta go where it
+        would not go otherwise.
     bounds : pair of floats or arrays of shape (q,), optional
-        Lower and upper bounds on the parameters, infinite where there are none; not together with `radius`.
+        Lower and upper bounds on the parameters, infinite where there are none; not together with `radius`. They narrow
+        as well.
     start : array of shape (q,) or (K, q), optional
-        Where to start: a warm start. By default the pilot estimate, or zeros where the loss has none (several scores,
-        a free-form loss): then `radius` is what keeps theta from roots that the noise makes.
+        Where the pilot begins, in place of zero: a warm start. A loss without a pilot (several scores, a free-form
+        loss) is fitted from there, or from zeros.
     sample_weight : array of shape (n,), optional
         Non-negative weights.
     noise_scale : array of shape (n,) or (n, p), optional
@@ -94,7 +96,9 @@ def m_estimate(
     Raises
     ------
     DivergenceError
-        There is no pilot, no root near it, or a handful of records carries the whole corrected gradient.
+        The pilot does not settle, there is no root near it, or the fit is lost: a handful of records carries the whole
+        corrected gradient, undoing the noise inflates gradients more than so many records can pay for or leaves nothing
+        of them, or the curvature is within its sampling error of zero. The message says which.
     NoExactCorrectionError, InfiniteVarianceError
         The correction, or its variance, does not exist where the data lead.
     ValueError, TypeError
@@ -102,12 +106,17 @@ def m_estimate(
 
     Notes
     -----
-    Newton's matrix is the mean corrected Hessian with its eigenvalues, relative to the matrix before it, clipped to
-    [0.3, 3]; a step is at most 0.3 long in the norm of the noise, and is halved until the mean corrected loss falls.
-    Without `radius` and `bounds` the noise variance of the score stays below 1.3 times the pilot's. Where the fit ends
-    there that is raised up to three times, 1.3-fold for a surrogate and 2.5-fold where the correction is exact.
-    ``fit.diagnostics["safeguards"]`` says what was active at the end; there
-    are then no intervals.
+    Distances are root mean squares of the released score, so that fits are the same in all units and origins of
+    released numbers with their noise.
+
+    The pilot of a loss of one score climbs a ladder of surrogates from zero, each designed for the scores within reach
+    of the last and started where that one ended, until a minimum lies inside its reach. The estimate is the minimum
+    next to the pilot, as far from it as the pilot's uncertainty and a share of its length allow; where the search ends
+    at that distance it goes on from there, up to three times, and a surrogate is designed anew where theta has moved.
+    ``fit.diagnostics["safeguards"]`` says what held theta at the end; there are then no intervals.
+
+    Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
+    released records, in place of negative ones; steps are halved until the mean corrected loss falls.
 
     A step is one pass over the data on all cores, without an array of gradients. Where the Hessian is too long to be
     written out (more than 512 combinations of categories, several scores under Laplace noise) it is found by central
