@@ -354,6 +354,11 @@ class CorrectedLoss:
             and bool(self.declared.scores)
             and len(program.scores) == 1
             and not (program.groups or program.tables or program.configurations or program.labels)
+            # An uncorrected loss has no factors of other noise in it.
+            and all(
+                isinstance(noise, AdditiveNoise) and noise.is_gaussian
+                for _, noise in self.release.noises(columns_to_show(self.declared, self.release))
+            )
             and (
                 self.release.clips_target
                 or not isinstance(target := self.release.target_noise, AdditiveNoise)

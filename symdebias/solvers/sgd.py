@@ -46,6 +46,9 @@ _LONGEST_RUN = 64
 # A surrogate whose theta ends farther from where it was designed than this share of its length, and than its pilot is
 # uncertain, is designed anew; so many times at most.
 _MOVED, _UNCERTAIN, _MOST_STAGES = 0.25, 3.0, 3
+# It is designed for scores that are larger by this factor as well: iterates wander, and noise grows exponentially
+# beyond what a surrogate is designed for.
+_ROOM = 1.2
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
 
@@ -362,7 +365,7 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
         begin = centre if given is None or stage > 1 else given
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            fit = sgd(known.resolved(centre), X, y, start=begin, random_state=rng, **options)
+            fit = sgd(known.resolved(centre, growth=_ROOM), X, y, start=begin, random_state=rng, **options)
         theta = fit.theta.ravel()
         if known.size(theta - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
             break

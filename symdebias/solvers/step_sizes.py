@@ -19,7 +19,7 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _LEAST_CURVATURE = 0.02
 # How far noise may carry iterates, relative to the distance of the minimum from zero, and the least such distance in
 # units of the spread of gradients over the curvature.
-_EXCURSION, _LEAST_SIZE = 0.1, 0.05
+_EXCURSION, _LEAST_SIZE = 0.05, 0.05
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def learned_steps(
     eta_t = 1/(L + k/B + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative to
     the inverse P of that matrix. k is the larger of two numbers: Q max E c^2/E c over their directions, with c the
     curvatures of single records, so that steps contract in the mean square, which they do where
-    eta (E c^2/B + (E c)^2) < 2 E c; and that with which the noise of gradients keeps iterates within a tenth of the
+    eta (E c^2/B + (E c)^2) < 2 E c; and that with which the noise of gradients keeps iterates within a twentieth of the
     distance between the minimum and zero, as far as it can be told.
 
     Parameters

@@ -1,0 +1,158 @@
+"""No wrong answer without a word: families of designs whose fits must be right, or refused.
+
+An interval of level 99.9% that excludes the truth is a false alarm once in a thousand. Bounds on their number have
+chances below 1e-6 where fits are right; a fit five standard errors off excludes the truth nine times in ten.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias.exceptions import SymdebiasError
+
+pytestmark = pytest.mark.newest
+
+GAUSSIAN = sd.GaussianMechanism.from_scale
+LOGISTIC = sd.losses.logistic()
+
+
+def labels(rng, scores):
+    return np.where(rng.random(len(scores)) < expit(scores), 1.0, -1.0)
+
+
+def excluded(fit, truth, level=0.999):
+    ends = fit.confidence_interval(level)
+    return int(np.sum((ends[:, 0] > truth) | (truth > ends[:, 1])))
+
+
+@pytest.mark.parametrize("given", [{}, {"radius": 10.0}, {"bounds": (-10.0, 10.0)}], ids=["free", "ball", "box"])
+def test_what_is_given_narrows_the_region_and_never_widens_it(given):
+    """Noise of ten times the features: further out the mean corrected loss has lower minima that the noise makes."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform(-1, 1, (400_000, 2))
+    y = labels(rng, X @ [2.0, -1.5])
+    release = sd.Release(GAUSSIAN(8.0), sd.RandomizedResponse(epsilon=2.0))
+    best = minimize(lambda theta: np.mean(np.exp(-y * (X @ theta))) + 2.5 * theta @ theta, np.zeros(2)).x
+    corrected = sd.debias(sd.losses.exponential(), release)
+    for seed in range(4):
+        noised = release.privatize(X, y, random_state=seed)
+        fit = sd.m_estimate(corrected, noised.X, noised.y, l2=5.0, **given)
+        assert np.all(np.abs(fit.theta - best) < 5.5 * fit.standard_errors)
+
+
+def normal(rng, n):
+    return rng.normal(size=(n, 2))
+
+
+def lognormal(rng, n):
+    return np.stack([np.exp(0.9 * rng.normal(size=n)) - 1.5, rng.normal(size=n)], axis=1)
+
+
+def leverage(rng, n):
+    return rng.normal(size=(n, 2)) * np.where(rng.random(n) < 0.03, 10.0, 1.0)[:, None]
+
+
+def heavy(rng, n):
+    return rng.standard_t(3, size=(n, 2))
+
+
+SCORES = {
+    "normal, little noise": (normal, [1.0, -0.5], 0.0, 0.1, 5_000),
+    "normal, more noise": (normal, [1.0, -0.5], 0.0, 0.4, 20_000),
+    "lognormal": (lognormal, [1.0, -0.7], -0.5, 0.7, 50_000),
+    "leverage": (leverage, [1.0, -0.7], 0.0, 0.7, 5_000),
+    "t3": (heavy, [0.8, -0.4], 0.3, 0.4, 20_000),
+    "rare class": (normal, [1.0, -0.5], -4.0, 0.3, 50_000),
+}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+def test_intervals_hold_whatever_the_scores_are(kind):
+    """Of 18 intervals of 99.9% two may exclude the truth (chance 1e-6 of more); one fit in six may be refused."""
+    draw, slopes, intercept, scale, n = SCORES[kind]
+    wrong = refused = 0
+    for seed in range(6):
+        rng = np.random.default_rng([5, seed])
+        X = draw(rng, n)
+        y = labels(rng, X @ slopes + intercept)
+        noised = sd.Release(GAUSSIAN(scale), fit_intercept=True).privatize(X, y, random_state=rng)
+        try:
+            fit = sd.m_estimate(sd.debias(LOGISTIC, noised.release), noised.X, noised.y)
+        except SymdebiasError:
+            refused += 1
+            continue
+        wrong += excluded(fit, np.array([*slopes, intercept]))
+        assert np.all(np.ptp(fit.confidence_interval(), axis=1) < 1.0)
+    assert wrong <= 2
+    assert refused <= 1
+
+
+def test_a_noise_scale_of_each_record():
+    rng = np.random.default_rng(2)
+    scales = rng.uniform(0.1, 0.6, 20_000)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    y = labels(rng, X @ [2.0, -1.0])
+    noised = X + scales[:, None] * rng.normal(size=X.shape)
+    corrected = sd.debias(LOGISTIC, sd.Release(GAUSSIAN(0.3)))
+    fit = sd.m_estimate(corrected, noised, y, noise_scale=scales)
+    assert excluded(fit, [2.0, -1.0]) == 0
+    descent = sd.sgd(corrected, noised, y, noise_scale=scales, average=0.5, epochs=3, random_state=0)
+    assert np.all(np.abs(descent.theta - fit.theta) < 3 * fit.standard_errors)
+
+
+MODELS = {
+    "strong": (LOGISTIC, "logistic", lambda rng: rng.uniform(-1, 1, (20_000, 2)), [6.4, -4.8], 0.25),
+    "probit": (sd.losses.probit(), "probit", lambda rng: rng.normal(size=(20_000, 2)), [1.0, -0.7], 0.3),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_ordinary_models_are_fitted(model):
+    loss, link, draw, truth, scale = MODELS[model]
+    rng = np.random.default_rng(3)
+    X = draw(rng)
+    score = X @ truth
+    y = labels(rng, score) if link == "logistic" else np.where(rng.normal(size=len(X)) < score, 1.0, -1.0)
+    noised = sd.Release(GAUSSIAN(scale)).privatize(X, y, random_state=5)
+    fit = sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
+    assert excluded(fit, truth) == 0
+    again = sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y, start=truth)
+    np.testing.assert_allclose(again.theta, fit.theta, atol=0.2 * fit.standard_errors.max())
+
+
+def test_a_range_by_hand():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    y = labels(rng, X @ [2.0, -1.0])
+    noised = sd.Release(GAUSSIAN(0.4)).privatize(X, y, random_state=1)
+    corrected = sd.debias(LOGISTIC, noised.release)
+    wide = sd.m_estimate(corrected, noised.X, noised.y, surrogate_radius=6.0)
+    assert excluded(wide, [2.0, -1.0]) == 0
+    assert wide.diagnostics["outside"] < 0.01
+    # A range that most scores lie beyond: the interval knows.
+    narrow = sd.m_estimate(corrected, noised.X, noised.y, surrogate_radius=0.8)
+    assert narrow.diagnostics["outside"] > 0.3
+    assert np.all(narrow.bias_bound > wide.bias_bound)
+    with pytest.raises(ValueError, match="surrogate_radius is the range of a surrogate"):
+        exact = sd.debias(sd.losses.exponential(), noised.release)
+        sd.m_estimate(exact, noised.X, noised.y, surrogate_radius=2.0)
+    for bad in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="surrogate_radius"):
+            sd.m_estimate(corrected, noised.X, noised.y, surrogate_radius=bad)
+
+
+def test_descent_returns_no_noise():
+    """A release whose records say nothing: every solver refuses."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (3_000, 2))
+    noised = sd.Release(GAUSSIAN(3.0), sd.RandomizedResponse(epsilon=1.0)).privatize(
+        X, labels(rng, X @ [2.0, -1.0]), random_state=3
+    )
+    corrected = sd.debias(LOGISTIC, noised.release)
+    with pytest.raises(SymdebiasError):
+        sd.m_estimate(corrected, noised.X, noised.y)
+    for seed in range(3):
+        with pytest.raises(SymdebiasError):
+            sd.sgd(corrected, noised.X, noised.y, random_state=seed)
