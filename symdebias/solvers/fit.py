@@ -357,4 +357,5 @@ def _range(corrected: CorrectedLoss) -> str:
     design = corrected.design
     assert design is not None
     what = "residual" if corrected.surrogate_parts.is_residual else "score"
-    return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss <= {design.bias:.2g}"
+    worst, _ = corrected.surrogate_parts.worst_errors(design, design.radius, corrected.true_targets)
+    return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss at most {worst:.2g}"

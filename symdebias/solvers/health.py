@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from symdebias.exceptions import ConvergenceWarning, DivergenceError, VarianceWarning
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
+from symdebias.inference import sandwich
 from symdebias.solvers.records import Records
 from symdebias.solvers.scores import inverse_root
 
@@ -26,9 +28,11 @@ _FEWEST_CARRIERS = 30
 _LEAST_INFLATION, _MUCH_INFLATION, _NEEDED = 1e-3, 100.0, 20.0
 # The mean gradient is this much smaller than at the start, or within so many of its own standard errors of zero.
 _STANDSTILL, _CERTAIN = 0.5, 5.0
-# How many standard errors above zero the least curvature is; on how many records that is looked at first, how many
-# times more the next look takes, and from how many records on it is looked at.
-LEAST_CURVATURE, _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2.5, 2_000, 8, 200
+# How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
+# within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
+_LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
+# On how many records that is looked at first, how many times more the next look takes, and from how many records on.
+_LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
 
 @dataclass(frozen=True)
@@ -117,10 +121,23 @@ def examined(
             )
     curvature = None
     if with_curvature:
-        curvature = least_curvature(records, theta, penalty, metric, hessian)
-        if curvature is not None and curvature < LEAST_CURVATURE:
-            signs.append(uncertain_curvature(curvature))
+        curvature, found = least_curvature(records, theta, penalty, metric, hessian)
+        if curvature is not None:
+            signs += uncertain_curvature(corrected, curvature, _uncertainty(records, theta, penalty, metric, found))
     return Health(share, inflation, curvature, tuple(signs))
+
+
+def _uncertainty(
+    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, hessian: FloatArray
+) -> float:
+    """Return the sampling error of theta over its length, both in units of the released score."""
+    length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+    gradients = records.gradients(theta, slice(None, None, records.stride)) + penalty * theta
+    try:
+        covariance = sandwich(hessian + np.diag(penalty), gradients.T @ gradients / len(gradients), records.total)
+    except InferenceError:
+        return math.inf
+    return math.sqrt(max(float(np.sum(covariance * metric)), 0.0)) / length if length > 0 else math.inf
 
 
 def warn_of_inflation(inflation: float | None) -> None:
@@ -269,12 +286,26 @@ class _Look:
         return np.asarray(slopes * length / (2 * self.step))
 
 
-def uncertain_curvature(curvature: float) -> str:
-    """Return the words for a least curvature of so many standard errors."""
-    return (
+def uncertain_curvature(corrected: CorrectedLoss, curvature: float | None, uncertainty: float) -> list[str]:
+    """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    curvature : float or None
+        The least curvature in its own standard errors.
+    uncertainty : float
+        The sampling error of theta over its length, both in units of the released score.
+    """
+    is_certain = not corrected.is_exact and uncertainty <= _CERTAIN_SHARE
+    needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE
+    if curvature is None or curvature >= needed:
+        return []
+    return [
         f"the least curvature of the mean corrected loss is {curvature:.2g} of its own standard errors, and at least "
-        f"{LEAST_CURVATURE:g} are needed"
-    )
+        f"{needed:g} are needed"
+    ]
 
 
 def least_curvature(
@@ -283,8 +314,8 @@ def least_curvature(
     penalty: FloatArray,
     metric: FloatArray,
     hessian: FloatArray | None = None,
-) -> float | None:
-    """Return the least curvature relative to a metric, in its own standard errors.
+) -> tuple[float | None, FloatArray]:
+    """Return the least curvature relative to a metric, in its own standard errors, and the Hessian that it is one of.
 
     Parameters
     ----------
@@ -302,24 +333,26 @@ def least_curvature(
 
     Returns
     -------
-    float or None
+    least : float or None
         None where there are too few records to tell its standard error.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian that was looked at.
     """
     weighing = metric + np.diag(penalty)
     weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
     n = len(records.matrix)
     if n < _FEWEST_LOOKED_AT:
-        return None
+        return None, np.zeros((0, 0))
     stride = max(1, n // _LOOKED_AT)
     while True:
         look = _Look(records, theta, weighing, stride)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
-            return -math.inf
+            return -math.inf, found
         sizes, vectors = eigh(found + np.diag(penalty), weighing)
         own = look.along(vectors[:, 0])
         error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
         least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
-        if hessian is not None or least >= LEAST_CURVATURE or stride == 1:
-            return least
+        if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
+            return least, found
         stride = max(1, stride // _MORE)

@@ -15,7 +15,7 @@ import numpy as np
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import sandwich
-from symdebias.solvers.health import LEAST_CURVATURE, least_curvature, uncertain_curvature
+from symdebias.solvers.health import least_curvature, uncertain_curvature
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region
@@ -30,7 +30,7 @@ _SETTLED = 0.15
 # How short Newton's last step on a rung is.
 _ROUGH = 0.02
 # Scores with a root mean square beyond this many units mean that nothing holds theta back.
-_WIDEST = 100.0
+_WIDEST = 50.0
 # Records of the first ladder, how many more the next has, and the uncertainty of theta, relative to its length, with
 # which it may be used.
 _FEW, _MORE, _SURE = 2**14, 4, 0.15
@@ -210,11 +210,10 @@ def _climb(
         uncertainty = math.sqrt(max(float(np.sum(covariance * known.metric)), 0.0))
     except InferenceError:
         uncertainty = math.inf
-    curvature = None
+    curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):
-        curvature = least_curvature(records, theta, penalty, known.metric, found.hessian)
-    signs = "" if curvature is None or curvature >= LEAST_CURVATURE else uncertain_curvature(curvature)
-    return theta, unit, rungs, uncertainty, signs
+        curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)
+    return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(corrected, curvature, share))
 
 
 def _at_zero(known: ReleasedRecords, theta: FloatArray, part: Any, radius: float) -> Records:

@@ -135,8 +135,8 @@ def test_a_range_by_hand():
     narrow = sd.m_estimate(corrected, noised.X, noised.y, surrogate_radius=0.8)
     assert narrow.diagnostics["outside"] > 0.3
     assert np.all(narrow.bias_bound > wide.bias_bound)
+    exact = sd.debias(sd.losses.exponential(), noised.release)
     with pytest.raises(ValueError, match="surrogate_radius is the range of a surrogate"):
-        exact = sd.debias(sd.losses.exponential(), noised.release)
         sd.m_estimate(exact, noised.X, noised.y, surrogate_radius=2.0)
     for bad in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match="surrogate_radius"):
