@@ -194,32 +194,6 @@ def pilot_of(
     )
 
 
-def debiased_moments(corrected: CorrectedLoss, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
-    """Return unbiased estimates of mean(x) and mean(x x') over true records, intercept included.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        Of the release that the records come from.
-    X, y
-        Released records.
-
-    Raises
-    ------
-    NoExactCorrectionError
-        There are columns of categories, which have no normal moments.
-    """
-    matrix, target, weights = corrected.checked_records(X, y)
-    design = corrected.release.design(matrix.shape[1])
-    if design.categorical:
-        raise NoExactCorrectionError(
-            "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
-        )
-    covariance = corrected.noise_covariance(matrix.shape[1])
-    moments = moments_of(design, matrix, target, weights, covariance, [], [])
-    return moments.mean[0], moments.gram[0]
-
-
 @functools.cache
 def _normal_rule() -> tuple[FloatArray, FloatArray]:
     """Return nodes and weights for means over a standard normal variable."""
