@@ -30,7 +30,7 @@ _SETTLED = 0.15
 # How short Newton's last step on a rung is.
 _ROUGH = 0.02
 # Scores with a root mean square beyond this many units mean that nothing holds theta back.
-_WIDEST = 50.0
+_WIDEST = 30.0
 # Records of the first ladder, how many more the next has, and the uncertainty of theta, relative to its length, with
 # which it may be used.
 _FEW, _MORE, _SURE = 2**14, 4, 0.15
