@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.health import examined, warn_of_inflation
+from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.newton import Root, newton, positive
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.records import Records
@@ -161,11 +161,6 @@ def m_estimate(
     given = None if start is None else corrected.flat_parameters(start, columns).copy()
     region = region_of(radius, None if bounds is None else parameter_bounds(bounds, length))
     known = known_scores(corrected, matrix, target, weights, noise_scale=noise_scale)
-    pilot = None
-    if known is not None and known.is_noised:
-        pilot = pilot_of(
-            corrected, known, matrix, target, weights, penalty, region, start=given, noise_scale=noise_scale
-        )
     scales = corrected.checked_scales(noise_scale, columns, len(matrix))
 
     def records_of(resolved: CorrectedLoss) -> Records:
@@ -174,17 +169,41 @@ def m_estimate(
 
     metric = (released_moments(corrected, matrix) if known is None else known.metric) + np.diag(penalty)
     units = 1 / np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
-    found: _Found
-    if pilot is None:
-        begin = region.inside(np.zeros(length) if given is None else given)
-        if not corrected.is_resolved:
-            assert known is not None
-            corrected = known.resolved(begin, radius=surrogate_radius)
-        near = Near(begin, metric, math.inf, region)
-        found = _found(records_of(corrected), begin, penalty, near, units, by_a_part=True)
-        stages = 1
-    else:
-        found, stages = _near_pilot(corrected, pilot, records_of, penalty, metric, region, units, surrogate_radius)
+
+    def attempt(by_surrogate: bool) -> tuple[Pilot | None, _Found, int, Health]:
+        pilot, stages = None, 1
+        if known is not None and known.is_noised:
+            pilot = pilot_of(
+                corrected, known, matrix, target, weights, penalty, region, start=given, noise_scale=noise_scale,
+                by_surrogate=by_surrogate,
+            )  # fmt: skip
+            found, stages = _near_pilot(corrected, pilot, records_of, penalty, metric, region, units, surrogate_radius)
+        else:
+            begin = region.inside(np.zeros(length) if given is None else given)
+            resolved = corrected
+            if not corrected.is_resolved:
+                assert known is not None
+                resolved = known.resolved(begin, radius=surrogate_radius)
+            near = Near(begin, metric, math.inf, region)
+            found = _found(records_of(resolved), begin, penalty, near, units, by_a_part=True)
+        root = found.root
+        health = examined(
+            found.records, X, y, root.theta, penalty, metric, hessian=root.derivatives.hessian,
+            with_curvature=not root.on_boundary,
+        )  # fmt: skip
+        health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
+        return pilot, found, stages, health
+
+    try:
+        pilot, found, stages, health = attempt(False)
+    except DivergenceError as error:
+        if known is None or not (known.is_noised and corrected.is_exact):
+            raise
+        # An exact correction may be followed outwards to where its own noise rules, and a surrogate of it not.
+        try:
+            pilot, found, stages, health = attempt(True)
+        except SymdebiasError:
+            raise error from None
     records, root, resolved = found.records, found.root, found.records.corrected
     theta = root.theta
     safeguards: list[str] = []
@@ -192,10 +211,6 @@ def m_estimate(
         safeguards.append(region.description)
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
-    health = examined(
-        records, X, y, theta, penalty, metric, hessian=root.derivatives.hessian, with_curvature=not root.on_boundary
-    )
-    health.refuse(theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)
     inference = at_root(records, theta, root.derivatives, penalty, safeguards=safeguards, codes=codes, known=known)
     shaped = corrected.shaped(theta)

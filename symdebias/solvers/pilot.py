@@ -87,6 +87,7 @@ def pilot_of(
     start: FloatArray | None = None,
     noise_scale: Any = None,
     fewest: int = _FEW,
+    by_surrogate: bool = False,
 ) -> Pilot:
     """Return the pilot estimate from checked records.
 
@@ -108,6 +109,8 @@ def pilot_of(
         Standard deviations of the records' own noise.
     fewest : int
         Records of the first ladder; more are taken where these leave theta uncertain.
+    by_surrogate : bool
+        Whether an exact correction climbs by surrogates as well, whose noise does not grow as fast as its own may.
 
     Raises
     ------
@@ -115,7 +118,7 @@ def pilot_of(
         Nothing holds theta back, or the ladder does not end.
     """
     climbed = corrected
-    if not (corrected.is_exact or corrected.method == "surrogate"):
+    if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbed = CorrectedLoss(corrected.declared, corrected.release, "surrogate")
     known_here = known if climbed is corrected else known.of_method(climbed)
     stride = max(1, len(matrix) // fewest)

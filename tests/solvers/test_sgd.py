@@ -343,7 +343,9 @@ def test_a_fit_tells_its_story():
     assert fit.guarantee == noised.release.guarantee
     released = (table - [40.0, 40.0]) / [20.0, 40.0]
     scores = released.to_numpy() @ fit.theta[:2] + fit.theta[2]
-    np.testing.assert_allclose(table.to_numpy() @ fit.coefficients[:2] + fit.coefficients[2], scores, rtol=1e-12)
+    np.testing.assert_allclose(
+        table.to_numpy() @ fit.coefficients[:2] + fit.coefficients[2], scores, rtol=1e-12, atol=1e-15
+    )
     with pytest.raises(ValueError, match="read-only"):
         fit.theta[0] = 1.0
     with pytest.raises(AttributeError):
@@ -374,7 +376,7 @@ def test_early_stopping_returns_the_best_epoch_and_stops_in_time(patience, avera
     assert fit.diagnostics["best_epoch"] == best + 1
     assert fit.diagnostics["epochs"] == best + 1 + patience
     assert fit.diagnostics["steps"] == 20 * (best + 1 + patience)
-    np.testing.assert_allclose(fit.diagnostics["epoch_losses"], losses[: best + 1 + patience], rtol=1e-12)
+    np.testing.assert_allclose(fit.diagnostics["epoch_losses"], losses[: best + 1 + patience], rtol=1e-12, atol=1e-15)
     assert fit.history.steps[-1] == 20 * (best + 1)
     np.testing.assert_array_equal(fit.history.theta[-1], fit.theta)
 
