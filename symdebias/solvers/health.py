@@ -16,8 +16,8 @@ from scipy.linalg import eigh
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
+from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.records import Records
-from symdebias.solvers.scores import inverse_root
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -338,8 +338,7 @@ def least_curvature(
     hessian : array of shape (Q, Q), float64
         The mean Hessian that was looked at.
     """
-    weighing = metric + np.diag(penalty)
-    weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
+    weighing = definite(metric + np.diag(penalty))
     n = len(records.matrix)
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))

@@ -23,7 +23,8 @@ from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExact
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.health import Health, examined, warn_of_inflation
-from symdebias.solvers.newton import Root, newton, positive
+from symdebias.solvers.metric import positive
+from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region, region_of

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 
 from symdebias.corrected import Derivatives
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.solvers.metric import positive
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near
 
@@ -22,8 +22,6 @@ _STEPS, _HALVINGS = 60, 20
 _NEAR, _ARRIVED = 1e-2, 1e-6
 # Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
 _POLISHED = 3e-5
-# Curvatures are at least this share of the largest, in units of the score.
-_LEAST_CURVATURE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -178,27 +176,3 @@ def require_finite(records: Records, found: Derivatives, theta: FloatArray) -> N
         f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {bad} has a gradient of "
         f"{sizes[bad]:.3g}. Give start=, or bound theta with radius=."
     )
-
-
-def positive(hessian: FloatArray, metric: FloatArray) -> tuple[FloatArray, float]:
-    """Return a matrix with the curvatures of a Hessian made positive, and the least curvature as it was.
-
-    Parameters
-    ----------
-    hessian : array of shape (Q, Q), float64
-        Symmetric.
-    metric : array of shape (Q, Q), float64
-        What curvatures are relative to, positive semidefinite: the result is the same in all units.
-    """
-    diagonal = np.diag(metric)
-    safe = np.where(diagonal > 0, diagonal, 1.0)
-    sizes, vectors = eigh(hessian, metric + 1e-12 * np.diag(safe))
-    largest = float(np.abs(sizes).max())
-    if largest == 0 or not math.isfinite(largest):
-        return metric + 1e-12 * np.diag(safe), 0.0
-    least = float(sizes.min())
-    if least > _LEAST_CURVATURE * largest:
-        return hessian, least
-    kept = np.maximum(np.abs(sizes), _LEAST_CURVATURE * largest)
-    left = np.linalg.inv(vectors).T
-    return np.asarray((left * kept) @ left.T), least

@@ -16,7 +16,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import sandwich
 from symdebias.solvers.health import least_curvature, uncertain_curvature
-from symdebias.solvers.newton import Root, newton
+from symdebias.solvers.newton import newton
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.scores import ReleasedRecords
@@ -160,15 +160,9 @@ def _climb(
     """Return theta, the unit of the score, the number of rungs, its uncertainty, and what says that it is lost."""
     matrix, target, weights, scales = part
 
-    def rung(
-        resolved: CorrectedLoss, theta: FloatArray, reach: float, *, with_meat: bool = False
-    ) -> tuple[Root, Records]:
-        records = Records(
-            resolved, matrix.shape[1], *resolved.kernel_data(matrix, target, scales=scales), weights, scales is not None
-        )
-        derivatives, _ = records.derivatives_or_differences()
-        near = Near(theta, known.metric, reach, region)
-        return newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=with_meat), records
+    def records_of(resolved: CorrectedLoss) -> Records:
+        data = resolved.kernel_data(matrix, target, scales=scales)
+        return Records(resolved, matrix.shape[1], *data, weights, scales is not None)
 
     theta = region.inside(np.zeros(len(penalty)) if start is None else start)
     unit = 1.0
@@ -178,8 +172,7 @@ def _climb(
     aim = theta
     if not known.size(theta) > 0:
         # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
-        records = _at_zero(known, theta, part, reach)
-        slope = records.mean_gradient(theta)
+        slope = records_of(known.resolved(theta, radius=reach, quick=True)).mean_gradient(theta)
         aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
@@ -194,7 +187,10 @@ def _climb(
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         resolved = known.resolved(theta if size > 0 else aim, growth=growth, quick=True)
-        root, records = rung(resolved, theta, reach)
+        records = records_of(resolved)
+        derivatives, _ = records.derivatives_or_differences()
+        near = Near(theta, known.metric, reach, region)
+        root = newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=False)
         moved = known.size(root.theta - theta)
         theta = root.theta
         size = known.size(theta)
@@ -206,7 +202,6 @@ def _climb(
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
-    derivatives, _ = records.derivatives_or_differences()
     found = derivatives(theta, True)
     try:
         covariance = sandwich(found.hessian + np.diag(penalty), found.meat, records.total)
@@ -217,11 +212,3 @@ def _climb(
     if not (root.on_boundary or penalty.any()):
         curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)
     return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(corrected, curvature, share))
-
-
-def _at_zero(known: ReleasedRecords, theta: FloatArray, part: Any, radius: float) -> Records:
-    matrix, target, weights, scales = part
-    resolved = known.resolved(theta, radius=radius, quick=True)
-    return Records(
-        resolved, matrix.shape[1], *resolved.kernel_data(matrix, target, scales=scales), weights, scales is not None
-    )

@@ -7,7 +7,7 @@ the loss as a few per cent of variance buy, where scores are and not elsewhere.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from symdebias.derivation.configurations import entry_rows, released_covariance,
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release import Design as Columns
+from symdebias.solvers.metric import definite, inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.surrogate import Scores
 
@@ -289,6 +290,8 @@ class ReleasedRecords:
     metric: FloatArray
     mean: FloatArray
     records: float
+    # By theta: a fit asks for those of the pilot and of the end several times.
+    _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -357,9 +360,7 @@ class ReleasedRecords:
         Its eigenvalues relative to the second moments of released records are the reliabilities of directions, between
         0 and 1; they are at least their own sampling error.
         """
-        diagonal = np.diag(self.metric)
-        metric = self.metric + 1e-12 * np.diag(np.where(diagonal > 0, diagonal, 1.0))
-        sizes, vectors = eigh(self.gram, metric)
+        sizes, vectors = eigh(self.gram, definite(self.metric))
         left = np.linalg.inv(vectors).T
         return np.asarray((left * np.maximum(sizes, 1 / math.sqrt(self.records))) @ left.T)
 
@@ -387,6 +388,12 @@ class ReleasedRecords:
 
     def scores(self, theta: FloatArray) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""
+        key = theta.tobytes()
+        if key not in self._scores:
+            self._scores[key] = self._estimated(theta)
+        return self._scores[key]
+
+    def _estimated(self, theta: FloatArray) -> Scores:
         released = self.rows @ theta
         if self.parts.is_residual:
             released = released - self.target
@@ -493,16 +500,6 @@ def released_moments(corrected: CorrectedLoss, matrix: FloatArray) -> FloatArray
 
     one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
     return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), one), dtype=np.float64)
-
-
-def inverse_root(metric: FloatArray) -> FloatArray:
-    """Return R with R R' the inverse of a positive semidefinite matrix, on the directions that it has."""
-    units = np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
-    sizes, vectors = np.linalg.eigh(metric / np.multiply.outer(units, units))
-    kept = sizes > 1e-12 * sizes.max(initial=0.0)
-    scaled = np.zeros(len(sizes))
-    scaled[kept] = 1 / np.sqrt(sizes[kept])
-    return np.asarray(vectors * scaled / units[:, None])
 
 
 def known_scores(

@@ -10,8 +10,8 @@ import numpy as np
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.health import curvatures
+from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.records import Records
-from symdebias.solvers.scores import inverse_root
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -177,8 +177,7 @@ def learned_steps(
     ----------
     Bottou, Curtis & Nocedal 2018, Theorems 4.6 and 4.7.
     """
-    weighing = np.eye(len(theta)) if in_units else metric + np.diag(penalty)
-    weighing = weighing + 1e-12 * np.diag(np.where(np.diag(weighing) > 0, np.diag(weighing), 1.0))
+    weighing = np.eye(len(theta)) if in_units else definite(metric + np.diag(penalty))
     sizes, squares = curvatures(records, theta, penalty, metric, weighing)
     largest = float(np.abs(sizes).max())
     if not (largest > 0 and math.isfinite(largest)):

@@ -1,0 +1,57 @@
+"""The metric that fits are made in: the second moments of released design rows.
+
+Lengths of theta are root mean squares of the released score, curvatures are relative to it, so that a change of units
+changes nothing.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Curvatures are at least this share of the largest.
+_LEAST_SHARE = 1e-3
+# Directions of less than this share of the largest are rounding.
+_ROUNDING = 1e-12
+
+
+def definite(metric: FloatArray) -> FloatArray:
+    """Return a positive semidefinite matrix made definite by a trillionth of its diagonal, of 1 where that is 0."""
+    diagonal = np.diag(metric)
+    return np.asarray(metric + _ROUNDING * np.diag(np.where(diagonal > 0, diagonal, 1.0)))
+
+
+def inverse_root(metric: FloatArray) -> FloatArray:
+    """Return R with R R' the inverse of a positive semidefinite matrix, on the directions that it has."""
+    units = np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
+    sizes, vectors = np.linalg.eigh(metric / np.multiply.outer(units, units))
+    kept = sizes > _ROUNDING * sizes.max(initial=0.0)
+    scaled = np.zeros(len(sizes))
+    scaled[kept] = 1 / np.sqrt(sizes[kept])
+    return np.asarray(vectors * scaled / units[:, None])
+
+
+def positive(hessian: FloatArray, metric: FloatArray) -> tuple[FloatArray, float]:
+    """Return a matrix with the curvatures of a Hessian made positive, and the least curvature as it was.
+
+    Parameters
+    ----------
+    hessian : array of shape (Q, Q), float64
+        Symmetric.
+    metric : array of shape (Q, Q), float64
+        What curvatures are relative to, positive semidefinite: the result is the same in all units.
+    """
+    weighing = definite(metric)
+    sizes, vectors = eigh(hessian, weighing)
+    largest = float(np.abs(sizes).max())
+    if largest == 0 or not math.isfinite(largest):
+        return weighing, 0.0
+    least = float(sizes.min())
+    if least > _LEAST_SHARE * largest:
+        return hessian, least
+    kept = np.maximum(np.abs(sizes), _LEAST_SHARE * largest)
+    left = np.linalg.inv(vectors).T
+    return np.asarray((left * kept) @ left.T), least
