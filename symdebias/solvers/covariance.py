@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import Derivatives
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.solvers.records import Records
-from symdebias.solvers.scores import ReleasedRecords, rms_error
+from symdebias.solvers.scores import ReleasedRecords
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -18,6 +19,9 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _FEWEST_CLUSTERS = 5
 # Of so many clusters a covariance is as good as known, and what one of average size does to theta does not matter.
 _MANY_CLUSTERS = 1000
+# From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
+# of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
+_MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 # Where leaving out a cluster leaves no more than this share of the curvature in some direction, it decides theta.
 _LEAST_LEFT = 0.05
 
@@ -35,6 +39,8 @@ def at_root(
     by_descent: bool = False,
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
+
+    Where few records decide the variance, intervals are by Student's t, or there are none; see `effective_records`.
 
     Parameters
     ----------
@@ -81,6 +87,18 @@ def at_root(
                 )
         else:
             covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
+            deciding = effective_records(records, theta, hessian, penalty)
+            if deciding < _FEWEST_RECORDS:
+                refusal = (
+                    f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
+                    "bounded loss, leave out or bound columns with few large values, or release with less noise."
+                )
+            elif deciding < _MANY_RECORDS:
+                freedom = int(2 * deciding)
+                notes.append(
+                    f"as few as {deciding:.3g} records decide the variance of a parameter: intervals and tests are by "
+                    f"Student's t with {freedom} degrees of freedom"
+                )
     except InferenceError as error:
         return Inference(None, kind, str(error))
     if penalty.any():
@@ -112,6 +130,40 @@ def at_root(
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
+
+
+def effective_records(records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray) -> float:
+    """Return how many records decide the variance of a parameter, of the one with the fewest.
+
+    It is (sum psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that number is Satterthwaite's
+    degrees of freedom of the estimated variance, whose own variance is about sum psi^4.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The root.
+    hessian : array of shape (Q, Q), float64
+        H, with the penalty.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+
+    References
+    ----------
+    Satterthwaite 1946 (Biometrics Bulletin 2).
+    """
+    stride = max(1, len(records.matrix) // _LOOKED_AT)
+    part = records.thinned(stride) if stride > 1 else records
+    inverse = np.linalg.inv(hessian)
+
+    def powers(rows: slice) -> FloatArray:
+        influence = part.centred(theta, -penalty * theta, rows) @ inverse
+        return np.stack([np.sum(influence**2, axis=0), np.sum(influence**4, axis=0)])
+
+    squares, fourths = sum(over_chunks(len(part.matrix), powers), np.zeros(()))
+    counts = squares**2 / np.where(fourths > 0, fourths, math.inf)
+    return stride * float(np.min(np.where(fourths > 0, counts, math.inf), initial=math.inf))
 
 
 def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: FloatArray) -> FloatArray:
@@ -187,10 +239,8 @@ def _is_noiseless(records: Records) -> bool:
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
     """Return a bound on the bias of each parameter that the bias b of the corrected gradient makes, H^-1 b.
 
-    For a surrogate b = E[x e(u)] with e the error of its slope at the true score u, so that by the inequality of Cauchy
-    and Schwarz parameter j is off by at most sqrt((H^-1 S H^-1)_jj E e(u)^2), S the mean of x x'. The mean is over the
-    estimated distribution of true scores, those outside the range of the surrogate included. For other methods the
-    bound is ||(H^-1)_j|| times the certified bias of the gradient.
+    For a surrogate it is that of `ReleasedRecords.squared_bias`. For other methods it is ||(H^-1)_j|| times the
+    certified bias of the gradient.
 
     Parameters
     ----------
@@ -204,10 +254,8 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: 
         What released records say of true scores.
     """
     corrected = records.corrected
-    inverse = np.linalg.inv(hessian)
     if corrected.design is not None and known is not None:
-        error = rms_error(corrected.surrogate_parts, corrected.design.surrogates, known.scores(theta), known.targets())
-        return np.asarray(error * np.sqrt(np.einsum("ij,jk,ik->i", inverse, known.positive_gram(), inverse)))
+        return np.asarray(np.sqrt(np.diag(known.squared_bias(corrected, theta, hessian))))
     certificate = corrected.certify(
         theta_radius=max(1.0, float(np.linalg.norm(theta))),
         columns=records.columns if corrected.declared.scores else None,
@@ -215,4 +263,4 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: 
     worst = certificate.gradient_bias
     if not math.isfinite(worst):
         return np.full(len(theta), math.inf)
-    return np.asarray(worst * np.linalg.norm(inverse, axis=1))
+    return np.asarray(worst * np.linalg.norm(np.linalg.inv(hessian), axis=1))

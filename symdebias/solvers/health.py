@@ -18,6 +18,7 @@ from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceE
 from symdebias.inference import sandwich
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.records import Records
+from symdebias.solvers.scores import ReleasedRecords
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -31,6 +32,8 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 # How many standard errors above zero the least curvature is. Much less will do for a surrogate that knows theta to
 # within this share of its length: the minimum has been followed outwards to there, and was not made by the noise.
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
+# The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
+_MOST_BIAS = 0.9
 # On how many records that is looked at first, how many times more the next look takes, and from how many records on.
 _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
@@ -76,6 +79,7 @@ def examined(
     *,
     hessian: FloatArray | None = None,
     with_curvature: bool = True,
+    known: ReleasedRecords | None = None,
 ) -> Health:
     """Return the signs of a lost fit at theta.
 
@@ -96,6 +100,8 @@ def examined(
         The mean corrected Hessian of all records, where it is known.
     with_curvature : bool
         Whether the curvature is looked at; not where a bound holds theta.
+    known : ReleasedRecords, optional
+        What released records say of true scores, for the bias of a surrogate.
     """
     corrected = records.corrected
     if corrected.method == "none":
@@ -124,7 +130,25 @@ def examined(
         curvature, found = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None:
             signs += uncertain_curvature(corrected, curvature, _uncertainty(records, theta, penalty, metric, found))
+            if known is not None and corrected.design is not None and not signs:
+                signs += _large_bias(corrected, known, theta, found + np.diag(penalty))
     return Health(share, inflation, curvature, tuple(signs))
+
+
+def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
+    """Return the sign of being lost of a surrogate that may move scores by much of their spread, if it does."""
+    try:
+        squared = known.squared_bias(corrected, theta, hessian)
+    except np.linalg.LinAlgError:
+        return ["the curvature of the mean corrected loss is lost to rounding"]
+    largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
+    spread = known.spread(theta)
+    if largest <= _MOST_BIAS * spread:
+        return []
+    return [
+        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: at such noise it is not "
+        "close enough to the loss"
+    ]
 
 
 def _uncertainty(

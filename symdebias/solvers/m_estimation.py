@@ -190,7 +190,7 @@ def m_estimate(
         root = found.root
         health = examined(
             found.records, X, y, root.theta, penalty, metric, hessian=root.derivatives.hessian,
-            with_curvature=not root.on_boundary,
+            with_curvature=not root.on_boundary, known=known,
         )  # fmt: skip
         health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
         return pilot, found, stages, health

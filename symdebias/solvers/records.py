@@ -159,7 +159,7 @@ class Records:
         """
 
         def squares(rows: slice) -> FloatArray:
-            gradients = self._centred(theta, mean, rows)
+            gradients = self.centred(theta, mean, rows)
             return np.asarray(gradients.T @ gradients)
 
         whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
@@ -178,11 +178,12 @@ class Records:
         sums = np.zeros((int(codes.max()) + 1, len(mean)))
         for start in range(0, len(self.matrix), CHUNK):
             rows = slice(start, start + CHUNK)
-            for place, column in enumerate(self._centred(theta, mean, rows).T):
+            for place, column in enumerate(self.centred(theta, mean, rows).T):
                 sums[:, place] += np.bincount(codes[rows], column, minlength=len(sums))
         return sums
 
-    def _centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
+    def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
+        """Return the weighted gradients less a mean of some records, shape (m, Q)."""
         gradients = self.gradients(theta, rows) - mean
         if len(self.weights):
             gradients *= self.weights[rows, None]

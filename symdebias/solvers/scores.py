@@ -407,6 +407,36 @@ class ReleasedRecords:
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
         return deconvolved(released, self.chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
 
+    def squared_bias(self, corrected: CorrectedLoss, theta: FloatArray, hessian: FloatArray) -> FloatArray:
+        """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
+
+        The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u, so that
+        by the inequality of Cauchy and Schwarz abs(a'H^-1 b)^2 <= a'H^-1 S H^-1 a E e(u)^2, S the mean of x x'. The
+        mean is over the estimated distribution of true scores, those outside the surrogate's range included.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            The surrogate, resolved.
+        theta : array of shape (q,), float64
+            The parameters.
+        hessian : array of shape (q, q), float64
+            H, of the mean corrected loss with its penalty.
+        """
+        assert corrected.design is not None
+        inverse = np.linalg.inv(hessian)
+        error = rms_error(corrected.surrogate_parts, corrected.design.surrogates, self.scores(theta), self.targets())
+        return np.asarray(error**2 * inverse @ self.positive_gram() @ inverse)
+
+    def spread(self, theta: FloatArray) -> float:
+        """Return the standard deviation of the released score, at least 1, or that of true residuals."""
+        variance = self.size(theta) ** 2 - float(self.mean @ theta) ** 2
+        least = 1.0
+        if self.parts.is_residual:
+            scores = self.scores(theta)
+            least = scores.mean_square - float(scores.chances @ scores.values) ** 2
+        return math.sqrt(max(variance, least))
+
     def targets(self) -> tuple[float, ...]:
         """Return values of the target that errors are looked at with."""
         return targets_of(self.corrected, self.target, self.chances)

@@ -291,7 +291,8 @@ def sgd(
         theta, average_theta, total = best.theta, best.average, best.epoch * steps_per_epoch
     result = average_theta if averaged else theta
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
-    health = examined(run, X, y, result, penalty, metric, with_curvature=not on_ball)
+    known = _known(run, X, y, noise_scale)
+    health = examined(run, X, y, result, penalty, metric, with_curvature=not on_ball, known=known)
     bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
     health.refuse(
         result, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
@@ -305,7 +306,7 @@ def sgd(
         derivatives, _ = run.derivatives_or_differences()
         inference = at_root(
             run, result, derivatives(result, True), penalty, safeguards=on_the_way, by_descent=True,
-            kind="plug-in sandwich of the average", known=_known(run, X, y, noise_scale),
+            kind="plug-in sandwich of the average", known=known,
         )  # fmt: skip
         if covariance == "batch means":
             inference = _by_batch_means(inference, sums)
