@@ -29,7 +29,7 @@ _MOST_UNROLLED = 32
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
 _MOMENTS = f"""
 
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
+@helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line):
     squares, rows = square.shape[0], square.shape[1]
     scaled = np.empty({BLOCK})
@@ -317,16 +317,18 @@ class ScoreProgram:
                     f"*theta[k*{q} + {self._place('l')}]",
                 ]
             else:
-                lines.append(f"        spread += noise[{start} + j]*theta[k*{q} + {self._place('j')}]**2")
-            lines.append("    variance = max(variance, spread)")
+                weight = f"theta[k*{q} + {self._place('j')}]"
+                lines.append(f"        spread += noise[{start} + j]*({weight}*{weight})")
+            lines.append("    variance = spread if spread > variance else variance")
         if self.groups or self.configurations:
             start = self.layout.starts["reach"]
             lines += [
                 f"for j in range({p}):",
-                "    size = 0.0",
+                "    extent = 0.0",
                 f"    for k in range({len(self.scores)}):",
-                f"        size += abs(theta[k*{q} + {self._place('j')}])",
-                f"    reach = max(reach, noise[{start} + j]*size)",
+                f"        extent += abs(theta[k*{q} + {self._place('j')}])",
+                f"    extent *= noise[{start} + j]",
+                "    reach = extent if extent > reach else reach",
             ]
         return "\n".join(lines)
 
