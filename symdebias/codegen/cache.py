@@ -91,7 +91,7 @@ def compile_kernel(source: KernelSource) -> Callable[..., Any]:
     Returns
     -------
     callable
-        The compiled function, with exactly one signature; its ``py_func`` is the plain Python twin.
+        The compiled function, with exactly one signature; `plain_kernel` is its twin.
 
     Warns
     -----
@@ -105,6 +105,24 @@ def compile_kernel(source: KernelSource) -> Callable[..., Any]:
     """
     with _LOCK:
         return _compile(source.key, source)
+
+
+def plain_kernel(source: KernelSource) -> Callable[..., Any]:
+    """Return a kernel as plain Python, the twin that tests and readers hold the compiled one against.
+
+    The compiled function's ``py_func`` is no such twin: what it calls can be called from compiled code only.
+
+    Parameters
+    ----------
+    source : KernelSource
+        What not to compile.
+    """
+    with _LOCK:
+        before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
+        try:
+            return _execute(f"<plain symdebias kernel {_function_name(source)}>", source, keep=False)
+        finally:
+            numba.config.DISABLE_JIT = before
 
 
 _compiled: dict[str, Callable[..., Any]] = {}
@@ -315,12 +333,13 @@ def _njit(source: KernelSource, *, cache: bool) -> Callable[..., Any]:
     return decorator
 
 
-def _execute(path: str, source: KernelSource) -> Callable[..., Any]:
+def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[..., Any]:
     # Numba finds the module of a cached function by name, so it must stand in sys.modules before it runs.
     name = f"symdebias_kernel_{source.key}"
     module = types.ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module
+    if keep:
+        sys.modules[name] = module
     exec(compile(_module_text(source), path, "exec"), module.__dict__)
     function: Callable[..., Any] = getattr(module, _function_name(source))
     return function

@@ -63,7 +63,7 @@ class WithWorkspace:
     Attributes
     ----------
     compiled : callable
-        The compiled function; the workspace comes last among its arguments, or before what it fills.
+        The compiled function, which takes the workspace after what describes the data.
     call : callable
         What makes the workspace and calls it.
     """
@@ -95,7 +95,7 @@ class Kernels:
 
     @functools.cached_property
     def gradient(self) -> WithWorkspace:
-        """Compiled ``gradient(theta, X, y, noise, out)``: out of shape (n, q). It is the mean of one record at a time."""
+        """Compiled ``gradient(theta, X, y, noise, out)``: out of shape (n, q), by the kernel of `mean_gradient`."""
         compiled = compile_kernel(self.source("mean_gradient"))
 
         def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
@@ -117,13 +117,21 @@ class Kernels:
 
         return WithWorkspace(compiled, mean_gradient)
 
-    def mean_derivatives(self, *, weighted: bool) -> Callable[..., Any]:
+    @functools.cache  # noqa: B019  (as for `source`)
+    def mean_derivatives(self, *, weighted: bool) -> WithWorkspace:
         """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, gradient, hessian, meat)``.
 
         It returns the mean loss and fills zeros of shapes (q,), (q, q) and (q, q). The last, the sum of the weighted
         gradients' outer products over the total, is left out where its shape is (0, 0).
         """
-        return compile_kernel(self.source("mean_derivatives", weighted=weighted))
+        compiled = compile_kernel(self.source("mean_derivatives", weighted=weighted))
+        shapes = [shape for _, shape in self._derivatives(weighted).workspace]
+
+        def mean_derivatives(*arguments: Any) -> float:
+            value: float = compiled(*arguments, *map(np.zeros, shapes))
+            return value
+
+        return WithWorkspace(compiled, mean_derivatives)
 
     @functools.cache  # noqa: B019  (as for `source`)
     def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
@@ -131,13 +139,13 @@ class Kernels:
         compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
         q, p = self.program.number_of_parameters, self.program.width
 
-        def sgd_pass(
-            theta: Any, X: Any, y: Any, weights: Any, order: Any, runs: int, run_length: int, *rest: Any
-        ) -> Any:
+        def sgd_pass(*arguments: Any) -> int:
+            order, runs, run_length = arguments[4:7]
             hand = min(runs, len(order)) * run_length
             dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
             work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt
-            return compiled(theta, X, y, weights, order, runs, run_length, *rest, *work)
+            taken: int = compiled(*arguments, *work)
+            return taken
 
         return WithWorkspace(compiled, sgd_pass)
 
@@ -147,8 +155,9 @@ class Kernels:
         compiled = compile_kernel(self.source("noisy_pass", smoothed=smoothed))
         q = self.program.number_of_parameters
 
-        def noisy_pass(*arguments: Any) -> Any:
-            return compiled(*arguments, np.empty(q), np.empty(q), np.empty(q if smoothed else 0))
+        def noisy_pass(*arguments: Any) -> int:
+            taken: int = compiled(*arguments, np.empty(q), np.empty(q), np.empty(q if smoothed else 0))
+            return taken
 
         return WithWorkspace(compiled, noisy_pass)
 
@@ -236,13 +245,19 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, out):
         )
         return text, piece.functions | assembled.functions, signature
 
+    @functools.cache  # noqa: B019  (as for `source`)
+    def _derivatives(self, weighted: bool) -> Piece:
+        return self.program.derivatives(weighted=weighted)
+
     def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
-        piece = self.program.derivatives(weighted=weighted)
+        piece = self._derivatives(weighted)
+        arguments = "theta, records, targets, all_weights, total, noise, gradient, out, meat"
         text = f"""{piece.helpers}
-def kernel(theta, records, targets, all_weights, total, noise, gradient, out, meat):
+def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
 {_indent(piece.text, 4)}
 """
-        signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix)
+        work = (numba.types.Array(numba.float64, len(shape), "C") for _, shape in piece.workspace)
+        signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix, *work)
         return text, piece.functions, signature
 
     def _sgd_pass(self, weighted: bool, smoothed: bool, scaled: bool) -> tuple[str, frozenset[str], Any]:
@@ -255,9 +270,9 @@ def kernel(theta, records, targets, all_weights, total, noise, gradient, out, me
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
-        ``runaway``; 2 what the program's `guard` computes is at or above one of the two ``limits``. ``report[1]`` counts the
-        projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it is not
-        read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
+        ``runaway``; 2 what the program's `guard` computes is at or above one of the two ``limits``. ``report[1]``
+        counts the projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it
+        is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
@@ -386,7 +401,8 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 return [kernel(theta, X, y, weights, 3.5, noise)]
             if name == "mean_derivatives":
                 filled = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
-                mean = kernel(theta, X, y, weights, 3.5, noise, *filled)
+                work = [np.zeros(shape) for _, shape in self._derivatives(False).workspace]
+                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, *work)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
             sums, gradient = self._sums()
