@@ -144,7 +144,8 @@ class Kernels:
             hand = min(runs, len(order)) * run_length
             dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
             work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt
-            taken: int = compiled(*arguments, *work)
+            # theta once more, as what is read only: the type for which the other kernels call the same functions.
+            taken: int = compiled(*arguments, arguments[0], *work)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -284,8 +285,8 @@ def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
 {_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
-           radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, sums, gradient, smoothed,
-           rows, targets, row_weights):
+           radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
+           smoothed, rows, targets, row_weights):
     records = X.shape[0]
     dealt = order.shape[0]*run_length
     hand = rows.shape[0]
@@ -328,11 +329,11 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 first = position + shift
                 first -= records if first >= records else 0
                 length = length if length < records - first else records - first
-            accumulate(theta, read, answers, shares, noise, first, first + length, sums)
+            accumulate(point, read, answers, shares, noise, first, first + length, sums)
 {_indent(add_weights, 12)}
             position += length
 {_indent(skip, 8)}
-        assemble(theta, noise, sums, total, gradient)
+        assemble(point, noise, sums, total, gradient)
 {_indent(_step(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
@@ -340,8 +341,8 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
-            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _vector, _vector, _vector, _matrix,
-            _vector, _vector,
+            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
+            _vector, _matrix, _vector, _vector,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -412,7 +413,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
-                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, sums, gradient, np.empty(q),
+                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, sums, gradient, np.empty(q),
                     np.empty((0, p)), np.empty(0), np.empty(0),
                 )  # fmt: skip
             elif name == "noisy_pass":
