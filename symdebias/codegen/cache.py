@@ -338,7 +338,7 @@ _helpers: dict[str, Dispatcher] = {}
 _hashes: dict[Dispatcher, str] = {}
 
 
-def _shared(helper: Dispatcher, names: dict[str, Any]) -> Dispatcher:
+def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]) -> Dispatcher:
     """Return the one compiled function of this process for a helper: kernels of one loss have most of theirs in common.
 
     Each has a module of its own, named for all that it is made of. So what Numba keeps of it in the entry of a kernel
@@ -347,7 +347,8 @@ def _shared(helper: Dispatcher, names: dict[str, Any]) -> Dispatcher:
     code = helper.py_func.__code__
     options = {name: value for name, value in helper.targetoptions.items() if name != "nopython"}
     used = {name: names[name] for name in code.co_names if name in names}
-    parts = [code.co_name, code.co_code.hex(), repr(code.co_consts), repr(code.co_varnames)]
+    # A helper without arithmetic of its own takes over its caller's.
+    parts = [*fastmath, code.co_name, code.co_code.hex(), repr(code.co_consts), repr(code.co_varnames)]
     parts += [
         repr(code.co_names),
         *(f"{name} {sorted(value) if isinstance(value, set) else value}" for name, value in options.items()),
@@ -380,7 +381,7 @@ def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[
     exec(compile(_module_text(source), path, "exec"), module.__dict__)
     for helper, value in list(vars(module).items()):
         if isinstance(value, Dispatcher):
-            vars(module)[helper] = _shared(value, vars(module))
+            vars(module)[helper] = _shared(value, vars(module), source.fastmath)
     function: Callable[..., Any] = getattr(module, _function_name(source))
     return function
 

@@ -143,8 +143,9 @@ class Kernels:
             order, runs, run_length = arguments[4:7]
             hand = min(runs, len(order)) * run_length
             dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
-            work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt
-            # theta once more, as what is read only: the type for which the other kernels call the same functions.
+            work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt, *dealt
+            # theta and the records dealt once more, as what is read only: one type for all calls of a function, and an
+            # array that a kernel gives a second name would be counted at each step.
             taken: int = compiled(*arguments, arguments[0], *work)
             return taken
 
@@ -278,7 +279,7 @@ def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         q, p = self.program.number_of_parameters, self.program.width
-        add_weights = "for i in range(first, first + length):\n    total += shares[i]" if weighted else ""
+        add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
         deal_weight = f"\n{' ' * 32}row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         text = f"""{_smoothing(smoothed)}{piece.text}
@@ -286,7 +287,7 @@ def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           smoothed, rows, targets, row_weights):
+           smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
     records = X.shape[0]
     dealt = order.shape[0]*run_length
     hand = rows.shape[0]
@@ -304,8 +305,6 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         position = start
         while position < stop:
             length = stop - position if stop - position < {BLOCK} else {BLOCK}
-            # The records that were dealt, or those that were given: one type, so that one call takes both.
-            read, answers, shares = X, y, weights
             if position < dealt:
                 if position//hand != group:
                     group = position//hand
@@ -324,13 +323,14 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                                 targets[place] = y[row]{deal_weight}
                 first = position - group*hand
                 length = length if length < count*run_length - first else count*run_length - first
-                read, answers, shares = rows, targets, row_weights
+                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, sums)
+{_indent(add_weights.format(weights="read_weights"), 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
                 length = length if length < records - first else records - first
-            accumulate(point, read, answers, shares, noise, first, first + length, sums)
-{_indent(add_weights, 12)}
+                accumulate(point, X, y, weights, noise, first, first + length, sums)
+{_indent(add_weights.format(weights="weights"), 16)}
             position += length
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
@@ -342,7 +342,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _matrix, _vector, _vector,
+            _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -414,7 +414,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, sums, gradient, np.empty(q),
-                    np.empty((0, p)), np.empty(0), np.empty(0),
+                    np.empty((0, p)), np.empty(0), np.empty(0), np.empty((0, p)), np.empty(0), np.empty(0),
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
