@@ -30,6 +30,7 @@ import llvmlite
 import llvmlite.binding
 import numba
 import numpy as np
+from numba.core.dispatcher import Dispatcher
 
 from symdebias.exceptions import CacheWarning
 
@@ -91,7 +92,7 @@ def compile_kernel(source: KernelSource) -> Callable[..., Any]:
     Returns
     -------
     callable
-        The compiled function, with exactly one signature; its ``py_func`` is the plain Python twin.
+        The compiled function, with exactly one signature; `plain_kernel` is its twin.
 
     Warns
     -----
@@ -105,6 +106,24 @@ def compile_kernel(source: KernelSource) -> Callable[..., Any]:
     """
     with _LOCK:
         return _compile(source.key, source)
+
+
+def plain_kernel(source: KernelSource) -> Callable[..., Any]:
+    """Return a kernel as plain Python, the twin that tests and readers hold the compiled one against.
+
+    The compiled function's ``py_func`` is no such twin: what it calls can be called from compiled code only.
+
+    Parameters
+    ----------
+    source : KernelSource
+        What not to compile.
+    """
+    with _LOCK:
+        before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
+        try:
+            return _execute(f"<plain symdebias kernel {_function_name(source)}>", source, keep=False)
+        finally:
+            numba.config.DISABLE_JIT = before
 
 
 _compiled: dict[str, Callable[..., Any]] = {}
@@ -315,13 +334,54 @@ def _njit(source: KernelSource, *, cache: bool) -> Callable[..., Any]:
     return decorator
 
 
-def _execute(path: str, source: KernelSource) -> Callable[..., Any]:
+_helpers: dict[str, Dispatcher] = {}
+_hashes: dict[Dispatcher, str] = {}
+
+
+def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]) -> Dispatcher:
+    """Return the one compiled function of this process for a helper: kernels of one loss have most of theirs in common.
+
+    Each has a module of its own, named for all that it is made of. So what Numba keeps of it in the entry of a kernel
+    finds that module in whatever process the entry is read, as the kernel's own text makes it.
+    """
+    code = helper.py_func.__code__
+    options = {name: value for name, value in helper.targetoptions.items() if name != "nopython"}
+    used = {name: names[name] for name in code.co_names if name in names}
+    # A helper without arithmetic of its own takes over its caller's.
+    parts = [*fastmath, code.co_name, code.co_code.hex(), repr(code.co_consts), repr(code.co_varnames)]
+    parts += [
+        repr(code.co_names),
+        *(f"{name} {sorted(value) if isinstance(value, set) else value}" for name, value in options.items()),
+    ]
+    for name, value in used.items():
+        if isinstance(value, np.ndarray):
+            parts += [name, str(value.dtype), repr(value.tolist())]
+        else:
+            parts += [name, _hashes[value] if isinstance(value, Dispatcher) else repr(value)]
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    if key not in _helpers:
+        module = types.ModuleType(f"symdebias_helper_{key}")
+        vars(module).update(used)
+        module.__file__ = names["__file__"]
+        sys.modules[module.__name__] = module
+        own = types.FunctionType(code, vars(module), code.co_name)
+        own.__module__ = module.__name__
+        shared = _helpers[key] = numba.njit(**options)(own)
+        _hashes[shared] = key
+    return _helpers[key]
+
+
+def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[..., Any]:
     # Numba finds the module of a cached function by name, so it must stand in sys.modules before it runs.
     name = f"symdebias_kernel_{source.key}"
     module = types.ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module
+    if keep:
+        sys.modules[name] = module
     exec(compile(_module_text(source), path, "exec"), module.__dict__)
+    for helper, value in list(vars(module).items()):
+        if isinstance(value, Dispatcher):
+            vars(module)[helper] = _shared(value, vars(module), source.fastmath)
     function: Callable[..., Any] = getattr(module, _function_name(source))
     return function
 

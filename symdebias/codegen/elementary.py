@@ -42,12 +42,14 @@ def exp(x: float) -> float:
 def wave(x: float, quarters: float) -> float:
     """Return sin(x + quarters pi/2): reduction to |r| <= pi/4 and Taylor polynomials.
 
+    Sine and cosine of one angle share all but the last steps once both are inlined.
+
     Far out, where no digit is left, it stays bounded; infinity gives NaN.
     """
     k = np.floor(x * 0.6366197723675814 + 0.5)
     # pi/2 in three parts of 33 bits, so that k times the first is exact.
     r = ((x - k * 1.5707963267341256) - k * 6.077100506303966e-11) - k * 2.0222662487959506e-21
-    r = min(max(r, -0.8), 0.8)
+    r = -0.8 if r < -0.8 else (0.8 if r > 0.8 else r)
     k = k + quarters
     quarter = k - 4.0 * np.floor(0.25 * k)
     z = r * r
@@ -74,16 +76,6 @@ def wave(x: float, quarters: float) -> float:
     return value
 
 
-def sin(x: float) -> float:
-    """Return sin x."""
-    return wave(x, 0.0)
-
-
-def cos(x: float) -> float:
-    """Return cos x; it shares all but the last steps with `sin` of the same angle once both are inlined."""
-    return wave(x, 1.0)
-
-
 def expit(x: float) -> float:
     """Return 1/(1 + e^-x) without overflow."""
     e = exp(-abs(x))
@@ -100,7 +92,7 @@ def logistic_density(x: float) -> float:
 
 def softplus(x: float) -> float:
     """Return log(1 + e^x) without overflow."""
-    return max(x, 0.0) + math.log1p(exp(-abs(x)))
+    return (0.0 if 0.0 > x else x) + math.log1p(exp(-abs(x)))
 
 
 def mills_excess(x: float) -> float:

@@ -4,7 +4,9 @@ A *program* (`program.Program`) is what a corrected loss says per record: in sco
 features (`FeatureProgram`). `Kernels` puts it into loop templates. Noise, step sizes, penalty and radius are
 arguments, so that changing them compiles nothing.
 
-Generated functions have no C wrappers, which nobody calls and which take time to compile.
+What a module takes to compile grows with its functions, with their wrappers for calls from Python and C, and with the
+types that a function is called for. So a kernel's functions have no wrappers, each is called for one type, and what
+needs memory takes it as a workspace (`WithWorkspace`).
 
 Names in the generated text: ``X`` is the data matrix and ``noise`` the vector that `program.layout` describes; ``sums``
 holds the sums over records from which ``assemble`` makes the mean gradient.
@@ -43,6 +45,37 @@ _given_order = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _data = (_given_vector, _given_matrix, _given_vector)  # theta, X, y
 
 
+# How functions that a kernel calls are compiled: without wrappers for calls from Python or C.
+_IMPORTS = """import functools
+import math
+import numpy as np
+from numba import njit
+
+helper = functools.partial(njit, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)"""
+
+
+@dataclass(frozen=True)
+class WithWorkspace:
+    """A compiled function with a workspace, which every call gets anew: so calls may run side by side.
+
+    Numba's code for making an array takes longer to compile than most loops.
+
+    Attributes
+    ----------
+    compiled : callable
+        The compiled function, which takes the workspace after what describes the data.
+    call : callable
+        What makes the workspace and calls it.
+    """
+
+    compiled: Any
+    call: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function with a workspace of its own."""
+        return self.call(*arguments)
+
+
 @dataclass(frozen=True)
 class Kernels:
     """The compiled functions of a program; each is compiled when first used.
@@ -61,33 +94,78 @@ class Kernels:
         return compile_kernel(self.source("loss"))
 
     @functools.cached_property
-    def gradient(self) -> Callable[..., Any]:
-        """Compiled ``gradient(theta, X, y, noise, out)``: out of shape (n, q)."""
-        return compile_kernel(self.source("gradient"))
+    def gradient(self) -> WithWorkspace:
+        """Compiled ``gradient(theta, X, y, noise, out)``: out of shape (n, q), by the kernel of `mean_gradient`."""
+        compiled = compile_kernel(self.source("mean_gradient"))
+
+        def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
+            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), out)
+
+        return WithWorkspace(compiled, gradient)
 
     def mean_loss(self, *, weighted: bool) -> Callable[..., Any]:
         """Return compiled ``mean_loss(theta, X, y, weights, total, noise)``."""
         return compile_kernel(self.source("mean_loss", weighted=weighted))
 
-    def mean_gradient(self, *, weighted: bool) -> Callable[..., Any]:
+    @functools.cache  # noqa: B019  (as for `source`)
+    def mean_gradient(self, *, weighted: bool) -> WithWorkspace:
         """Return compiled ``mean_gradient(theta, X, y, weights, total, noise, gradient)``."""
-        return compile_kernel(self.source("mean_gradient", weighted=weighted))
+        compiled = compile_kernel(self.source("mean_gradient", weighted=weighted))
 
-    def mean_derivatives(self, *, weighted: bool) -> Callable[..., Any]:
+        def mean_gradient(theta: Any, X: Any, y: Any, weights: Any, total: Any, noise: Any, gradient: Any) -> None:
+            compiled(theta, X, y, weights, total, noise, len(X), *self._sums(), gradient.reshape(1, -1))
+
+        return WithWorkspace(compiled, mean_gradient)
+
+    @functools.cache  # noqa: B019  (as for `source`)
+    def mean_derivatives(self, *, weighted: bool) -> WithWorkspace:
         """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, gradient, hessian, meat)``.
 
         It returns the mean loss and fills zeros of shapes (q,), (q, q) and (q, q). The last, the sum of the weighted
         gradients' outer products over the total, is left out where its shape is (0, 0).
         """
-        return compile_kernel(self.source("mean_derivatives", weighted=weighted))
+        compiled = compile_kernel(self.source("mean_derivatives", weighted=weighted))
+        shapes = [shape for _, shape in self._derivatives(weighted).workspace]
 
-    def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> Callable[..., Any]:
+        def mean_derivatives(*arguments: Any) -> float:
+            value: float = compiled(*arguments, *map(np.zeros, shapes))
+            return value
+
+        return WithWorkspace(compiled, mean_derivatives)
+
+    @functools.cache  # noqa: B019  (as for `source`)
+    def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
-        return compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
+        compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
+        q, p = self.program.number_of_parameters, self.program.width
 
-    def noisy_pass(self, *, smoothed: bool) -> Callable[..., Any]:
+        def sgd_pass(*arguments: Any) -> int:
+            order, runs, run_length = arguments[4:7]
+            hand = min(runs, len(order)) * run_length
+            dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
+            work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt, *dealt
+            # theta and the records dealt once more, as what is read only: one type for all calls of a function, and an
+            # array that a kernel gives a second name would be counted at each step.
+            taken: int = compiled(*arguments, arguments[0], *work)
+            return taken
+
+        return WithWorkspace(compiled, sgd_pass)
+
+    @functools.cache  # noqa: B019  (as for `source`)
+    def noisy_pass(self, *, smoothed: bool) -> WithWorkspace:
         """Return the compiled pass of noised steps on clipped gradients; see `_noisy_pass` for its arguments."""
-        return compile_kernel(self.source("noisy_pass", smoothed=smoothed))
+        compiled = compile_kernel(self.source("noisy_pass", smoothed=smoothed))
+        q = self.program.number_of_parameters
+
+        def noisy_pass(*arguments: Any) -> int:
+            taken: int = compiled(*arguments, np.empty(q), np.empty(q), np.empty(q if smoothed else 0))
+            return taken
+
+        return WithWorkspace(compiled, noisy_pass)
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        """Return a workspace for sums over records and one for the gradient that is assembled from them."""
+        return np.empty(self.program.number_of_sums), np.empty(self.program.number_of_parameters)
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
@@ -96,7 +174,6 @@ class Kernels:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
             "loss": self._loss,
-            "gradient": self._gradient,
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
             "mean_derivatives": lambda: self._mean_derivatives(weighted),
@@ -121,21 +198,6 @@ def kernel(theta, X, y, noise, out):
 """
         return text, code.functions, numba.void(*_data, _given_vector, _vector)
 
-    def _gradient(self) -> tuple[str, frozenset[str], Any]:
-        piece = self._accumulate(weighted=False)
-        assembled = self.program.assemble()
-        text = f"""{piece.text}
-{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
-
-def kernel(theta, X, y, noise, out):
-    sums, weights = np.empty({self.program.number_of_sums}), np.empty(0)
-    for i in range(X.shape[0]):
-        sums[:] = 0.0
-        accumulate(theta, X, y, weights, noise, i, i + 1, sums)
-        assemble(theta, noise, sums, 1.0, out[i])
-"""
-        return text, piece.functions | assembled.functions, numba.void(*_data, _given_vector, _matrix)
-
     def _mean_loss(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
         weight = "*weights[i]" if weighted else ""
@@ -155,34 +217,49 @@ def kernel(theta, X, y, weights, total, noise):
     def _accumulate(self, weighted: bool) -> Piece:
         piece = self.program.accumulate(weighted=weighted)
         text = f"""{piece.helpers}
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
+@helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, sums):
 {_indent(piece.text, 4)}
 """
         return Piece(text, piece.functions)
 
     def _mean_gradient(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
+        """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``."""
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         text = f"""{piece.text}
 {_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
-def kernel(theta, X, y, weights, total, noise, gradient):
-    sums = np.zeros({self.program.number_of_sums})
-    for start in range(0, X.shape[0], {BLOCK}):
-        accumulate(theta, X, y, weights, noise, start, min(start + {BLOCK}, X.shape[0]), sums)
-    assemble(theta, noise, sums, total, gradient)
+def kernel(theta, X, y, weights, total, noise, size, sums, gradient, out):
+    for part in range(out.shape[0]):
+        for j in range({self.program.number_of_sums}):
+            sums[j] = 0.0
+        end = (part + 1)*size if (part + 1)*size < X.shape[0] else X.shape[0]
+        for start in range(part*size, end, {BLOCK}):
+            stop = start + {BLOCK} if start + {BLOCK} < end else end
+            accumulate(theta, X, y, weights, noise, start, stop, sums)
+        assemble(theta, noise, sums, total, gradient)
+        for j in range({self.program.number_of_parameters}):
+            out[part, j] = gradient[j]
 """
-        signature = numba.void(*_data, _given_vector, numba.float64, _given_vector, _vector)
+        signature = numba.void(
+            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _matrix
+        )
         return text, piece.functions | assembled.functions, signature
 
+    @functools.cache  # noqa: B019  (as for `source`)
+    def _derivatives(self, weighted: bool) -> Piece:
+        return self.program.derivatives(weighted=weighted)
+
     def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
-        piece = self.program.derivatives(weighted=weighted)
+        piece = self._derivatives(weighted)
+        arguments = "theta, records, targets, all_weights, total, noise, gradient, out, meat"
         text = f"""{piece.helpers}
-def kernel(theta, records, targets, all_weights, total, noise, gradient, out, meat):
+def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
 {_indent(piece.text, 4)}
 """
-        signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix)
+        work = (numba.types.Array(numba.float64, len(shape), "C") for _, shape in piece.workspace)
+        signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix, *work)
         return text, piece.functions, signature
 
     def _sgd_pass(self, weighted: bool, smoothed: bool, scaled: bool) -> tuple[str, frozenset[str], Any]:
@@ -195,74 +272,68 @@ def kernel(theta, records, targets, all_weights, total, noise, gradient, out, me
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
         ``report[0]`` says why: 1 a step that is not finite, or to a norm beyond ``growth`` (1 + ||theta||) or
-        ``runaway``; 2 what `guard` computes is at or above one of the two ``limits``. ``report[1]`` counts the
-        projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it is not
-        read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
+        ``runaway``; 2 what the program's `guard` computes is at or above one of the two ``limits``. ``report[1]``
+        counts the projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it
+        is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         q, p = self.program.number_of_parameters, self.program.width
         add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
-        deal_weight = "\n                row_weights[place] = weights[row]" if weighted else ""
+        deal_weight = f"\n{' ' * 32}row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         text = f"""{_smoothing(smoothed)}{piece.text}
 {_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
-{_function("guard(theta, noise)", self.program.guard() + chr(10) + "return variance, reach")}
-
-@njit(error_model="numpy", no_cfunc_wrapper=True)
-def deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, row_weights):
-    count = min(runs, order.shape[0] - group*runs)
-    # Tiles of eight runs: few enough streams to read ahead, and lines that are written while they are near.
-    for tile in range(0, count, 8):
-        for card in range(run_length):
-            for run in range(tile, min(tile + 8, count)):
-                row = order[group*runs + run]*run_length + shift + card
-                row -= X.shape[0] if row >= X.shape[0] else 0
-                place = card*count + run
-                for j in range({p}):
-                    rows[place, j] = X[row, j]
-                targets[place] = y[row]{deal_weight}
-    return count*run_length
-
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
-           radius, growth, runaway, limits, smoothing, scaling, average, averaged, report):
+           radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
+           smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
     records = X.shape[0]
-    sums = np.empty({self.program.number_of_sums})
-    gradient, smoothed = np.empty({q}), np.empty({q if smoothed or scaled else 0})
     dealt = order.shape[0]*run_length
-    hand = min(runs*run_length, dealt)
-    rows, targets, row_weights = np.empty((hand, {p})), np.empty(hand), np.empty({"hand" if weighted else "0"})
-    group, size = -1, 0
+    hand = rows.shape[0]
+    group, count = -1, 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
-        stop = min(start + batch_size, records)
-        variance, reach = guard(theta, noise)
+        stop = start + batch_size if start + batch_size < records else records
+{_indent(self.program.guard(), 8)}
         if not (variance < limits[0] and reach < limits[1]):
             report[0] = 2
             return step
-        sums[:] = 0.0
+        for j in range({self.program.number_of_sums}):
+            sums[j] = 0.0
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            length = min(stop - position, {BLOCK})
+            length = stop - position if stop - position < {BLOCK} else {BLOCK}
             if position < dealt:
                 if position//hand != group:
                     group = position//hand
-                    size = deal(group, order, runs, run_length, shift, X, y, weights, rows, targets, row_weights)
+                    count = order.shape[0] - group*runs
+                    count = runs if runs < count else count
+                    # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
+                    for tile in range(0, count, 8):
+                        end = tile + 8 if tile + 8 < count else count
+                        for card in range(run_length):
+                            for run in range(tile, end):
+                                row = order[group*runs + run]*run_length + shift + card
+                                row -= records if row >= records else 0
+                                place = card*count + run
+                                for j in range({p}):
+                                    rows[place, j] = X[row, j]
+                                targets[place] = y[row]{deal_weight}
                 first = position - group*hand
-                length = min(length, size - first)
-                accumulate(theta, rows, targets, row_weights, noise, first, first + length, sums)
-{_indent(add_weights.format(weights="row_weights"), 16)}
+                length = length if length < count*run_length - first else count*run_length - first
+                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, sums)
+{_indent(add_weights.format(weights="read_weights"), 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
-                length = min(length, records - first)
-                accumulate(theta, X, y, weights, noise, first, first + length, sums)
+                length = length if length < records - first else records - first
+                accumulate(point, X, y, weights, noise, first, first + length, sums)
 {_indent(add_weights.format(weights="weights"), 16)}
             position += length
 {_indent(skip, 8)}
-        assemble(theta, noise, sums, total, gradient)
+        assemble(point, noise, sums, total, gradient)
 {_indent(_step(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
@@ -270,7 +341,8 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
-            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"),
+            _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
+            _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -284,20 +356,22 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         piece = self.program.accumulate_clipped()
         q = self.program.number_of_parameters
         text = f"""{_smoothing(smoothed)}{piece.helpers}
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
+@helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, sums):
 {_indent(piece.text, 4)}
 
 
 def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divisor, penalty, radius, growth, runaway,
-           smoothing, average, averaged, report):
-    sums, gradient, smoothed = np.empty({q}), np.empty({q}), np.empty({q if smoothed else 0})
+           smoothing, average, averaged, report, sums, gradient, smoothed):
     begin = 0
     for step in range(step_sizes.shape[0]):
-        sums[:] = 0.0
-        for start in range(begin, ends[step], {BLOCK}):
-            accumulate(theta, X, y, norms, noise, rows, start, min(start + {BLOCK}, ends[step]), clip, sums)
-        begin = ends[step]
+        for j in range({q}):
+            sums[j] = 0.0
+        end = ends[step]
+        for start in range(begin, end, {BLOCK}):
+            stop = start + {BLOCK} if start + {BLOCK} < end else end
+            accumulate(theta, X, y, norms, noise, rows, start, stop, clip, sums)
+        begin = end
         for j in range({q}):
             gradient[j] = (sums[j] + draws[step, j])/divisor
 {_indent(_step(q, smoothed), 8)}
@@ -307,7 +381,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, _given_order, _given_matrix,
             _given_vector, _given_vector, number, number, _given_vector, number, number, number, _given_vector, _vector,
-            number, numba.types.Array(numba.int64, 1, "C"),
+            number, numba.types.Array(numba.int64, 1, "C"), _vector, _vector, _vector,
         )  # fmt: skip
         return text, piece.functions, signature
 
@@ -328,16 +402,19 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 return [kernel(theta, X, y, weights, 3.5, noise)]
             if name == "mean_derivatives":
                 filled = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
-                mean = kernel(theta, X, y, weights, 3.5, noise, *filled)
+                work = [np.zeros(shape) for _, shape in self._derivatives(False).workspace]
+                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, *work)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
-            out = np.zeros({"loss": (n,), "gradient": (n, q)}.get(name, (q,)))
+            out = np.zeros((n,) if name == "loss" else (q,))
+            sums, gradient = self._sums()
             if name == "sgd_pass":
                 out += theta
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
-                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report,
+                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, sums, gradient, np.empty(q),
+                    np.empty((0, p)), np.empty(0), np.empty(0), np.empty((0, p)), np.empty(0), np.empty(0),
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -345,12 +422,12 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 draws, report = np.full((2, q), 0.1), np.zeros(2, np.int64)
                 kernel(
                     out, X, y, norms, rows, ends, draws, noise, np.full(2, 0.1), 0.5, 2.0, np.zeros(q), 1.0, np.inf,
-                    np.inf, smoothing, theta.copy(), 0.0, report,
+                    np.inf, smoothing, theta.copy(), 0.0, report, np.empty(q), gradient, np.empty(q),
                 )  # fmt: skip
-            elif name in ("loss", "gradient"):
+            elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, out)
+                kernel(theta, X, y, weights, 3.5, noise, n, sums, gradient, out.reshape(1, q))
             return [float(value) for value in out.ravel()]
 
         return probe
@@ -386,7 +463,8 @@ for j in range({q}):
     gradient[j] = theta[j] - step_sizes[step]*{slope}
     norm += gradient[j]*gradient[j]
 norm = math.sqrt(norm)
-if not norm < min(growth*(1.0 + math.sqrt(before)), runaway):
+limit = growth*(1.0 + math.sqrt(before))
+if not norm < (runaway if runaway < limit else limit):
     report[0] = 1
     return step
 if norm > radius:
@@ -406,7 +484,7 @@ if averaged >= 0.0:
 def _function(head: str, body: str) -> str:
     """Return a function of the module, whose names are its own."""
     return f"""
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def {head}:
 {_indent(body, 4)}
 """
@@ -421,15 +499,13 @@ def _prelude(functions: frozenset[str]) -> str:
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:
         needed.add("sign")
-    if needed & {"sin", "cos"}:
-        needed.add("wave")
     if "log_normal_cdf" in needed:
         needed.add("inverse_mills")
     if "inverse_mills" in needed:
         needed.add("mills_excess")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
-    parts = ["import math", "import numpy as np", "from numba import njit"]
+    parts = [_IMPORTS]
     for name in order:
         body = inspect.getsource(getattr(elementary, name))
-        parts.append(f'\n\n@njit(forceinline=True, error_model="numpy", no_cfunc_wrapper=True)\n{body.rstrip()}')
+        parts.append(f"\n\n@helper(forceinline=True)\n{body.rstrip()}")
     return "\n".join(parts)

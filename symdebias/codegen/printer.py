@@ -43,8 +43,8 @@ _FUNCTIONS: dict[type, str] = {
     sp.Max: "max",
     sp.Min: "min",
     sp.log: "math.log",
-    sp.sin: "sin",
-    sp.cos: "cos",
+    sp.sin: "wave",
+    sp.cos: "wave",
     sp.tan: "math.tan",
     sp.atan: "math.atan",
     sp.asin: "math.asin",
@@ -347,6 +347,9 @@ class _Printer(PythonCodePrinter):
     def _print_Function(self, expr: sp.Function) -> str:
         if expr.func.__name__ == "_shared":
             return self._call("exp", expr.args)
+        if isinstance(expr, (sp.sin, sp.cos)):
+            # cos x = sin(x + pi/2)
+            return self._call("wave", (expr.args[0], sp.Integer(int(isinstance(expr, sp.cos)))))
         return self._call(_FUNCTIONS[type(expr)], expr.args[:1] if isinstance(expr, sp.Heaviside) else expr.args)
 
     _print_exp = _print_log = _print_sin = _print_cos = _print_tan = _print_atan = _print_Function

@@ -31,11 +31,15 @@ def clipped_share(size: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Piece:
-    """Lines of a function's body, functions that it calls as text, and names of functions of `elementary`."""
+    """Lines of a function's body, functions that it calls as text, and names of functions of `elementary`.
+
+    ``workspace`` has the arrays of zeros that it takes, with their shapes.
+    """
 
     text: str
     functions: frozenset[str]
     helpers: str = ""
+    workspace: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,9 @@ _MOST_UNROLLED = 32
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
 _MOMENTS = f"""
 
-@njit(fastmath={{"contract", "reassoc"}}, error_model="numpy", no_cfunc_wrapper=True)
-def add_moments(tile, kept, count, square, line):
+@helper(fastmath={{"contract", "reassoc"}})
+def add_moments(tile, kept, count, square, line, scaled):
     squares, rows = square.shape[0], square.shape[1]
-    scaled = np.empty({BLOCK})
     for n in range(squares):
         for j in range(rows):
             weight, column = kept[n*{BLOCK}:n*{BLOCK} + count], tile[j*{BLOCK}:j*{BLOCK} + count]
@@ -317,16 +316,18 @@ class ScoreProgram:
                     f"*theta[k*{q} + {self._place('l')}]",
                 ]
             else:
-                lines.append(f"        spread += noise[{start} + j]*theta[k*{q} + {self._place('j')}]**2")
-            lines.append("    variance = max(variance, spread)")
+                weight = f"theta[k*{q} + {self._place('j')}]"
+                lines.append(f"        spread += noise[{start} + j]*({weight}*{weight})")
+            lines.append("    variance = spread if spread > variance else variance")
         if self.groups or self.configurations:
             start = self.layout.starts["reach"]
             lines += [
                 f"for j in range({p}):",
-                "    size = 0.0",
+                "    extent = 0.0",
                 f"    for k in range({len(self.scores)}):",
-                f"        size += abs(theta[k*{q} + {self._place('j')}])",
-                f"    reach = max(reach, noise[{start} + j]*size)",
+                f"        extent += abs(theta[k*{q} + {self._place('j')}])",
+                f"    extent *= noise[{start} + j]",
+                "    reach = extent if extent > reach else reach",
             ]
         return "\n".join(lines)
 
@@ -790,7 +791,7 @@ class ScoreProgram:
             for n in range(fixed)
         ]
         zero = [f"kept{n} = 0.0" for n in range(kept)] if self.configurations else []
-        zero += [f"moved = np.zeros({m * q})"] if moving else []
+        zero += [f"for j in range({m * q}):", "    moved[j] = 0.0"] if moving else []
         unrolled = m * p <= _MOST_UNROLLED
         each = [
             *self._scores(unrolled=unrolled),
@@ -804,25 +805,14 @@ class ScoreProgram:
         lines = [
             *self._before(statements),
             *(f"t{k}_{j} = theta[{k * q + self.linear[j]}]" for k in range(m) for j in range(p) if unrolled),
-            # In one row each, so that the compiler sees at once that they do not overlap with the records.
-            f"tile, kept = np.ones({rows * BLOCK}), np.zeros({kept * BLOCK})",
-            f"square, line = np.zeros(({len(twice)}, {rows}, {rows})), np.zeros(({len(once)}, {rows}))",
-            f"held, shifted = np.zeros(({kept}, {self.configurations})), "
-            f"np.zeros(({len(twice)}, {self.configurations}, {rows}))",
-            f"row, bent, shift_row = np.zeros({q}), np.zeros({q}), np.zeros({q})",
-            f"cross, jacobian = np.zeros(({fixed}, {m * q})), np.zeros(({fixed}, {m * q}))",
-            f"both, first = np.zeros(({fixed}, {fixed})), np.zeros({fixed})",
-            f"products = np.zeros({(len(pairs) + m * fixed) * BLOCK})",
-            f"outer = np.zeros(({len(pairs)}, {rows}, {rows}))",
-            f"outer_line, outer_both = np.zeros(({m * fixed}, {rows})), np.zeros(({fixed}, {fixed}))",
-            *([f"own, whole = np.zeros(({BLOCK}, {m * q})), np.zeros(({fixed}, {m * q}))"] if moving else []),
+            *([] if self.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * BLOCK} + i] = 1.0"]),
             "value = 0.0",
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
             *(f"both{n}_{other} = 0.0" for n in range(fixed) for other in range(n, fixed)),
             *(self._jacobian_lines("whole") if moving else []),
             f"for start in range(0, records.shape[0], {BLOCK}):",
-            f"    stop = min(start + {BLOCK}, records.shape[0])",
+            f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
             "    for i in range(count):",
@@ -830,7 +820,7 @@ class ScoreProgram:
             f"    for j in range({p}):",
             "        for i in range(count):",
             f"            tile[j*{BLOCK} + i] = X[i, j]",
-            "    add_moments(tile, kept, count, square, line)",
+            "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",
             *("    " + text for text in self._outer_products(len(twice), len(once), fixed, moving)),
@@ -838,8 +828,28 @@ class ScoreProgram:
         lines += [f"first[{n}] = first{n}" for n in range(fixed)]
         lines += [f"both[{n}, {other}] = both{n}_{other}" for n in range(fixed) for other in range(n, fixed)]
         lines += self._assembled_derivatives(pairs, fixed)
+        # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
+        workspace: dict[str, tuple[int, ...]] = {
+            "tile": (rows * BLOCK,),
+            "kept": (kept * BLOCK,),
+            "scaled": (BLOCK,),
+            "square": (len(twice), rows, rows),
+            "line": (len(once), rows),
+        }
+        if fixed:
+            workspace |= {"cross": (fixed, m * q), "jacobian": (fixed, m * q), "both": (fixed, fixed)}
+            workspace |= {"first": (fixed,)}
+        if self.configurations:
+            workspace |= {"held": (kept, self.configurations), "shifted": (len(twice), self.configurations, rows)}
+        if records:
+            workspace |= dict.fromkeys(("row", "bent", "shift_row"), (q,))
+        if moving:
+            workspace |= {"moved": (m * q,), "own": (BLOCK, m * q)} | ({"whole": (fixed, m * q)} if fixed else {})
+        else:
+            workspace |= {"products": ((len(pairs) + m * fixed) * BLOCK,), "outer": (len(pairs), rows, rows)}
+            workspace |= {"outer_line": (m * fixed, rows)} | ({"outer_both": (fixed, fixed)} if fixed else {})
         helpers, called = self._helpers
-        return Piece("\n".join(lines), statements.functions | called, helpers + _MOMENTS)
+        return Piece("\n".join(lines), statements.functions | called, helpers + _MOMENTS, tuple(workspace.items()))
 
     def _outer_products(self, first: int, once: int, fixed: int, moving: bool) -> list[str]:
         """Return lines that add the outer products of the gradients of a block, from what is kept of its records."""
@@ -857,9 +867,15 @@ class ScoreProgram:
                         f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * BLOCK} + i]",
                     )
                 ),
-                f"    for n in range({fixed}):",
-                f"        for j in range({m * q}):",
-                f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
+                *(
+                    (
+                        f"    for n in range({fixed}):",
+                        f"        for j in range({m * q}):",
+                        f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
+                    )
+                    if fixed
+                    else ()
+                ),
                 f"    for j in range({m * q}):",
                 f"        for l in range({m * q}):",
                 "            meat[j, l] += own[i, j]*own[i, l]",
@@ -875,7 +891,9 @@ class ScoreProgram:
                 place = len(pairs) + k * fixed + n
                 left, right = (first + k) * BLOCK, (first + once + n) * BLOCK
                 lines.append(f"    products[{place * BLOCK} + i] = kept[{left} + i]*kept[{right} + i]")
-        lines.append("add_moments(tile, products, count, outer, outer_line)")
+        lines.append("add_moments(tile, products, count, outer, outer_line, scaled)")
+        if not fixed:
+            return lines
         lines += [
             f"for n in range({fixed}):",
             f"    for o in range(n, {fixed}):",
@@ -915,15 +933,21 @@ class ScoreProgram:
         """Return lines that put the moments in their places and divide by the total."""
         p, q, m = len(self.linear), self.parameters, len(self.scores)
         rows = p + (self.intercept is not None)
-        places = f"({', '.join(map(str, (*self.linear, *([] if self.intercept is None else [self.intercept]))))},)"
+        places = (*self.linear, *(() if self.intercept is None else (self.intercept,)))
+        if places == tuple(range(rows)):
+            at = {name: name for name in "jl"}
+        else:
+            at = {name: f"({', '.join(map(str, places))},)[{name}]" for name in "jl"}
         offsets = self.layout.starts["offsets"]
-        # Categories alone, without an intercept, leave no rows: the loops over them still have to compile.
-        lines = [f"place = np.array({places}, dtype=np.int64)" if rows else "place = np.zeros(0, dtype=np.int64)"]
+        lines: list[str] = []
         for n, (a, b) in enumerate(pairs):
             block = [
                 f"for j in range({rows}):",
-                f"    for l in range({rows}):",
-                f"        out[{a * q} + place[j], {b * q} + place[l]] += square[{n}, min(j, l), max(j, l)]",
+                f"    for l in range(j, {rows}):",
+                f"        part = square[{n}, j, l]",
+                f"        out[{a * q} + {at['j']}, {b * q} + {at['l']}] += part",
+                "        if l != j:",
+                f"            out[{a * q} + {at['l']}, {b * q} + {at['j']}] += part",
             ]
             if self.configurations:
                 block += [
@@ -931,8 +955,8 @@ class ScoreProgram:
                     f"    for l in range({q}):",
                     f"        other = noise[{offsets} + a*{q} + l]",
                     f"        for j in range({rows}):",
-                    f"            out[{a * q} + place[j], {b * q} + l] += shifted[{n}, a, j]*other",
-                    f"            out[{a * q} + l, {b * q} + place[j]] += shifted[{n}, a, j]*other",
+                    f"            out[{a * q} + {at['j']}, {b * q} + l] += shifted[{n}, a, j]*other",
+                    f"            out[{a * q} + l, {b * q} + {at['j']}] += shifted[{n}, a, j]*other",
                     f"        for j in range({q}):",
                     f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*noise[{offsets} + a*{q} + j]",
                 ]
@@ -940,7 +964,7 @@ class ScoreProgram:
         for n in range(m + fixed * m):
             k = n % m
             into = f"gradient[{k * q}" if n < m else f"cross[{(n - m) // m}, {k * q}"
-            lines += [f"for j in range({rows}):", f"    {into} + place[j]] += line[{n}, j]"]
+            lines += [f"for j in range({rows}):", f"    {into} + {at['j']}] += line[{n}, j]"]
             if self.configurations:
                 lines += [
                     f"for a in range({self.configurations}):",
@@ -959,38 +983,46 @@ class ScoreProgram:
             for n, (a, b) in enumerate(pairs):
                 lines += [
                     f"    for j in range({rows}):",
-                    f"        for l in range({rows}):",
-                    f"            part = outer[{n}, min(j, l), max(j, l)]",
-                    f"            meat[{a * q} + place[j], {b * q} + place[l]] += part",
+                    f"        for l in range(j, {rows}):",
+                    f"            part = outer[{n}, j, l]",
+                    f"            meat[{a * q} + {at['j']}, {b * q} + {at['l']}] += part",
                 ]
-                lines += [f"            meat[{b * q} + place[l], {a * q} + place[j]] += part"] if a != b else []
-            for k in range(m):
+                lines += [f"            meat[{b * q} + {at['l']}, {a * q} + {at['j']}] += part"] if a != b else []
+                lines += [
+                    "            if l != j:",
+                    f"                meat[{a * q} + {at['l']}, {b * q} + {at['j']}] += part",
+                ]
+                lines += [f"                meat[{b * q} + {at['j']}, {a * q} + {at['l']}] += part"] if a != b else []
+            for k in range(m if fixed else 0):
                 lines += [
                     f"    for n in range({fixed}):",
                     f"        for j in range({rows}):",
                     f"            for l in range({m * q}):",
                     f"                part = outer_line[{k * fixed} + n, j]*jacobian[n, l]",
-                    f"                meat[{k * q} + place[j], l] += part",
-                    f"                meat[l, {k * q} + place[j]] += part",
+                    f"                meat[{k * q} + {at['j']}, l] += part",
+                    f"                meat[l, {k * q} + {at['j']}] += part",
                 ]
-            lines += [
-                f"    for n in range({fixed}):",
-                f"        for o in range(n, {fixed}):",
-                f"            for j in range({m * q}):",
-                f"                for l in range({m * q}):",
-                "                    part = outer_both[n, o]*jacobian[n, j]*jacobian[o, l]",
-                "                    meat[j, l] += part",
-                "                    if o != n:",
-                "                        meat[l, j] += part",
-            ]
+            lines += (
+                []
+                if not fixed
+                else [
+                    f"    for n in range({fixed}):",
+                    f"        for o in range(n, {fixed}):",
+                    f"            for j in range({m * q}):",
+                    f"                for l in range({m * q}):",
+                    "                    part = outer_both[n, o]*jacobian[n, j]*jacobian[o, l]",
+                    "                    meat[j, l] += part",
+                    "                    if o != n:",
+                    "                        meat[l, j] += part",
+                ]
+            )
         return [
             *lines,
             "for j in range(meat.shape[0]):",
             "    for l in range(meat.shape[0]):",
             "        meat[j, l] /= total",
             f"for j in range({m * q}):",
-            f"    for n in range({fixed}):",
-            "        gradient[j] += first[n]*jacobian[n, j]",
+            *([f"    for n in range({fixed}):", "        gradient[j] += first[n]*jacobian[n, j]"] if fixed else []),
             "    gradient[j] /= total",
             f"    for l in range({m * q}):",
             "        out[j, l] /= total",
@@ -1055,6 +1087,8 @@ class ScoreProgram:
                     lines.append(f"weights{g}[{i}] = first[{position}]")
                     position += 1
             lines.append(f"second_g{g}(theta, noise, weights{g}, out)")
+        if not fixed:
+            return lines
         lines += [
             f"for n in range({fixed}):",
             f"    for j in range({m * q}):",

@@ -191,13 +191,13 @@ def smoothing_kernel() -> Callable[..., Any]:
 def smoothing_function() -> str:
     """Return the kernel as a function ``smooth_lines`` of another generated module."""
     text = inspect.getsource(kernel).replace("def kernel(", "def smooth_lines(", 1)
-    return f'\n@njit(fastmath={set(_FASTMATH)!r}, error_model="numpy", no_cfunc_wrapper=True)\n{text}'
+    return f"\n@helper(fastmath={set(_FASTMATH)!r})\n{text}"
 
 
 # How a step smooths its gradient: ``smoothing`` has alpha, beta, decay, the length of a line, and 1 where the columns
 # are smoothed after the rows. Lines of one entry stay as they are.
 STEP_FUNCTION = """
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def smooth_gradient(gradient, smoothing, smoothed):
     alpha, beta, decay, length = smoothing[0], smoothing[1], smoothing[2], int(smoothing[3])
     count = gradient.shape[0]//length

@@ -131,24 +131,24 @@ COLUMNS_{name} = np.array({columns})
 TRIPLES_{name} = np.array({[list(triple) for triple in self._triples]})
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def multiply_{name}(first, second, out):
     out[:] = 0.0
     for t in range(TRIPLES_{name}.shape[0]):
         out[TRIPLES_{name}[t, 2]] += first[TRIPLES_{name}[t, 0]]*second[TRIPLES_{name}[t, 1]]
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def factors_{name}(theta, noise, factor):
 {_indent(fills[0])}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def slopes_{name}(theta, noise, slope):
 {_indent(fills[1])}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def bends_{name}(theta, noise, bend):
 {_indent(fills[2])}
 
@@ -156,7 +156,7 @@ def bends_{name}(theta, noise, bend):
 {self._plain(name, parameters) if size == 1 else self._truncated(name, parameters)}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def others_{name}(factor, skip, other, out):
     before = np.empty({size})
     out[:] = 0.0
@@ -167,7 +167,7 @@ def others_{name}(factor, skip, other, out):
             multiply_{name}(before, factor[c], out)
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def second_{name}(theta, noise, weights, out):
     factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
     bend = np.empty(({count}, {len(pairs)}, {size}))
@@ -206,7 +206,7 @@ def second_{name}(theta, noise, weights, out):
     def _plain(self, name: str, parameters: int) -> str:
         """Return ``values`` and ``jacobian`` of a product of numbers."""
         count, scores = self._count, len(self.families[0].thetas)
-        return f"""@njit(error_model="numpy", no_cfunc_wrapper=True)
+        return f"""@helper()
 def values_{name}(theta, noise, values):
     factor = np.empty(({count}, 1))
     factors_{name}(theta, noise, factor)
@@ -215,7 +215,7 @@ def values_{name}(theta, noise, values):
         values[0] *= factor[c, 0]
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def jacobian_{name}(theta, noise, jacobian):
     factor, slope = np.empty(({count}, 1)), np.empty(({count}, {scores}, 1))
     factors_{name}(theta, noise, factor)
@@ -236,7 +236,7 @@ def jacobian_{name}(theta, noise, jacobian):
     def _truncated(self, name: str, parameters: int) -> str:
         """Return ``values`` and ``jacobian`` of a product of truncated polynomials."""
         count, scores, size = self._count, len(self.families[0].thetas), len(self.monomials)
-        return f"""@njit(error_model="numpy", no_cfunc_wrapper=True)
+        return f"""@helper()
 def values_{name}(theta, noise, values):
     factor = np.empty(({count}, {size}))
     factors_{name}(theta, noise, factor)
@@ -248,7 +248,7 @@ def values_{name}(theta, noise, values):
         multiply_{name}(before, factor[c], values)
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def jacobian_{name}(theta, noise, jacobian):
     factor, slope = np.empty(({count}, {size})), np.empty(({count}, {scores}, {size}))
     factors_{name}(theta, noise, factor)
@@ -363,22 +363,22 @@ class WaveGroup:
 COLUMNS_{name} = np.array({columns})
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def factors_{name}(theta, noise, frequency, factor):
 {_indent(fills[0])}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def slopes_{name}(theta, noise, frequency, slope):
 {_indent(fills[1].replace("slope[c, 0, 0]", "slope[c, 0]"))}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def bends_{name}(theta, noise, frequency, bend):
 {_indent(fills[2].replace("bend[c, 0, 0]", "bend[c, 0]"))}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def values_{name}(theta, noise, values):
     factor = np.empty(({count}, 1))
     for k in range({waves}):
@@ -388,7 +388,7 @@ def values_{name}(theta, noise, values):
             values[k] *= factor[c, 0]
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def jacobian_{name}(theta, noise, jacobian):
     factor, slope, after = np.empty(({count}, 1)), np.empty(({count}, 1)), np.empty({count})
     for k in range({waves}):
@@ -404,7 +404,7 @@ def jacobian_{name}(theta, noise, jacobian):
             product *= factor[c, 0]
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def second_{name}(theta, noise, weights, out):
     factor, slope, bend = np.empty(({count}, 1)), np.empty(({count}, 1)), np.empty(({count}, 1))
     for k in range({waves}):
@@ -465,7 +465,7 @@ class ChannelTable:
             for i, text in enumerate(slopes.results)
         )
         text = f"""
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def table_{name}(theta, noise, table):
 {head}
 {_indent(chr(10).join(values.setup), 8)}
@@ -474,7 +474,7 @@ def table_{name}(theta, noise, table):
 {fill}
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def table_gradient_{name}(theta, noise, sums, first, gradient):
 {head}
 {_indent(chr(10).join(slopes.setup), 8)}
@@ -537,7 +537,7 @@ class WaveTables:
         for k in range({waves}):
             rate = (k + 1)*noise[{start}]"""
             texts.append(f"""
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def wave_tables_{b}(theta, noise, table):
 {head}
             for c in range({m}):
@@ -546,7 +546,7 @@ def wave_tables_{b}(theta, noise, table):
                 table[c, {waves} + k] += weight*math.sin(rate*value)
 
 
-@njit(error_model="numpy", no_cfunc_wrapper=True)
+@helper()
 def wave_slopes_{b}(theta, noise, slopes):
 {head}
             for c in range({m}):

@@ -244,8 +244,8 @@ SCRIPT = textwrap.dedent(
     y = np.where(np.arange(100) % 3 == 0, -1, 1)
     gradient = corrected.mean_gradient(np.array([0.3, -0.2]), X, y)
     kernels = corrected.kernels(2)
-    kernel = kernels.mean_gradient(weighted=False)
-    names = ("loss", "gradient", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass")
+    kernel = kernels.mean_gradient(weighted=False).compiled
+    names = ("loss", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass")
     keys = [kernels.source(name).key for name in names]
     print(sum(kernel.stats.cache_hits.values()), len(kernel.signatures), gradient.tolist(), keys)
     """

@@ -1,0 +1,88 @@
+"""What Numba has to compile for a kernel: the number of functions decides how long a first fit waits."""
+
+import threading
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y
+from numba.core import event
+
+from symdebias.codegen import cache
+from symdebias.codegen.kernels import Kernels, ScoreProgram
+
+S, T, C = sp.symbols("s t c", positive=True)
+# Under normal noise, with a wave as surrogates have them.
+WAVES = ScoreProgram(U * Y + sp.cos(U) + sp.sin(U) - S, (U,), Y, (0, 1), 2, None, "diagonal", (S,), (), (T, C))
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch):
+    monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
+    for name in ("_compiled", "_helpers", "_hashes"):
+        monkeypatch.setattr(cache, name, {})
+
+
+def compiled_functions(make):
+    """Return the names of the generated functions that are compiled; Numba's own depend on what came before."""
+    with event.install_recorder("numba:compile") as recorder:
+        make()
+    functions = [seen.data["dispatcher"].py_func for _, seen in recorder.buffer if seen.is_start]
+    return sorted(function.__name__ for function in functions if function.__module__.startswith("symdebias_"))
+
+
+def names(functions):
+    return [name.rsplit("_", 1)[0] if len(name) > 32 else name for name in functions]
+
+
+def test_each_function_is_compiled_once_for_all_kernels_of_a_loss(nothing_compiled):
+    kernels = Kernels(WAVES)
+    found = compiled_functions(lambda: kernels.sgd_pass(weighted=False))
+    assert names(found) == ["accumulate", "assemble", "sgd_pass", "wave"]
+    # A pass and a mean have all but their loops in common; gradients of records are means of one.
+    assert names(compiled_functions(lambda: kernels.mean_gradient(weighted=False))) == ["mean_gradient"]
+    assert compiled_functions(lambda: kernels.gradient) == []
+    assert names(compiled_functions(lambda: kernels.mean_loss(weighted=False))) == ["mean_loss"]
+    found = compiled_functions(lambda: kernels.mean_derivatives(weighted=False))
+    assert names(found) == ["add_moments", "mean_derivatives"]
+
+
+def test_kernels_make_no_arrays(nothing_compiled):
+    kernels = Kernels(WAVES)
+    for name in ("loss", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass"):
+        lines = kernels.source(name).text.splitlines()
+        text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+        assert not any(word in text for word in ("np.empty(", "np.zeros(", "np.array(", "min(", "max(", "[:]"))
+
+
+def test_workspaces_are_each_calls_own():
+    rng = np.random.default_rng(0)
+    kernels = Kernels(WAVES)
+    kernel, noise = kernels.mean_gradient(weighted=False), np.full(WAVES.layout.length, 0.1)
+    data = [(rng.normal(size=2), rng.normal(size=(20_000, 2)), rng.normal(size=20_000)) for _ in range(2)]
+
+    def mean(theta, X, y):
+        out = np.zeros(2)
+        kernel(theta, X, y, np.empty(0), 1.0, noise, out)
+        return out.tolist()
+
+    wanted, found = [mean(*records) for records in data], [set(), set()]
+
+    def repeat(which):
+        found[which] = {tuple(mean(*data[which])) for _ in range(50)}
+
+    threads = [threading.Thread(target=repeat, args=(which,)) for which in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [{tuple(value)} for value in wanted]
+
+
+def test_the_plain_kernel_is_the_compiled_ones_twin():
+    kernels = Kernels(WAVES)
+    source = kernels.source("mean_gradient")
+    plain = cache.plain_kernel(source)
+    np.testing.assert_allclose(
+        source.probe(plain), source.probe(kernels.mean_gradient(weighted=False).compiled), rtol=1e-13
+    )
