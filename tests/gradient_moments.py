@@ -50,6 +50,14 @@ def least_squares(X, y, weights, theta, noise):
     return (X.T * weights) @ X, np.einsum("n,nij->ij", weights, second)
 
 
+def quadratic(q, p, weights, theta, q_variance, p_variance):
+    """(q'theta)^2/2 - p'theta, with independent noise on q and p."""
+    u, eye = q @ theta, np.eye(len(theta))
+    hessian, second = least_squares(q, np.zeros(len(q)), weights, theta, q_variance * eye)
+    without, rows = q * u[:, None], q * u[:, None] - p
+    return hessian, second + (rows.T * weights) @ rows - (without.T * weights) @ without + p_variance * eye
+
+
 def covariance(moments, theta, l2=0.0):
     """The covariance of sqrt(n) theta at the root of the penalised equation."""
     hessian, second = moments
