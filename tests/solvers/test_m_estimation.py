@@ -115,7 +115,7 @@ def test_mean_squared_error_and_coverage_of_the_check():
     """Standard errors 1% off, a mean squared error 3% off and a bias of .2 standard errors are seen.
 
     The exact covariance comes from quadrature over the records and closed forms over the noise. Beside each of 100 fits
-    stands its linearisation at the optimum, whose mean square and coverage that covariance states, and only what the fit
+    stands its linearisation at the optimum, whose mean square and coverage it states, and only what the fit
     adds to it is estimated: the mean squared error to .6%, standard errors to .1%, the bias of the fit to .003 standard
     errors, all of which is below the effect of n = 5,000 itself, .7%. False alarms of the raw errors: 1e-4 in all.
     """
