@@ -286,7 +286,12 @@ def test_residual_losses_find_their_range_in_residuals():
 
 @pytest.mark.parametrize(("metric", "draws", "naive_error"), [("accuracy", 100, 0.03), ("log_loss", 12, 0.04)])
 def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_error):
-    """Alarms falsely below 1e-6; sees a bias of .01 of the accuracy and of .04 of the log loss."""
+    """A bias of .01 of the accuracy and of .04 of the log loss is seen, with false alarms below 1e-6.
+
+    The records stay the same, so that their share of the variance is taken out of the stated one: what is left is
+    chi-squared over 100 draws, at 1e-4 on either side, which sees an accuracy's standard error 15% too small or 25% too
+    large; 12 draws of the log loss see a factor of two.
+    """
     X, y = records(n=4000)
     release = release_of(NORMAL, sd.RandomizedResponse(epsilon=3.0))
     table = pd.DataFrame(X, columns=["first", "second"])
@@ -299,11 +304,11 @@ def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_err
     error = np.mean([estimate.standard_error for estimate in found])
     bias = np.mean([estimate.bias for estimate in found])
     wanted = truth(metric, X, y)
-    # The records stay the same: the spread over draws is below the standard error, which has theirs too.
     assert abs(values.mean() - wanted) < 5 * error / math.sqrt(draws) + bias
-    tail = stats.chi2(draws - 1)
-    assert (values.std() / error) ** 2 < tail.isf(1e-7) / (draws - 1)
-    assert (values.std() / error) ** 2 > tail.ppf(1e-7) / (draws - 1) / 4
+    margins = y * (X @ THETA[:2] + THETA[2])
+    each = margins > 0 if metric == "accuracy" else np.logaddexp(0, -margins)
+    noise = error**2 - np.var(each) / len(y)
+    assert stats.chi2(draws - 1).ppf(1e-4) < (draws - 1) * values.var(ddof=1) / noise < stats.chi2(draws - 1).isf(1e-4)
     naive = sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=TRUE)
     assert abs(naive.value - wanted) > naive_error
 
@@ -447,7 +452,8 @@ def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not()
     assert naive.best == "l2 = 1"
     assert excess(found.best) < 0.15 < 0.4 < excess(naive.best)
     # The squared error of the true model is 1, that of its noised records more.
-    assert found.estimates[found.best].value == pytest.approx(1.0, abs=0.4)
+    best = found.estimates[found.best]
+    assert abs(best.value - 1.0 - excess(found.best)) < 4 * best.standard_error < 0.4
     assert found.one_standard_error in ("l2 = 0.1", "l2 = 0.03")
     # Pairing takes the noise that all share out of the comparison.
     difference = found.differences["l2 = 0.1"]
