@@ -166,26 +166,50 @@ HEAVY = {
 }
 
 
+# By the method of the test below; the documentation counts 60 intervals, known to 3 points.
+COVERAGE = {"lognormal": 0.965, "t3": 0.954, "leverage": 0.952, "uniform": 0.982, "normal": 0.975}
+
+
 @pytest.mark.parametrize(
-    ("kind", "draws"),
-    [("lognormal", 40), *(pytest.param(kind, 400, marks=pytest.mark.exhaustive) for kind in HEAVY)],
+    "kind", [pytest.param(kind, marks=[] if kind == "lognormal" else pytest.mark.exhaustive) for kind in HEAVY]
 )
-def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, draws):
-    """40 draws see coverage of 70% (alarm 1e-3 at 95%, 90% power), 400 see 90%; with 24 waves it was 44%."""
-    theta, n = np.array([1.0, -1.0]), 3_000
+def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, monkeypatch):
+    """Standard errors 3% off, a bias of .004 and a coverage 1 point off are seen; with 24 waves coverage was 44%.
+
+    Of the surrogate that a draw chose, mean and variance follow from 10,000 true and released scores: the deviation to
+    1% and the coverage to .3 points, where counting covered intervals would take 5,000 draws. The errors of 12 draws
+    are as that says: normal and chi-squared at 1e-4 on either side.
+    """
+    theta, n, draws, noise, gain = np.array([1.0, -1.0]), 3_000, 12, 0.72, 1 / math.tanh(1.0)
     rng = np.random.default_rng(5)
     release = sd.Release(sd.GaussianMechanism.from_scale(0.6), sd.RandomizedResponse(epsilon=2.0))
     scores = HEAVY[kind](rng, 1_000_000) - rng.normal(size=1_000_000)
     wanted = expit(3 * np.abs(scores)).mean()
-    covered = 0
+    true = scores[:10_000]
+    released, labels = true + math.sqrt(noise) * rng.normal(size=len(true)), np.tanh(1.5 * true)
+    designs, design = [], evaluation._sign_surrogate
+    monkeypatch.setattr(evaluation, "_sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1])
+    errors, coverage = [], []
     for _ in range(draws):
         X = np.column_stack([HEAVY[kind](rng, n), rng.normal(size=n)])
         y = np.where(rng.random(n) < expit(3 * X @ theta), 1.0, -1.0)
         noised = release.privatize(X, y, random_state=int(rng.integers(2**31)))
         found = sd.evaluate(theta, noised.X, noised.y, metric="accuracy", release=release, label_model="logistic")
-        low, high = found.confidence_interval(0.95)
-        covered += low <= wanted <= high
-    assert stats.binom(draws, 0.95).cdf(covered) > 1e-3
+        # One record's estimate is (1 + g y s)/2, g the gain of the label, and y^2 = 1.
+        bias = np.mean((designs[-1].slope(true) - np.sign(true)) * labels) / 2
+        mean = np.mean(designs[-1].slope(true) * labels) / 2
+        spread = math.sqrt((gain**2 / 4 * np.mean(designs[-1].inverse_slope(released, noise) ** 2) - mean**2) / n)
+        half = np.diff(found.confidence_interval(0.95))[0] / 2
+        coverage.append(stats.norm.cdf((half - bias) / spread) - stats.norm.cdf((-half - bias) / spread))
+        errors.append((bias, spread, found.standard_error, found.value - wanted))
+    bias, spread, stated, off = np.array(errors).T
+    assert np.mean(stated / spread) == pytest.approx(1.0, abs=0.03)
+    assert np.mean(coverage) == pytest.approx(COVERAGE[kind], abs=0.01)
+    assert np.mean(coverage) > 0.945
+    assert np.abs(bias).max() < 0.0185
+    z = (off - bias) / spread
+    assert abs(z.mean()) * math.sqrt(draws) < 3.9
+    assert stats.chi2(draws).ppf(1e-4) < z @ z < stats.chi2(draws).isf(1e-4)
 
 
 def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
@@ -262,7 +286,12 @@ def test_residual_losses_find_their_range_in_residuals():
 
 @pytest.mark.parametrize(("metric", "draws", "naive_error"), [("accuracy", 100, 0.03), ("log_loss", 12, 0.04)])
 def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_error):
-    """Alarms falsely below 1e-6; sees a bias of .01 of the accuracy and of .04 of the log loss."""
+    """A bias of .01 of the accuracy and of .04 of the log loss is seen, with false alarms below 1e-6.
+
+    The records stay the same, so that their share of the variance is taken out of the stated one: what is left is
+    chi-squared over 100 draws, at 1e-4 on either side, which sees an accuracy's standard error 15% too small or 25% too
+    large; 12 draws of the log loss see a factor of two.
+    """
     X, y = records(n=4000)
     release = release_of(NORMAL, sd.RandomizedResponse(epsilon=3.0))
     table = pd.DataFrame(X, columns=["first", "second"])
@@ -275,11 +304,11 @@ def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_err
     error = np.mean([estimate.standard_error for estimate in found])
     bias = np.mean([estimate.bias for estimate in found])
     wanted = truth(metric, X, y)
-    # The records stay the same: the spread over draws is below the standard error, which has theirs too.
     assert abs(values.mean() - wanted) < 5 * error / math.sqrt(draws) + bias
-    tail = stats.chi2(draws - 1)
-    assert (values.std() / error) ** 2 < tail.isf(1e-7) / (draws - 1)
-    assert (values.std() / error) ** 2 > tail.ppf(1e-7) / (draws - 1) / 4
+    margins = y * (X @ THETA[:2] + THETA[2])
+    each = margins > 0 if metric == "accuracy" else np.logaddexp(0, -margins)
+    noise = error**2 - np.var(each) / len(y)
+    assert stats.chi2(draws - 1).ppf(1e-4) < (draws - 1) * values.var(ddof=1) / noise < stats.chi2(draws - 1).isf(1e-4)
     naive = sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=TRUE)
     assert abs(naive.value - wanted) > naive_error
 
@@ -423,7 +452,8 @@ def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not()
     assert naive.best == "l2 = 1"
     assert excess(found.best) < 0.15 < 0.4 < excess(naive.best)
     # The squared error of the true model is 1, that of its noised records more.
-    assert found.estimates[found.best].value == pytest.approx(1.0, abs=0.4)
+    best = found.estimates[found.best]
+    assert abs(best.value - 1.0 - excess(found.best)) < 4 * best.standard_error < 0.4
     assert found.one_standard_error in ("l2 = 0.1", "l2 = 0.03")
     # Pairing takes the noise that all share out of the comparison.
     difference = found.differences["l2 = 0.1"]

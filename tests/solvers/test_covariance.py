@@ -67,13 +67,41 @@ def test_clusters_that_say_nothing_of_others_are_refused():
         _ = alone.standard_errors
 
 
+def test_the_covariance_over_clusters_is_one_newton_step_without_each():
+    """For a loss that is not quadratic, by hand: any error beyond rounding is seen."""
+    script = runpy.run_path(str(BENCHMARK))
+    rng = np.random.default_rng(0)
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(script["NOISE"]), fit_intercept=True)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    X, y, codes = script["draw"](rng, script["sizes"](12, 600, 2.0), 0.7)
+    fit = sd.m_estimate(corrected, X, y, clusters=codes)
+    rows, noise = np.column_stack([X, np.ones(len(X))]), np.diag([script["NOISE"] ** 2] * 2 + [0.0])
+    slopes = y[:, None] * rows + noise @ fit.theta
+    weights = np.exp(-y * (rows @ fit.theta) - fit.theta @ noise @ fit.theta / 2)
+
+    def hessian(kept):
+        return (slopes[kept].T * weights[kept]) @ slopes[kept] - weights[kept].sum() * noise
+
+    steps = np.array(
+        [np.linalg.solve(hessian(codes != g), weights[codes == g] @ slopes[codes == g]) for g in range(12)]
+    )
+    np.testing.assert_allclose(fit.covariance, steps.T @ steps * 11 / 12, rtol=1e-6)
+    half = np.diff(fit.confidence_interval())[:, 0] / 2
+    np.testing.assert_allclose(half, stats.t.isf(0.025, 11) * np.sqrt(np.diag(steps.T @ steps) * 11 / 12), rtol=1e-6)
+
+
 def test_intervals_of_twelve_unequal_clusters_cover():
-    """200 draws of three parameters know a coverage to 1.1 points: 90% would be seen, as would no gain on the plain."""
+    """200 draws of three parameters know a coverage to 1.1 points.
+
+    The documentation has 95.5% as a mean over the parameters and 88% for the plain sandwich. False alarms 1e-3 each:
+    92% would be seen, as would 99%, or as little as 4 points of gain on the plain.
+    """
     plain, stated, rejected, refused = runpy.run_path(str(BENCHMARK))["coverage"](12, 600, 2.0, 0.7, 200)
     assert refused < 0.02
-    assert stated.mean() > 0.905
-    assert stated.mean() > plain.mean() + 0.03
-    assert rejected < 0.05 + 5 * np.sqrt(0.05 * 0.95 / 200)
+    assert abs(stated.mean() - 0.955) < 3.1 * 0.011
+    assert abs(plain.mean() - 0.88) < 3.1 * 0.016
+    assert stated.mean() > plain.mean() + 0.04
+    assert rejected < 0.05 + 3.1 * np.sqrt(0.05 * 0.95 / 200)
 
 
 @pytest.mark.exhaustive
