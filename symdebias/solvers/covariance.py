@@ -10,8 +10,9 @@ from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import Derivatives
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.records import Records
-from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.scores import ReleasedRecords, estimated_rows
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -22,7 +23,10 @@ _MANY_CLUSTERS = 1000
 # From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
 # of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
-# Where leaving out a cluster leaves no more than this share of the curvature in some direction, it decides theta.
+# Records with more than this share of the second moments in some direction are left out one by one.
+_MUCH_LEVERAGE = 0.05
+# Where leaving out a cluster or a record leaves no more than this share of the curvature in some direction, it decides
+# theta.
 _LEAST_LEFT = 0.05
 
 
@@ -31,6 +35,7 @@ def at_root(
     theta: FloatArray,
     found: Derivatives,
     penalty: FloatArray,
+    metric: FloatArray,
     *,
     safeguards: Sequence[str] = (),
     codes: Any = None,
@@ -40,7 +45,7 @@ def at_root(
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
-    Where few records decide the variance, intervals are by Student's t, or there are none; see `effective_records`.
+    Where few records decide the variance, intervals are by Student's t, or there are none; see `of_records`.
 
     Parameters
     ----------
@@ -52,6 +57,8 @@ def at_root(
         The derivatives there, with the outer products of gradients.
     penalty : array of shape (Q,), float64
         l2 for each parameter.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
     safeguards : sequence of str
         What held theta at the end; there are then no intervals.
     codes : array of shape (n,), int64, optional
@@ -86,8 +93,7 @@ def at_root(
                     f"{count} clusters: intervals and tests are by Student's t with {freedom} degrees of freedom"
                 )
         else:
-            covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
-            deciding = effective_records(records, theta, hessian, penalty)
+            covariance, deciding = of_records(records, theta, found, hessian, penalty, metric)
             if deciding < _FEWEST_RECORDS:
                 refusal = (
                     f"{deciding:.2g} records decide a parameter by themselves, and intervals would not cover. Use a "
@@ -118,7 +124,7 @@ def at_root(
             "the constraint, use more records, or release with less noise."
         )
     bias: FloatArray | None = np.zeros(len(theta))
-    if corrected.method == "none" and not _is_noiseless(records):
+    if corrected.method == "none" and records.is_noised:
         bias = None
         refusal = refusal or (
             'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
@@ -132,38 +138,110 @@ def at_root(
     return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
 
 
-def effective_records(records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray) -> float:
-    """Return how many records decide the variance of a parameter, of the one with the fewest.
+def of_records(
+    records: Records,
+    theta: FloatArray,
+    found: Derivatives,
+    hessian: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Return the covariance at a root, and how many records decide the variance of the parameter with the fewest.
 
-    It is (sum psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that number is Satterthwaite's
-    degrees of freedom of the estimated variance, whose own variance is about sum psi^4.
+    A record far from the rest pulls theta to itself, and has a small gradient there: such records are left out one by
+    one, as `of_clusters` does with clusters (for least squares the estimate HC3). The number of records is
+    (sum psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that is Satterthwaite's degrees of
+    freedom of the estimated variance, whose own variance is about sum psi^4.
 
     Parameters
     ----------
-    records : Records
-        What was trained on.
-    theta : array of shape (Q,), float64
-        The root.
+    records, theta, found, penalty, metric
+        As for `at_root`.
     hessian : array of shape (Q, Q), float64
-        H, with the penalty.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
+        The mean Hessian with the penalty.
+
+    Raises
+    ------
+    InferenceError
+        The Hessian is not positive definite, or not without one of the records.
 
     References
     ----------
-    Satterthwaite 1946 (Biometrics Bulletin 2).
+    MacKinnon & White 1985 (Journal of Econometrics 29), HC3; Satterthwaite 1946 (Biometrics Bulletin 2).
     """
+    covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
     part = records.thinned(stride) if stride > 1 else records
-    inverse = np.linalg.inv(hessian)
+    inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
         influence = part.centred(theta, -penalty * theta, rows) @ inverse
         return np.stack([np.sum(influence**2, axis=0), np.sum(influence**4, axis=0)])
 
-    squares, fourths = sum(over_chunks(len(part.matrix), powers), np.zeros(()))
-    counts = squares**2 / np.where(fourths > 0, fourths, math.inf)
-    return stride * float(np.min(np.where(fourths > 0, counts, math.inf), initial=math.inf))
+    squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
+    whole = hessian * records.total
+    for place in _far_records(records, metric):
+        own = records.taken(slice(place, place + 1))
+        gradient = own.centred(theta, -penalty * theta, slice(None))[0]
+        kept, plain = _left_out(own, theta, gradient, whole, penalty, f"record {place}")
+        covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
+        squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
+    # A parameter that no record moves is known, and nothing decides it.
+    return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
+
+
+def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the records with much of the second moments in some direction for themselves."""
+    if not records.corrected.declared.scores:
+        return np.zeros(0, dtype=np.int64)
+    design = records.corrected.release.design(records.columns)
+    length = len(design.parameters)
+    root = inverse_root(metric[:length, :length])
+
+    def far(rows: slice) -> Any:
+        leverage = np.sum((estimated_rows(design, records.matrix[rows, : records.columns]) @ root) ** 2, axis=1)
+        if len(records.weights):
+            leverage *= records.weights[rows]
+        return rows.start + np.flatnonzero(leverage > _MUCH_LEVERAGE * records.total)
+
+    return np.concatenate(over_chunks(len(records.matrix), far))
+
+
+def _left_out(
+    own: Records, theta: FloatArray, gradient: FloatArray, whole: FloatArray, penalty: FloatArray, name: str
+) -> tuple[FloatArray, FloatArray]:
+    """Return what leaving some records out does to theta, and what a plain sandwich takes for it.
+
+    Parameters
+    ----------
+    own : Records
+        Those that are left out.
+    theta : array of shape (Q,), float64
+        The root.
+    gradient : array of shape (Q,), float64
+        The sum of their weighted gradients, with the penalty's share.
+    whole : array of shape (Q, Q), float64
+        The sum of all records' weighted Hessians, with the penalty.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    name : str
+        What they are called.
+
+    Raises
+    ------
+    InferenceError
+        Without them there is hardly any curvature in some direction.
+    """
+    hessian = own.derivatives_or_differences()[0](theta).hessian
+    left = whole - own.total * (hessian + np.diag(penalty))
+    root = np.linalg.cholesky(whole)
+    whitened = np.linalg.solve(root, np.linalg.solve(root, left).T)
+    if not float(np.linalg.eigvalsh((whitened + whitened.T) / 2).min()) > _LEAST_LEFT:
+        raise InferenceError(
+            f"without {name} hardly anything holds theta: it decides a parameter by itself, and nothing says how far "
+            "others scatter about it. Leave out or bound columns that vary there alone, or give l2."
+        )
+    return np.asarray(np.linalg.solve(left, gradient)), np.asarray(np.linalg.solve(whole, gradient))
 
 
 def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: FloatArray) -> FloatArray:
@@ -212,28 +290,14 @@ def of_clusters(
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
-    root = np.linalg.cholesky(whole)
     ends = np.cumsum(np.bincount(codes))
     order = np.argsort(codes, kind="stable")
     for cluster in np.flatnonzero(mass * _MANY_CLUSTERS >= records.total):
         own = records.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-        part = own.derivatives_or_differences()[0](theta)
-        left = whole - own.total * (part.hessian + np.diag(penalty))
-        whitened = np.linalg.solve(root, np.linalg.solve(root, left).T)
-        if not float(np.linalg.eigvalsh((whitened + whitened.T) / 2).min()) > _LEAST_LEFT:
-            raise InferenceError(
-                f"without one of the {count} clusters, of {len(own.matrix):,} records, hardly anything holds theta: "
-                "that cluster decides a parameter by itself, and nothing says how far others scatter about it. Leave "
-                "out columns that vary in one cluster alone, or give l2."
-            )
-        kept, plain = np.linalg.solve(left, sums[cluster]), np.linalg.solve(whole, sums[cluster])
+        name = f"one of the {count} clusters, of {len(own.matrix):,} records,"
+        kept, plain = _left_out(own, theta, sums[cluster], whole, penalty, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
     return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
-
-
-def _is_noiseless(records: Records) -> bool:
-    release = records.corrected.release
-    return release.target is None and not any(True for _ in release.noises(records.columns))
 
 
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:

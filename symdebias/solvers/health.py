@@ -112,7 +112,8 @@ def examined(
     tested = len(range(0, len(records.matrix), records.stride))
     share, size = _carrying_share(records.gradients(theta, rows) @ root, theta)
     count = len(theta)
-    if tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
+    # Without noise a few records may well be all that there is to fit.
+    if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
         signs.append(
             f"{share * tested:.2g} of {tested:,} records carry the whole corrected gradient, and at least "
             f"{_FEWEST_CARRIERS} must"

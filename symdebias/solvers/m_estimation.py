@@ -213,7 +213,9 @@ def m_estimate(
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
     warn_of_inflation(health.inflation)
-    inference = at_root(records, theta, root.derivatives, penalty, safeguards=safeguards, codes=codes, known=known)
+    inference = at_root(
+        records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
+    )
     shaped = corrected.shaped(theta)
     shaped.setflags(write=False)
     return Fit(

@@ -71,6 +71,12 @@ class Records:
         """What kernels are told of the noise."""
         return self.corrected.noise_vector(self.columns, per_record=self.per_record)
 
+    @property
+    def is_noised(self) -> bool:
+        """Whether the release has noised anything."""
+        release = self.corrected.release
+        return release.target is not None or any(True for _ in release.noises(self.columns))
+
     def thinned(self, stride: int, first: int = 0) -> "Records":
         """Return every so-manieth record, from the first on."""
         return self.taken(slice(first, None, stride))

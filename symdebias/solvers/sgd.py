@@ -305,7 +305,7 @@ def sgd(
         on_the_way = ["theta was projected on the ball of radius="] if report[1] else []
         derivatives, _ = run.derivatives_or_differences()
         inference = at_root(
-            run, result, derivatives(result, True), penalty, safeguards=on_the_way, by_descent=True,
+            run, result, derivatives(result, True), penalty, metric, safeguards=on_the_way, by_descent=True,
             kind="plug-in sandwich of the average", known=known,
         )  # fmt: skip
         if covariance == "batch means":

@@ -25,6 +25,57 @@ def clustered(sizes, seed=0):
     return X, X @ [1.0, -0.5] + rng.normal(size=len(sizes))[codes] + rng.normal(size=len(codes)), codes
 
 
+# ---- few records that decide -----------------------------------------------------------------------------
+
+
+def skewed(power, n=2_000, seed=0):
+    """Columns with tails like those of a power of normal numbers."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    X *= np.abs(X) ** (power - 1)
+    return X, X @ [1.0, -0.5] + rng.normal(size=n) * (1 + np.abs(X[:, 0]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
+    """By hand: HC3 for records with much leverage, and Satterthwaite's degrees of freedom."""
+    X, y = skewed(3)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
+    fit = sd.m_estimate(OPEN, X, y, sample_weight=weights if weighted else None)
+    inverse = np.linalg.inv((X * weights[:, None]).T @ X)
+    leverage = weights * np.einsum("ij,jk,ik->i", X, inverse, X)
+    assert 0.09 < leverage.max() < 0.9
+    assert np.sum(leverage > 0.05) >= 2
+    influence = (weights * (y - X @ fit.theta))[:, None] * X @ inverse
+    influence /= np.where(leverage > 0.05, 1 - leverage, 1.0)[:, None]
+    np.testing.assert_allclose(fit.covariance, influence.T @ influence, rtol=1e-7)
+    deciding = np.min(np.sum(influence**2, axis=0) ** 2 / np.sum(influence**4, axis=0))
+    assert 2.5 < deciding < 20
+    freedom = int(2 * deciding)
+    width = np.diff(fit.confidence_interval(0.9))[:, 0] / fit.standard_errors / 2
+    np.testing.assert_allclose(width, stats.t.ppf(0.95, freedom), rtol=1e-9)
+    assert f"Student's t with {freedom} degrees of freedom" in fit.summary()
+
+
+def test_a_record_that_decides_alone_has_no_interval_and_many_have_normal_ones():
+    X, y = skewed(1)
+    many = sd.m_estimate(OPEN, X, y)
+    width = np.diff(many.confidence_interval(0.9))[:, 0] / many.standard_errors / 2
+    np.testing.assert_allclose(width, stats.norm.ppf(0.95), rtol=1e-9)
+    # The fit goes through the far record, whose own gradient is then next to nothing.
+    X[7] = 1e4
+    far = sd.m_estimate(OPEN, X, y)
+    with pytest.raises(InferenceError, match="without record 7 hardly anything holds theta"):
+        far.confidence_interval()
+    # Not far, but with an error as large as all others together.
+    X, y = skewed(1)
+    y[7] += 300.0
+    alone = sd.m_estimate(OPEN, X, y)
+    assert np.all(alone.standard_errors > 0)
+    with pytest.raises(InferenceError, match="records decide a parameter by themselves"):
+        alone.confidence_interval()
+
+
 # ---- few clusters ----------------------------------------------------------------------------------------
 
 

@@ -156,3 +156,37 @@ def test_descent_returns_no_noise():
     for seed in range(3):
         with pytest.raises(SymdebiasError):
             sd.sgd(corrected, noised.X, noised.y, random_state=seed)
+
+
+def test_a_surrogate_that_is_not_close_enough_at_the_noise_is_refused():
+    """Noise of variance 30 in the score leaves waves too slow for the log loss: fits were up to 15 errors off."""
+    truth = np.array([5.4, -2.7])
+    for seed in range(3):
+        rng = np.random.default_rng([9, seed])
+        X = rng.normal(size=(100_000, 2))
+        noised = sd.Release(GAUSSIAN(30**0.5 / 6)).privatize(X, labels(rng, X @ truth), random_state=seed)
+        corrected = sd.debias(LOGISTIC, noised.release)
+        with pytest.raises(sd.exceptions.DivergenceError, match=r"may move scores by|lost|runs away|near the pilot"):
+            sd.m_estimate(corrected, noised.X, noised.y)
+
+
+def test_how_far_a_surrogate_may_move_scores_is_what_its_bias_bound_says(monkeypatch):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20_000, 2))
+    noised = sd.Release(GAUSSIAN(0.5)).privatize(X, labels(rng, X @ [1.6, -1.2]), random_state=0)
+    corrected = sd.debias(sd.losses.hinge(), noised.release)
+    for most in (0.0, 1e-6):
+        monkeypatch.setattr("symdebias.solvers.health._MOST_BIAS", most)
+        with pytest.raises(sd.exceptions.DivergenceError, match=r"may move scores by .* where they spread by"):
+            sd.m_estimate(corrected, noised.X, noised.y)
+        with pytest.raises(sd.exceptions.DivergenceError, match=r"may move scores by .* where they spread by"):
+            sd.sgd(corrected, noised.X, noised.y, random_state=0, epochs=2)
+    monkeypatch.setattr("symdebias.solvers.health._MOST_BIAS", 1e9)
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    # A column's share of it: released scores spread by the second moments of released columns.
+    spread = np.sqrt(1.25) * np.linalg.norm(fit.theta)
+    share = float(fit.bias_bound.max() * np.sqrt(1.25) / spread)
+    assert 0.1 < share < 5
+    monkeypatch.setattr("symdebias.solvers.health._MOST_BIAS", 0.95 * share)
+    with pytest.raises(sd.exceptions.DivergenceError, match="may move scores by"):
+        sd.m_estimate(corrected, noised.X, noised.y)
