@@ -110,7 +110,8 @@ def examined(
     root = inverse_root(metric)
     rows = slice(None, None, records.stride)
     tested = len(range(0, len(records.matrix), records.stride))
-    share, size = _carrying_share(records.gradients(theta, rows) @ root, theta)
+    gradients = records.gradients(theta, rows)
+    share, size = _carrying_share(gradients @ root, theta)
     count = len(theta)
     # Without noise a few records may well be all that there is to fit.
     if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
@@ -130,7 +131,8 @@ def examined(
     if with_curvature:
         curvature, found = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None:
-            signs += uncertain_curvature(corrected, curvature, _uncertainty(records, theta, penalty, metric, found))
+            uncertainty = _uncertainty(gradients + penalty * theta, theta, metric, found + np.diag(penalty), records)
+            signs += uncertain_curvature(corrected, curvature, uncertainty)
             if known is not None and corrected.design is not None and not signs:
                 signs += _large_bias(corrected, known, theta, found + np.diag(penalty))
     return Health(share, inflation, curvature, tuple(signs))
@@ -153,13 +155,12 @@ def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatAr
 
 
 def _uncertainty(
-    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, hessian: FloatArray
+    gradients: FloatArray, theta: FloatArray, metric: FloatArray, hessian: FloatArray, records: Records
 ) -> float:
     """Return the sampling error of theta over its length, both in units of the released score."""
     length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
-    gradients = records.gradients(theta, slice(None, None, records.stride)) + penalty * theta
     try:
-        covariance = sandwich(hessian + np.diag(penalty), gradients.T @ gradients / len(gradients), records.total)
+        covariance = sandwich(hessian, gradients.T @ gradients / len(gradients), records.total)
     except InferenceError:
         return math.inf
     return math.sqrt(max(float(np.sum(covariance * metric)), 0.0)) / length if length > 0 else math.inf

@@ -28,7 +28,7 @@ def clustered(sizes, seed=0):
 # ---- few records that decide -----------------------------------------------------------------------------
 
 
-def skewed(power, n=2_000, seed=0):
+def skewed(power, n=2_000, seed=6):
     """Columns with tails like those of a power of normal numbers."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2))
@@ -39,7 +39,7 @@ def skewed(power, n=2_000, seed=0):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
     """By hand: HC3 for records with much leverage, and Satterthwaite's degrees of freedom."""
-    X, y = skewed(3)
+    X, y = skewed(3.5)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else np.ones(len(y))
     fit = sd.m_estimate(OPEN, X, y, sample_weight=weights if weighted else None)
     inverse = np.linalg.inv((X * weights[:, None]).T @ X)
