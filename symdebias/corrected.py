@@ -1122,7 +1122,7 @@ class CorrectedLoss:
         labels = self.declared.target_values is not None
         if labels and isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
             return None
-        return CorrectedLoss(self.declared, self.release, "none")
+        return _as_it_stands(self.declared, self.release)
 
     # ---- the honest side ---------------------------------------------------------------------------------
 
@@ -1604,6 +1604,12 @@ class CorrectedLoss:
 
 
 @functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
+def _as_it_stands(declared: Loss, release: Release) -> CorrectedLoss:
+    """Return the uncorrected loss: the same for all corrections, and with the kernels that were compiled for it."""
+    return CorrectedLoss(declared, release, "none")
+
+
 def _rebuilt(
     declared: Loss,
     release: Release,

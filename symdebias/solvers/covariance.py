@@ -175,8 +175,8 @@ def of_records(
     inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
-        influence = part.centred(theta, -penalty * theta, rows) @ inverse
-        return np.stack([np.sum(influence**2, axis=0), np.sum(influence**4, axis=0)])
+        square = (part.centred(theta, -penalty * theta, rows) @ inverse) ** 2
+        return np.stack([np.sum(square, axis=0), np.sum(square**2, axis=0)])
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
     whole = hessian * records.total

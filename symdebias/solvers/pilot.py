@@ -68,7 +68,7 @@ class Pilot:
         return {
             "theta": self.theta,
             "score_variance": self.known.score_variance(self.theta),
-            "signal_variance": self.known.scores(self.theta).mean_square,
+            "signal_variance": self.known.mean_square(self.theta),
             "uncertainty": self.uncertainty,
             "records": self.records,
             "rungs": self.rungs,
@@ -167,7 +167,7 @@ def _climb(
     theta = region.inside(np.zeros(len(penalty)) if start is None else start)
     unit = 1.0
     if known.parts.is_residual:
-        unit = math.sqrt(max(known.scores(np.zeros(len(penalty))).mean_square, 1e-300))
+        unit = math.sqrt(max(known.mean_square(np.zeros(len(penalty))), 1e-300))
     reach = _FIRST * unit
     aim = theta
     if not known.size(theta) > 0:

@@ -238,15 +238,19 @@ def deconvolved(
         return Scores.of(released, chances)
     # Cells are narrow where many scores are, and cover the farthest.
     core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
-    low, high = (np.arcsinh((released[place] - middle) / core) for place in (released.argmin(), released.argmax()))
+    turned = np.arcsinh((released - middle) / core)
+    low, high = float(turned.min()), float(turned.max())
     edges = middle + core * np.sinh(np.linspace(low, high, _CELLS + 1))
     values = middle + core * np.sinh(np.linspace(low, high, _VALUES))
-    edges[[0, -1]] += np.array([-1e-9, 1e-9]) * (edges[-1] - edges[0])
-    seen = np.histogram(released, edges, weights=chances)[0]
-    between = np.concatenate([[-np.inf], (values[1:] + values[:-1]) / 2, [np.inf]])
-    shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (released - middle)
-    found = (1 - _WIDE) * np.histogram(shrunk, between, weights=chances)[0]
-    found = found + _WIDE * np.histogram(released, between, weights=chances)[0]
+    cell = np.minimum((turned - low) * (_CELLS / (high - low)), _CELLS - 1).astype(np.int64)
+    seen = np.bincount(cell, chances, minlength=_CELLS)
+    # Cells stand for their scores where it starts.
+    sums = np.bincount(cell, chances * released, minlength=_CELLS)
+    centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
+    between = (values[1:] + values[:-1]) / 2
+    shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
+    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=_VALUES)
+    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
     for _ in range(rounds):
@@ -385,6 +389,15 @@ class ReleasedRecords:
         own = np.sort(self.own_variances @ theta**2)
         cells = np.array_split(own, min(_LEVELS, len(own)))
         return np.array([cell.mean() for cell in cells]) + self.target_noise
+
+    def mean_square(self, theta: FloatArray) -> float:
+        """Return the mean square of true scores (of residuals): that of released ones, the noise taken out."""
+        if not self.parts.is_residual:
+            return max(float(theta @ self.gram @ theta), 0.0)
+        released = self.rows @ theta - self.target
+        noise = self.score_variance(theta) + self.target_noise
+        square = float(self.chances @ released**2)
+        return max(square - noise, square * math.sqrt(2 / max(self.records, 2)))
 
     def scores(self, theta: FloatArray) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""
@@ -679,7 +692,7 @@ def designed(
     share_of_noise : float
         The mean share of noise in the variance of a released direction, in [0, 1).
     quick : bool
-        Take the least dial and number of waves.
+        Take the least dial and number of waves, and leave the largest errors and the constants out.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))
@@ -735,5 +748,5 @@ def designed(
     assert best is not None
     scene, dial = best.scene, best.dial
     return replace(scene, shared=_SHARED / dial).design(
-        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records)
+        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), with_errors=not quick
     )

@@ -193,7 +193,8 @@ class Design:
         One for each part; all of one frequency.
     bias, slope_bias : float
         The largest error of a part and of its slope that a search on the range finds, the worst over parts. What no
-        error exceeds is `symdebias.derivation.SurrogateParts.largest_errors`.
+        error exceeds is `symdebias.derivation.SurrogateParts.largest_errors`. NaN for the rungs of a pilot, whose
+        errors nobody asks for.
     """
 
     radius: float
@@ -423,8 +424,13 @@ class Scene:
     bent: float = 0.0
     leverage: FloatArray | None = None
 
-    def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
+    def design(
+        self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float, with_errors: bool = True
+    ) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
+        if not with_errors:
+            found = tuple(self.surrogates(parts, records))
+            return Design(radius, score_variance, records, found, math.nan, math.nan)
         surrogates, bias, slope_bias = [], 0.0, 0.0
         points = _GRID + _GRID_PER_WAVE * max(0, self.count - 24)
         grid = np.linspace(-radius, radius, points)

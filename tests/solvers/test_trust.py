@@ -70,7 +70,8 @@ SCORES = {
 
 @pytest.mark.parametrize("kind", SCORES)
 def test_intervals_hold_whatever_the_scores_are(kind):
-    """Of 18 intervals of 99.9% two may exclude the truth (chance 1e-6 of more); one fit in six may be refused."""
+    """Of 18 intervals of 99.9% two may exclude the truth (chance 1e-6 of more); one fit in six may be refused,
+    as one is where a single record has a third of the second moments."""
     draw, slopes, intercept, scale, n = SCORES[kind]
     wrong = refused = 0
     for seed in range(6):
@@ -80,11 +81,12 @@ def test_intervals_hold_whatever_the_scores_are(kind):
         noised = sd.Release(GAUSSIAN(scale), fit_intercept=True).privatize(X, y, random_state=rng)
         try:
             fit = sd.m_estimate(sd.debias(LOGISTIC, noised.release), noised.X, noised.y)
+            ends = fit.confidence_interval()
         except SymdebiasError:
             refused += 1
             continue
         wrong += excluded(fit, np.array([*slopes, intercept]))
-        assert np.all(np.ptp(fit.confidence_interval(), axis=1) < 1.0)
+        assert np.all(np.ptp(ends, axis=1) < 1.0)
     assert wrong <= 2
     assert refused <= 1
 
