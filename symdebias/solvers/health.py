@@ -19,6 +19,7 @@ from symdebias.inference import sandwich
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.records import Records
 from symdebias.solvers.scores import ReleasedRecords
+from symdebias.transforms.surrogate import highest_frequency
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -34,6 +35,9 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
+# Waves slower than the first figure cannot follow a loss of unit width, and fits scatter more than they say: then no
+# more than the second.
+_SLOWEST, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 0.15
 # On how many records that is looked at first, how many times more the next look takes, and from how many records on.
 _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
@@ -146,11 +150,14 @@ def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatAr
         return ["the curvature of the mean corrected loss is lost to rounding"]
     largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
     spread = known.spread(theta)
-    if largest <= _MOST_BIAS * spread:
+    variance = float(known.variances(theta).mean())
+    fastest = highest_frequency(variance, known.records)
+    if largest <= (_MOST_BIAS if fastest >= _SLOWEST else _MOST_BIAS_OF_SLOW_WAVES) * spread:
         return []
     return [
-        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: at such noise it is not "
-        "close enough to the loss"
+        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
+        f"{variance:.3g} of the noise in the score leaves waves of at most {fastest:.3g} per unit, which are not close "
+        "enough to the loss"
     ]
 
 
