@@ -32,6 +32,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
+from symdebias.inference import critical_value
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -94,6 +95,8 @@ class Estimate:
         What was estimated.
     method : str
         How it was corrected.
+    clusters : int or None
+        The number of clusters G that the standard error is one over.
     """
 
     value: float
@@ -103,9 +106,12 @@ class Estimate:
     records: int
     metric: str
     method: str
+    clusters: int | None = None
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
+
+        Over clusters it is by Student's t with G - 1 degrees of freedom.
 
         Parameters
         ----------
@@ -117,7 +123,9 @@ class Estimate:
         tuple of two floats
             Its ends.
         """
-        half = float(norm.isf((1 - _LEVEL.check("level", level)) / 2)) * self.standard_error + self.bias
+        level = _LEVEL.check("level", level)
+        half = critical_value(level, 0.0, None if self.clusters is None else self.clusters - 1)
+        half = half * self.standard_error + self.bias
         return self.value - half, self.value + half
 
     def __str__(self) -> str:
@@ -505,7 +513,8 @@ class _Records:
     ) -> Estimate:
         """Return the mean of numbers per record with its standard error over records, or over clusters."""
         mean, error = _mean_and_error(values, self.weights, self.clusters)
-        return Estimate(mean, error, bias, certified, len(values), metric, method)
+        count = None if self.clusters is None else int(self.clusters.max()) + 1
+        return Estimate(mean, error, bias, certified, len(values), metric, method, count)
 
 
 def _mean_and_error(values: FloatArray, weights: FloatArray, clusters: IntegerArray | None) -> tuple[float, float]:

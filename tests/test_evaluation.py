@@ -313,6 +313,18 @@ def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_err
     assert abs(naive.value - wanted) > naive_error
 
 
+def test_few_clusters_have_intervals_by_t():
+    X, y = records(n=60)
+    few = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, clusters=np.repeat(np.arange(6), 10))
+    low, high = few.confidence_interval(0.9)
+    assert few.clusters == 6
+    assert (high - low) / (2 * few.standard_error) == pytest.approx(stats.t.ppf(0.95, 5), rel=1e-9)
+    apart = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE)
+    low, high = apart.confidence_interval(0.9)
+    assert apart.clusters is None
+    assert (high - low) / (2 * apart.standard_error) == pytest.approx(stats.norm.ppf(0.95), rel=1e-9)
+
+
 def test_clusters_and_weights():
     X, y = records(n=200)
     one = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE)
