@@ -113,6 +113,10 @@ def quadratic(noised):
     return sd.quadratic_pilot(corrected, noised.X, noised.y).theta
 
 
+def by_newton(noised):
+    return sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y).theta
+
+
 METHODS = {
     "naive": of_the_literature(sd.naive),
     "series, K = 1": series(1),
@@ -125,22 +129,23 @@ METHODS = {
         sd.monte_carlo_score, draws=lambda n: max(2, min(20, 2_000_000 // n)), poles="ignore", random_state=0
     ),
     "quadratic (pilot)": quadratic,
-    "default (two-stage)": by_sgd,
+    "surrogate by sgd": by_sgd,
+    "m_estimate": by_newton,
 }
 
 
-def print_fits(replicates):
+def print_fits(replicates, methods):
     """Print the root mean squared error of theta with its standard error."""
     for norm, variance, n in CASES:
-        errors = {name: [] for name in METHODS}
-        lost = dict.fromkeys(METHODS, 0)
+        errors = {name: [] for name in methods}
+        lost = dict.fromkeys(methods, 0)
         for seed in range(replicates):
             theta, noised = simulated(norm, variance, n, seed)
-            for name, method in METHODS.items():
+            for name in methods:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
                     try:
-                        found = method(noised)
+                        found = METHODS[name](noised)
                     except sd.exceptions.SymdebiasError:
                         lost[name] += 1
                         continue
@@ -211,6 +216,7 @@ def timed(function):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=tuple(METHODS), help="of the fits")
     parser.add_argument("--records", type=int, default=1_000_000, help="of the timed pass")
     parser.add_argument("--part", choices=("bias", "fits", "time"), action="append")
     arguments = parser.parse_args()
@@ -218,6 +224,6 @@ if __name__ == "__main__":
     if "bias" in wanted:
         print_biases()
     if "fits" in wanted:
-        print_fits(arguments.replicates)
+        print_fits(arguments.replicates, arguments.methods)
     if "time" in wanted:
         print_times(arguments.records)

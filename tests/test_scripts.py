@@ -173,7 +173,8 @@ def test_the_methods_that_surrogates_are_compared_with():
     script = runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))
     theta, noised = script["simulated"](3.0, 0.44, 20_000, 0)
     off = {name: abs(method(noised) - theta).max() for name, method in script["METHODS"].items()}
-    assert all(off[name] < off["naive"] / 2 for name in ("series, K = 3", "conditional score", "default (two-stage)"))
+    close = ("series, K = 3", "conditional score", "surrogate by sgd", "m_estimate")
+    assert all(off[name] < off["naive"] / 2 for name in close)
     assert off["SIMEX"] < off["naive"]
 
 

@@ -78,7 +78,7 @@ class Records:
         return release.target is not None or any(True for _ in release.noises(self.columns))
 
     def thinned(self, stride: int, first: int = 0) -> "Records":
-        """Return every so-manieth record, from the first on."""
+        """Return the records first, first + stride, first + 2 stride, ..."""
         return self.taken(slice(first, None, stride))
 
     def taken(self, rows: Any) -> "Records":
