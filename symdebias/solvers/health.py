@@ -35,9 +35,9 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
-# Waves slower than the first figure cannot follow a loss of unit width, and fits scatter more than they say: then no
-# more than the second.
-_SLOWEST, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 0.15
+# Waves slower than the first figure cannot follow a loss of unit width over true scores of more than the second, root
+# mean square, and fits scatter more than they say: then no more than the third.
+_SLOWEST, _WIDE, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 3.0, 0.15
 # On how many records that is looked at first, how many times more the next look takes, and from how many records on.
 _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
@@ -152,7 +152,9 @@ def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatAr
     spread = known.spread(theta)
     variance = float(known.variances(theta).mean())
     fastest = highest_frequency(variance, known.records)
-    if largest <= (_MOST_BIAS if fastest >= _SLOWEST else _MOST_BIAS_OF_SLOW_WAVES) * spread:
+    # Over a few units a quadratic and slow waves will do.
+    is_slow = fastest < _SLOWEST and known.mean_square(theta) > _WIDE**2
+    if largest <= (_MOST_BIAS_OF_SLOW_WAVES if is_slow else _MOST_BIAS) * spread:
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
