@@ -148,7 +148,8 @@ def run(seed: int, *, compile_kernels: bool = True) -> Result:
         target = random_column(rng, "y")
         binary = isinstance(target.mechanism, sd.RandomizedResponse)
     names = ", ".join(type(part.mechanism).__name__ for part in (*columns, target) if isinstance(part, Column))
-    began = time.perf_counter()
+    # Of the library: deriving and compiling, not the sums that it is held against.
+    began, seconds = time.perf_counter(), 0.0
     method, error, worst = "-", "-", math.nan
     try:
         loss = sd.Loss(expression, score=U, target=Y, target_values=(-1, 1) if binary else None)
@@ -159,12 +160,15 @@ def run(seed: int, *, compile_kernels: bool = True) -> Result:
         corrected = sd.debias(loss, release)
         method = corrected.method
         if method == "exact" and compile_kernels:
+            values = [part.value for part in columns]
+            corrected.loss(THETA[: len(columns)], [values], [target.value if isinstance(target, Column) else target])
+            seconds = time.perf_counter() - began
             worst = mean_error(corrected, columns, target, expression)
     except FAMILY as refusal:
         error = type(refusal).__name__
     except Exception as crash:  # what the benchmark looks for
         error = f"CRASH {type(crash).__name__}: {crash}"[:120]
-    return Result(str(expression), names, method, error, worst, time.perf_counter() - began)
+    return Result(str(expression), names, method, error, worst, seconds or time.perf_counter() - began)
 
 
 def table(results: Sequence[Result]) -> str:
@@ -196,7 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     ]
     print(table(results))
     for result in results:
-        if result.error.startswith("CRASH") or result.seconds > 20 or result.worst > 1e-8:
+        unheld = result.method == "exact" and result.error == "-" and not options.derive_only
+        if result.error.startswith("CRASH") or result.seconds > 20 or (unheld and not result.worst <= 1e-8):
             print(result)
     return results
 
