@@ -1604,12 +1604,12 @@ class CorrectedLoss:
 
 
 @functools.lru_cache(maxsize=64)
-@functools.lru_cache(maxsize=64)
 def _as_it_stands(declared: Loss, release: Release) -> CorrectedLoss:
     """Return the uncorrected loss: the same for all corrections, and with the kernels that were compiled for it."""
     return CorrectedLoss(declared, release, "none")
 
 
+@functools.lru_cache(maxsize=64)
 def _rebuilt(
     declared: Loss,
     release: Release,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.linalg import eigh
 
 from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import Derivatives
@@ -12,7 +13,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.records import Records
-from symdebias.solvers.scores import ReleasedRecords, estimated_rows
+from symdebias.solvers.scores import ReleasedRecords, leverages
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -199,7 +200,7 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
     root = inverse_root(metric[:length, :length])
 
     def far(rows: slice) -> Any:
-        leverage = np.sum((estimated_rows(design, records.matrix[rows, : records.columns]) @ root) ** 2, axis=1)
+        leverage = leverages(design, records.matrix[rows, : records.columns], root)
         if len(records.weights):
             leverage *= records.weights[rows]
         return rows.start + np.flatnonzero(leverage > _MUCH_LEVERAGE * records.total)
@@ -234,9 +235,7 @@ def _left_out(
     """
     hessian = own.derivatives_or_differences()[0](theta).hessian
     left = whole - own.total * (hessian + np.diag(penalty))
-    root = np.linalg.cholesky(whole)
-    whitened = np.linalg.solve(root, np.linalg.solve(root, left).T)
-    if not float(np.linalg.eigvalsh((whitened + whitened.T) / 2).min()) > _LEAST_LEFT:
+    if not float(eigh(left, whole, eigvals_only=True)[0]) > _LEAST_LEFT:
         raise InferenceError(
             f"without {name} hardly anything holds theta: it decides a parameter by itself, and nothing says how far "
             "others scatter about it. Leave out or bound columns that vary there alone, or give l2."

@@ -135,7 +135,12 @@ def examined(
     if with_curvature:
         curvature, found = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None:
-            uncertainty = _uncertainty(gradients + penalty * theta, theta, metric, found + np.diag(penalty), records)
+            penalised = gradients + penalty * theta
+            error = score_error(
+                found + np.diag(penalty), penalised.T @ penalised / len(penalised), records.total, metric
+            )
+            length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+            uncertainty = error / length if length > 0 else math.inf
             signs += uncertain_curvature(corrected, curvature, uncertainty)
             if known is not None and corrected.design is not None and not signs:
                 signs += _large_bias(corrected, known, theta, found + np.diag(penalty))
@@ -163,16 +168,21 @@ def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatAr
     ]
 
 
-def _uncertainty(
-    gradients: FloatArray, theta: FloatArray, metric: FloatArray, hessian: FloatArray, records: Records
-) -> float:
-    """Return the sampling error of theta over its length, both in units of the released score."""
-    length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: FloatArray) -> float:
+    """Return the root mean square error of the released score that the sampling error of theta makes.
+
+    Parameters
+    ----------
+    hessian, meat, total
+        As for `symdebias.inference.sandwich`; infinite where that has no covariance.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    """
     try:
-        covariance = sandwich(hessian, gradients.T @ gradients / len(gradients), records.total)
+        covariance = sandwich(hessian, meat, total)
     except InferenceError:
         return math.inf
-    return math.sqrt(max(float(np.sum(covariance * metric)), 0.0)) / length if length > 0 else math.inf
+    return math.sqrt(max(float(np.sum(covariance * metric)), 0.0))
 
 
 def warn_of_inflation(inflation: float | None) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.inference import sandwich
-from symdebias.solvers.health import least_curvature, uncertain_curvature
+from symdebias.exceptions import DivergenceError
+from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.newton import newton
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region
@@ -203,11 +202,7 @@ def _climb(
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
     found = derivatives(theta, True)
-    try:
-        covariance = sandwich(found.hessian + np.diag(penalty), found.meat, records.total)
-        uncertainty = math.sqrt(max(float(np.sum(covariance * known.metric)), 0.0))
-    except InferenceError:
-        uncertainty = math.inf
+    uncertainty = score_error(found.hessian + np.diag(penalty), found.meat, records.total, known.metric)
     curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):
         curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)

@@ -204,6 +204,11 @@ def estimated_rows(design: Columns, matrix: FloatArray) -> FloatArray:
     return rows
 
 
+def leverages(design: Columns, matrix: FloatArray, root: FloatArray) -> FloatArray:
+    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
+    return np.asarray(np.sum((estimated_rows(design, matrix) @ root) ** 2, axis=1))
+
+
 def deconvolved(
     released: FloatArray, chances: FloatArray, *, noise: float, signal: float, rounds: int = _ROUNDS
 ) -> Scores:
@@ -507,11 +512,11 @@ def _told(
         root = inverse_root(metric)
         spread = math.sqrt(float(own @ target**2) / float(own.sum())) if corrected.surrogate_parts.is_residual else 0.0
 
-        def leverages(rows: slice) -> FloatArray:
-            found = np.sum((estimated_rows(design, matrix[rows]) @ root) ** 2, axis=1)
-            return np.asarray(found if spread == 0 else found + (target[rows] / spread) ** 2)
+        def distances(rows: slice) -> FloatArray:
+            found = leverages(design, matrix[rows], root)
+            return found if spread == 0 else found + (target[rows] / spread) ** 2
 
-        leverage = np.concatenate(over_chunks(len(matrix), leverages))
+        leverage = np.concatenate(over_chunks(len(matrix), distances))
         far = leverage > np.quantile(leverage[sampled], 1 - _FAR)
         near = sampled[~far[sampled]]
         others = float(own[~far].sum())
