@@ -321,3 +321,5 @@ def test_corrected_losses_can_be_sent_to_another_process():
     copy = pickle.loads(pickle.dumps(corrected))
     np.testing.assert_array_equal(copy.loss([0.1, 0.2], X, y), corrected.loss([0.1, 0.2], X, y))
     assert copy.release == corrected.release
+    # A pool receives it with every task, and derives it once.
+    assert pickle.loads(pickle.dumps(corrected)) is copy
