@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sympy as sp
 from instances import CROSSED_LOSSES, CROSSED_NOISES, U, Y, crossed_release
+from symdebias.certification import DeclaredLoss, released_records
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss, released_records
 from symdebias.exceptions import NoExactCorrectionError
 
 pytestmark = pytest.mark.newest

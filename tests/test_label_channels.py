@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from instances import U, Y
 from quadrature import gaussian_mean
+from symdebias.certification import DeclaredLoss
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss
 from symdebias.derivation.labels import UP_TO_A_PART, is_hidden
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import LabelRandomizer

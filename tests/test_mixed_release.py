@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sympy as sp
 from instances import U, Y, mixed_release
+from symdebias.certification import DeclaredLoss
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss
 
 pytestmark = pytest.mark.newest
 
