@@ -1,7 +1,6 @@
 """A corrected loss: symbolic, compiled and certified."""
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +9,8 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import assessment
+from symdebias._domains import POSITIVE
 from symdebias.assessment import Certificate, Tradeoff
-from symdebias.codegen import stable
-from symdebias.codegen.kernels import ScoreProgram
 from symdebias.correction import Correction, columns_to_show
 from symdebias.derivation import Method, Series, Surrogate, SurrogateParts
 from symdebias.losses import Loss
@@ -63,19 +61,14 @@ class CorrectedLoss:
         self.notes = shown.derivation.notes
 
     def __repr__(self) -> str:
-        if self.method == "surrogate" and self.label_mixing is None:
-            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {self._settings}>"
+        if not self.is_resolved:
+            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', unresolved>"
+        if self.design is not None:
+            settings = f"radius={self.design.radius:.4g}, score_variance={self._shown.score_level:.4g}, "
+            settings += f"n={self.design.records:.4g}"
+            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {settings}>"
         order = f", order={self.approach.order}" if isinstance(self.approach, Series) else ""
         return f"<CorrectedLoss {self.expression}, method={self.method!r}{order}>"
-
-    @property
-    def _settings(self) -> str:
-        if self.design is None:
-            return "unresolved"
-        score_variance = self._shown.score_level
-        return f"radius={self.design.radius:.4g}, score_variance={score_variance:.4g}, n={self.design.records:.4g}"
-
-    # ---- copies ------------------------------------------------------------------------------------------
 
     def __copy__(self) -> "CorrectedLoss":
         return self  # nothing of it changes
@@ -269,15 +262,7 @@ class CorrectedLoss:
         (b_j theta_j)^2 of columns with Laplace noise, ``q`` a product of factors of columns, ``k`` a factor looked up
         by a category and ``n`` a weight looked up by a label. For a free-form loss ``D_x`` is the noise variance of x.
         """
-        return self._with_numbers(stable.plain(self._shown.program.expression))
-
-    def _with_numbers(self, expression: sp.Expr) -> sp.Expr:
-        """Put the coefficients of resolved surrogates in the places of their symbols."""
-        if self.design is None:
-            return expression
-        names = self._shown.program.coefficients
-        values = self._shown.derivation.constants["coefficients"]
-        return expression.xreplace({name: sp.Float(value, 17) for name, value in zip(names, values, strict=True)})
+        return self._shown.derivation.expression
 
     @functools.cached_property
     def gradient_expressions(self) -> tuple[sp.Expr, ...]:
@@ -286,13 +271,7 @@ class CorrectedLoss:
         The gradient of a loss of one score under normal noise is x~ slope - D theta curvature. In general the
         derivatives by the scores come first, then those by the statistics of the noise in the loss.
         """
-        program = self._shown.program
-        if not isinstance(program, ScoreProgram):
-            return tuple(stable.plain(part) for part in program.gradient)
-        parts = (*program.slopes, *program.noise_slopes)
-        if self._shown.is_simple:
-            parts = (program.slopes[0], -2 * sp.diff(program.expression, self._shown.derivation.symbols.score_variance))
-        return tuple(self._with_numbers(stable.plain(part)) for part in parts)
+        return self._shown.derivation.gradient_expressions(in_two_terms=self._shown.is_simple)
 
     @property
     def conditions(self) -> tuple[sp.Rel, ...]:
@@ -301,6 +280,16 @@ class CorrectedLoss:
         ``r`` is the largest abs(theta_j) b_j over columns with Laplace noise, or 1/(tail rate) for b_j.
         """
         return self._shown.derivation.conditions
+
+    @property
+    def variance_limit(self) -> float:
+        """The correction exists for a normal noise variance of the score below this."""
+        return self._shown.variance_limit
+
+    @property
+    def finite_variance_limit(self) -> float:
+        """It has finite variance for a normal noise variance of the score below this."""
+        return self._shown.finite_variance_limit
 
     def to_latex(self) -> str:
         """Return the corrected loss as LaTeX.
@@ -652,10 +641,7 @@ class CorrectedLoss:
         >>> sd.debias(sd.losses.exponential(), release).certificate.loss_bias < 1e-12
         True
         """
-        if isinstance(theta_radius, bool) or not isinstance(theta_radius, (int, float)):
-            raise TypeError(f"theta_radius must be a number; got {type(theta_radius).__name__}.")
-        if not (0 < theta_radius < math.inf):
-            raise ValueError(f"theta_radius={theta_radius!r} must be positive and finite.")
+        theta_radius = POSITIVE.check("theta_radius", theta_radius)
         self.require_resolved()
         if not self.declared.scores or self.release.number_of_columns is not None:
             columns = columns_to_show(self.declared, self.release)
