@@ -11,7 +11,14 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import certification, forward
-from symdebias._arrays import check_same_index, label_array, parameter_array, per_record_scales, weights_array
+from symdebias._arrays import (
+    check_same_index,
+    label_array,
+    parameter_array,
+    per_record_scales,
+    places_among,
+    weights_array,
+)
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.parallel import summed
@@ -725,10 +732,7 @@ class CorrectedLoss:
         noise = self.release.target_noise if self.method != "none" else None
         values = noise.outputs if isinstance(noise, ChannelNoise) else self.declared.target_values
         assert values is not None
-        known = np.array(values)
-        order = np.argsort(known)
-        codes: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(known, target, sorter=order)]
-        return codes
+        return places_among(values, target)
 
     def checked_target(self, y: Any, rows: int) -> FloatArray:
         """Return released targets as checked numbers.

@@ -22,6 +22,7 @@ from symdebias._arrays import (
     cluster_codes,
     label_array,
     parameter_array,
+    places_among,
     take_rows,
     target_array,
     weights_array,
@@ -37,7 +38,7 @@ from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
-from symdebias.transforms import surrogate, unbiased_weights
+from symdebias.transforms import surrogate
 from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -625,17 +626,8 @@ def _signed_labels(release: Release, y: Any, rows: int, labels: tuple[float, flo
     target = release.released_target(y, rows=rows)
     if isinstance(noise, ChannelNoise):
         label_array(target, noise.outputs, rows=rows)
-        weights, obstacles = unbiased_weights(noise)
-        if len(obstacles):
-            raise NoExactCorrectionError(
-                "the channel of the target does not tell its two labels apart, and no function of the released label "
-                "is unbiased. Release labels with a channel of full rank."
-            )
-        signs = weights @ np.where(np.array(noise.inputs) == high, 1.0, -1.0)
-        known = np.array(noise.outputs)
-        order = np.argsort(known)
-        found: FloatArray = signs[order[np.searchsorted(known, target, sorter=order)]]
-        return found
+        signs = noise.exact_weights("the target") @ np.where(np.array(noise.inputs) == high, 1.0, -1.0)
+        return np.asarray(signs[places_among(noise.outputs, target)])
     if noise is None:
         label_array(target, labels, rows=rows)
     # Additive noise of mean 0 leaves the estimate unbiased.
@@ -1223,17 +1215,13 @@ def _numbers_of_targets(release: Release, y: Any, rows: int) -> FloatArray:
     if not isinstance(noise, ChannelNoise):
         return target
     label_array(target, noise.outputs, rows=rows)
-    weights, obstacles = unbiased_weights(noise)
     values = np.array(noise.inputs)
-    if np.abs(obstacles @ values).max(initial=0.0) > 1e-9 * np.abs(values).max():
+    if np.abs(noise.obstacles @ values).max(initial=0.0) > 1e-9 * np.abs(values).max():
         raise NoExactCorrectionError(
             "the channel of the target hides its mean, and no function of the released target is unbiased. Release it "
             "with a channel of full rank."
         )
-    known = np.array(noise.outputs)
-    order = np.argsort(known)
-    found: FloatArray = (weights @ values)[order[np.searchsorted(known, target, sorter=order)]]
-    return found
+    return np.asarray((noise.weights @ values)[places_among(noise.outputs, target)])
 
 
 def _window_middles(points: Any, spread: _Spread) -> FloatArray:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
+from symdebias.exceptions import NoExactCorrectionError
 
 FREQUENCY = sp.Symbol("frequency", real=True)
 VALUE = sp.Symbol("value", real=True)
@@ -20,6 +23,11 @@ _VARIANCE = Interval(1e-210, 1e250, "both", "Give the variance of one coordinate
 _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units where needed.")
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
+
+# Directions of a channel's matrix with a smaller share of the largest singular value are rounding.
+_RANK_TOLERANCE = 1e-11
+# Inputs that a prior rules out still count, by so much of an even share: what undoes the channel holds for them too.
+_LEAST_SHARE = 1e-6
 
 
 def declared_state(instance: Any) -> dict[str, Any]:
@@ -374,6 +382,10 @@ class ClippedNoise:
 class ChannelNoise:
     """A value out of a finite set is replaced by a random one.
 
+    A function h of the output is unbiased for g of the input where M h = g, M the row-stochastic matrix. It exists
+    where g is in the range of M; of all solutions the one of least variance under a prior p is
+    h = R^-1 M' (M R^-1 M')^+ g, R = diag(M'p). Elsewhere the nearest function in the range takes the place of g.
+
     Parameters
     ----------
     inputs, outputs : sequence of float
@@ -388,10 +400,15 @@ class ChannelNoise:
     TypeError, ValueError
         The matrix has another shape, a row is no distribution, or values repeat.
 
+    References
+    ----------
+    van Rooyen & Williamson 2018, Section 4; Badanidiyuru et al. 2023 (arXiv 2312.05659).
+
     Examples
     --------
-    >>> ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75))).matrix[0]
-    (0.75, 0.25)
+    >>> coin = ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75)))
+    >>> coin.rank, coin.weights.round(12).tolist()
+    (2, [[1.5, -0.5], [-0.5, 1.5]])
     """
 
     inputs: tuple[float, ...]
@@ -443,6 +460,70 @@ class ChannelNoise:
         allowed = max(1e-12 * (max(self.inputs) - min(self.inputs)), 2.0**-51 * max(map(abs, self.outputs)))
         means = (math.fsum(p * t for p, t in zip(row, self.outputs, strict=True)) for row in self.matrix)
         return all(abs(mean - value) <= allowed for mean, value in zip(means, self.inputs, strict=True))
+
+    @property
+    def weights(self) -> FloatArray:
+        """What undoes the channel, shape (m, k): ``weights @ g`` is the unbiased estimate of g(input), by output.
+
+        Its variance is the least under the prior, uniform where there is none. Where g has no unbiased estimate, its
+        mean is the function in the range of the matrix that is nearest to g in mean square under the prior.
+        """
+        return self._inverse[0]
+
+    @property
+    def obstacles(self) -> FloatArray:
+        """Vectors v with v'M = 0, shape (k - rank, k): g has an unbiased estimate where v'g = 0 for all of them."""
+        return self._inverse[1]
+
+    @property
+    def rank(self) -> int:
+        """The rank of the matrix; of k inputs, fewer than k cannot all be told apart."""
+        return len(self.inputs) - len(self.obstacles)
+
+    def exact_weights(self, of: str) -> FloatArray:
+        """Return the weights of a channel that undo it for every function of the input.
+
+        Parameters
+        ----------
+        of : str
+            Whose channel it is, for the message.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The rank is below the number of inputs.
+        """
+        if len(self.obstacles):
+            raise NoExactCorrectionError(
+                f"the channel of {of} has the rank {self.rank} for {len(self.inputs)} categories: they cannot be told "
+                "apart, and no function of the released one is unbiased. Use a channel of full rank, or merge "
+                "categories."
+            )
+        return self.weights
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, FloatArray]:
+        matrix = np.array(self.matrix)
+        inputs, outputs = matrix.shape
+        share = np.full(inputs, 1 / inputs)
+        if self.prior is not None:
+            share = np.maximum(np.array(self.prior), _LEAST_SHARE / inputs)
+        left, sizes, _ = np.linalg.svd(matrix)
+        rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
+        obstacles = left[:, rank:].T
+        if rank == inputs == outputs:
+            weights = np.linalg.inv(matrix)
+        else:
+            # The equations within the range, whose rank is full by construction: no second decision on small numbers.
+            basis = left[:, :rank]
+            nearest = np.linalg.solve(basis.T @ (share[:, None] * basis), basis.T * share)
+            chance = share @ matrix
+            used = chance > 0
+            root = np.sqrt(chance[used])
+            weights = np.zeros((outputs, inputs))
+            weights[used] = np.linalg.pinv(basis.T @ matrix[:, used] / root, rcond=0.0) / root[:, None] @ nearest
+        weights.flags.writeable = obstacles.flags.writeable = False
+        return weights, obstacles
 
 
 def _listed(values: Any, name: str) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 from symdebias.derivation.problem import Build, ScoreProblem
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.release import Categorical, Design, Linear
-from symdebias.transforms import unbiased_weights
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -72,14 +71,7 @@ def weights_of(column: Categorical) -> FloatArray:
     NoExactCorrectionError
         Its categories cannot be told apart.
     """
-    weights, obstacles = unbiased_weights(column.noise)
-    if len(obstacles):
-        raise NoExactCorrectionError(
-            f"the channel of column {column.column} has the rank {len(column.noise.inputs) - len(obstacles)} for "
-            f"{len(column.noise.inputs)} categories: they cannot be told apart, and no function of the released one is "
-            "unbiased. Use a channel of full rank, or merge categories."
-        )
-    return weights
+    return column.noise.exact_weights(f"column {column.column}")
 
 
 def entry_rows(column: Categorical, size: int) -> FloatArray:

@@ -20,7 +20,6 @@ from symdebias.transforms import (
     differential_operator,
     growth_rate,
     polynomial_inverse,
-    unbiased_weights,
 )
 from symdebias.transforms.certificate import numeric
 
@@ -246,13 +245,13 @@ def _through_channel(
 ) -> Labelled:
     assert loss.target_values is not None
     order = [noise.inputs.index(value) for value in loss.target_values]
-    weights, obstacles = (found[:, order] for found in unbiased_weights(noise))
+    weights = noise.weights[:, order]
     values, matrix = np.array(loss.target_values), np.array(noise.matrix)
     mixing = None
     if is_hidden(loss, noise):
         if not nearest:
             raise HiddenError(
-                f"the channel of the target has the rank {len(values) - len(obstacles)} for {len(values)} values, and "
+                f"the channel of the target has the rank {noise.rank} for {len(values)} values, and "
                 f"{loss.expression} is not in its range: no function of the released target is unbiased for it. Use a "
                 "loss that is affine in the target, or a channel of full rank."
             )
@@ -278,7 +277,7 @@ def _through_channel(
         found = _looked_up(loss, expression, weights)
     if mixing is None:
         return found
-    note = NEAREST.format(rank=len(values) - len(obstacles), count=len(values))
+    note = NEAREST.format(rank=noise.rank, count=len(values))
     return replace(found, mixing=mixing, offsets=None, notes=(note,))
 
 
@@ -339,8 +338,7 @@ def is_hidden(loss: Loss, noise: ChannelNoise) -> bool:
         orthogonal to that.
     """
     assert loss.target_values is not None
-    _, obstacles = unbiased_weights(noise)
-    obstacles = obstacles[:, [noise.inputs.index(value) for value in loss.target_values]]
+    obstacles = noise.obstacles[:, [noise.inputs.index(value) for value in loss.target_values]]
     if not len(obstacles):
         return False
     if (parts := _affine_parts(loss, loss.expression)) is not None:
