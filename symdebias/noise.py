@@ -6,7 +6,7 @@ Corrections decide on properties of these, never on the class of a mechanism.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -194,143 +194,6 @@ def exactly(expression: sp.Expr) -> sp.Expr:
     return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
 
 
-@lru_cache(maxsize=1024)
-def gaussian_noise(scale: float) -> AdditiveNoise:
-    """Return normal noise of a standard deviation."""
-    variance = scale * scale
-    density = sp.exp(-(VALUE**2) / (2 * sp.Float(variance, 17))) / sp.sqrt(2 * sp.pi * sp.Float(variance, 17))
-    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
-
-
-def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> AdditiveNoise:
-    """Return normal noise of a covariance, k x k; some diagonal entries may be 0."""
-    largest = max(row[index] for index, row in enumerate(covariance))
-    phi = sp.exp(-sp.Float(largest, 17) * FREQUENCY**2 / 2)
-    return AdditiveNoise(largest, phi, covariance=covariance)
-
-
-@lru_cache(maxsize=1024)
-def laplace_noise(scale: float) -> AdditiveNoise:
-    """Return Laplace noise of density exp(-|e|/b)/(2 b), b the scale; 1/phi = 1 + b^2 w^2."""
-    b = sp.Float(scale, 17)
-    density = sp.exp(-sp.Abs(VALUE) / b) / (2 * b)
-    return AdditiveNoise(2 * scale * scale, 1 / (1 + b**2 * FREQUENCY**2), density, tail_rate=1 / scale)
-
-
-@lru_cache(maxsize=1024)
-def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
-    """Return noise on the multiples k of a step, of probability (1 - q)/(1 + q) q^|k|, q = exp(-step/b).
-
-    Parameters
-    ----------
-    scale : float
-        b, in the units of the values.
-    step : float
-        The step of the grid.
-    """
-    ratio = math.exp(-step / scale)
-    missing = -math.expm1(-step / scale)
-    q, h = sp.Float(ratio, 17), sp.Rational(step)
-    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step; a fraction, because
-    # 1 + 2 spread in 17 digits would lose the 1 beside noise of many steps
-    spread = sp.Rational(ratio / missing**2)
-    phi = 1 / (1 + 2 * spread * (1 - sp.cos(h * FREQUENCY)))
-    probability = sp.Float(missing, 17) / (1 + q) * sp.exp(-sp.Abs(VALUE) / sp.Float(scale, 17))
-    return AdditiveNoise(2 * ratio / missing**2 * step**2, phi, probability, step, tail_rate=1 / scale)
-
-
-@lru_cache(maxsize=1024)
-def uniform_noise(half_width: float) -> AdditiveNoise:
-    """Return uniform noise on [-half_width, half_width]; phi = sin(a w)/(a w)."""
-    # A fraction, as in staircase_noise.
-    a = sp.Rational(half_width)
-    density = sp.Piecewise((1 / (2 * a), sp.Abs(VALUE) <= a), (0, True))
-    return AdditiveNoise(half_width**2 / 3, sp.sin(a * FREQUENCY) / (a * FREQUENCY), density)
-
-
-@lru_cache(maxsize=1024)
-def staircase_noise(epsilon: float, sensitivity: float, gamma: float) -> AdditiveNoise:
-    """Return staircase noise: steps of width gamma and 1 - gamma sensitivities, each e^-epsilon below the last.
-
-    With b = e^-epsilon, S the sensitivity and a = (1 - b)/(2 S (gamma + b (1 - gamma))) the density is a b^k on
-    [k S, (k + gamma) S) and a b^(k+1) on [(k + gamma) S, (k + 1) S), for either sign, and
-
-        phi(w) = 2 a (1 - b) (sin(gamma S w) + b sin((1 - gamma) S w)) / (w (1 - 2 b cos(S w) + b^2)).
-
-    References
-    ----------
-    Geng & Viswanath 2014, Definition 1 and eq. (21).
-    """
-    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
-    height = missing / (2 * sensitivity * (gamma + b * (1 - gamma)))
-    ones, firsts, seconds = 1 / missing, b / missing**2, b * (1 + b) / missing**3
-    inner = (seconds * gamma + firsts * gamma**2) + ones * gamma**3 / 3
-    outer = (seconds * (1 - gamma) + firsts * (1 - gamma**2)) + ones * (1 - gamma**3) / 3
-    variance = 2 * height * sensitivity**3 * (inner + b * outer)
-    # Fractions: rounded constants would leave phi(0) off 1 by more than the curvature that is checked.
-    S, g, B = (sp.Rational(value) for value in (sensitivity, gamma, b))
-    a = (1 - B) / (2 * S * (g + B * (1 - g)))
-    w = FREQUENCY
-    phi = 2 * a * (1 - B) * (sp.sin(g * S * w) + B * sp.sin((1 - g) * S * w)) / (w * (1 - 2 * B * sp.cos(S * w) + B**2))
-    stair = sp.floor(sp.Abs(VALUE) / S)
-    inside = sp.Abs(VALUE) / S - stair < g
-    density = sp.Float(height, 17) * sp.exp(-sp.Float(epsilon, 17) * stair) * sp.Piecewise((1, inside), (B, True))
-    return AdditiveNoise(variance, phi, density, tail_rate=epsilon / sensitivity)
-
-
-@lru_cache(maxsize=1024)
-def discrete_staircase_noise(epsilon: float, sensitivity: int, high: int, step: float) -> AdditiveNoise:
-    """Return staircase noise on the multiples k of a step: stairs of D places, the first r of each e^epsilon higher.
-
-    With b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r
-    and a b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
-
-        phi(w) = a (1 - b) (sin((r - 1/2) v) + b sin((D - r + 1/2) v)) / (sin(v/2) (1 - 2 b cos(D v) + b^2)).
-
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    sensitivity : int
-        D, in steps, at least 1; at 1 this is discrete Laplace noise.
-    high : int
-        r, from 1 to D.
-    step : float
-        The step of the grid.
-
-    References
-    ----------
-    Geng & Viswanath 2014, on queries with integer values.
-    """
-    D, r = sensitivity, high
-    if D == 1:
-        return discrete_laplace_noise(step / epsilon, step)
-    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
-    top = missing / (2 * r - 1 + b * (2 * (D - r) + 1))
-    # Sums of |k|^0, |k|^1 and |k|^2 over the first stair, in whole numbers but for b.
-    zeroth = r + b * (D - r)
-    first = (r * (r - 1) + b * (D - r) * (D + r - 1)) / 2
-    second = _sum_of_squares(r) + b * (_sum_of_squares(D) - _sum_of_squares(r))
-    variance = 2 * top * ((D * D * zeroth * b * (1 + b) / missing + 2 * D * first * b) / missing + second) / missing
-    # Fractions, as in staircase_noise.
-    B, h = sp.Rational(b), sp.Rational(step)
-    a = (1 - B) / (2 * r - 1 + B * (2 * (D - r) + 1))
-    v, half = h * FREQUENCY, sp.Rational(1, 2)
-    waves = sp.sin((r - half) * v) + B * sp.sin((D - r + half) * v)
-    phi = a * (1 - B) * waves / (sp.sin(v / 2) * (1 - 2 * B * sp.cos(D * v) + B**2))
-    # Half a place up, so that rounding leaves no value on the edge of a stair.
-    place = sp.Abs(VALUE) / h + half
-    stair = sp.floor(place / D)
-    probability = sp.Float(top, 17) * sp.exp(-sp.Float(epsilon, 17) * stair)
-    probability *= sp.Piecewise((1, place - D * stair < r), (sp.Float(b, 17), True))
-    return AdditiveNoise(variance * step**2, phi, probability, step, tail_rate=epsilon / (D * step))
-
-
-def _sum_of_squares(count: int) -> int:
-    """Return 0^2 + 1^2 + ... + (count - 1)^2."""
-    return (count - 1) * count * (2 * count - 1) // 6
-
-
 @dataclass(frozen=True)
 class ClippedNoise:
     """Additive noise whose sum with the value is clipped: it has no inverse here, and only a target may have it.
@@ -349,7 +212,7 @@ class ClippedNoise:
 
     Examples
     --------
-    >>> ClippedNoise(laplace_noise(1.0), 0, 1).high
+    >>> ClippedNoise(AdditiveNoise(2.0, 1 / (1 + FREQUENCY**2), tail_rate=1.0), 0, 1).high
     1.0
     """
 

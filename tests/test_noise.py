@@ -6,16 +6,13 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
+from symdebias.mechanisms.gaussian import gaussian_noise
+from symdebias.mechanisms.laplace import laplace_noise
+from symdebias.mechanisms.staircase import staircase_noise
+from symdebias.mechanisms.uniform import uniform_noise
 from symdebias.noise import FREQUENCY as W
-from symdebias.noise import (
-    AdditiveNoise,
-    ChannelNoise,
-    discrete_laplace_noise,
-    gaussian_noise,
-    laplace_noise,
-    staircase_noise,
-    uniform_noise,
-)
+from symdebias.noise import AdditiveNoise, ChannelNoise
 
 # variance, characteristic function, whether it is Gaussian
 KINDS = {

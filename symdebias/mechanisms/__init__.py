@@ -1,6 +1,6 @@
 """How data are noised: mechanisms, each with its noise and its guarantee."""
 
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import KINDS, ChannelMechanism, Mechanism
 from symdebias.mechanisms.clipped import ClippedMechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
@@ -13,9 +13,8 @@ from symdebias.mechanisms.randomized_response import RandomizedResponse
 from symdebias.mechanisms.staircase import StaircaseMechanism
 from symdebias.mechanisms.uniform import UniformMechanism
 
-# The closed table of kinds that a release card may name.
-KINDS: dict[str, type[Mechanism]] = {
-    mechanism.kind: mechanism
+KINDS.update(
+    (mechanism.kind, mechanism)
     for mechanism in (
         ClippedMechanism,
         DiscreteLaplaceMechanism,
@@ -29,10 +28,11 @@ KINDS: dict[str, type[Mechanism]] = {
         StaircaseMechanism,
         UniformMechanism,
     )
-}
+)
 
 __all__ = [
     "KINDS",
+    "ChannelMechanism",
     "ClippedMechanism",
     "DiscreteLaplaceMechanism",
     "DiscreteStaircaseMechanism",

@@ -30,6 +30,7 @@ from symdebias.driver import check_fit
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import KINDS, Mechanism
+from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
 from symdebias.transforms.surrogate import Design
 
@@ -349,7 +350,7 @@ class _Coder:
                 raise _Unsavable(f"{place} has a key that is no text")
             return {"map": {key: self.encoded(part, f"{place}.{key}", depth + 1) for key, part in value.items()}}
         if isinstance(value, Mechanism) and KINDS.get(value.kind) is type(value):
-            return {"mechanism": {"kind": value.kind, **value.to_card()}}
+            return {"mechanism": card_of(value)}
         kind = self.classes.get(type(value).__name__)
         if kind is type(value):
             names = [field.name for field in fields(kind) if field.init]
@@ -387,8 +388,7 @@ class _Coder:
             case {"map": dict(parts)} if len(value) == 1:
                 return {key: self.decoded(part, depth + 1) for key, part in parts.items()}
             case {"mechanism": dict(card)} if len(value) == 1:
-                card = dict(card)
-                return KINDS[card.pop("kind")].from_card(card)
+                return mechanism_of(card)
             case {"object": str(name), "fields": dict(parts)} if len(value) == 2:
                 if name not in self.classes:
                     raise ValueError(f"it has an object of the kind {name!r:.60}")

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from symdebias.codegen import stable
 from symdebias.codegen.functions import expit, logistic_density, logsumexp, softplus
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
+from symdebias.mechanisms.discrete_staircase import discrete_staircase_noise
+from symdebias.mechanisms.laplace import laplace_noise
+from symdebias.mechanisms.staircase import staircase_noise
+from symdebias.mechanisms.uniform import uniform_noise
 from symdebias.noise import (
     FREQUENCY,
     VALUE,
     ChannelNoise,
-    discrete_laplace_noise,
-    discrete_staircase_noise,
-    laplace_noise,
-    staircase_noise,
-    uniform_noise,
 )
 from symdebias.transforms import (
     difference_operator,
