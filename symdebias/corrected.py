@@ -24,7 +24,6 @@ from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.codegen.parallel import summed
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
 from symdebias.derivation.bounds import tight_derivative
-from symdebias.derivation.configurations import released_covariance
 from symdebias.derivation.enclosures import Enclosed, enclosed
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
@@ -614,10 +613,8 @@ class CorrectedLoss:
             )
         columns = self._columns_of(theta)
         rows = len(np.asarray(noise_scale)) if noise_scale is not None else 0
-        noise = released_covariance(
-            self.release.design(columns),
-            self.noise_covariance(columns, noise_scale, rows),
-            as_released=self.method == "none",
+        noise = self.release.design(columns).released_covariance(
+            self.noise_covariance(columns, noise_scale, rows), as_released=self.method == "none"
         )
         scores = np.asarray(theta, dtype=float).reshape(len(self.declared.scores), -1)
         # Rounding alone would make the variance of a channel without noise negative.
@@ -667,8 +664,7 @@ class CorrectedLoss:
         if not self.declared.scores:
             columns = len(self.declared.features)
         design = self.release.design(columns)
-        places = [part.column for part in design.linear]
-        return design.covariance[np.ix_(places, places)] if self.method != "none" else np.zeros((0, 0))
+        return design.linear_covariance if self.method != "none" else np.zeros((0, 0))
 
     def checked_data(
         self, X: Any, y: Any, *, check_finite: bool = True, noise_scale: Any = None
@@ -828,12 +824,12 @@ class CorrectedLoss:
         if derivation.dense:
             if not design.categorical:
                 return matrix, target
-            dense = certification.DeclaredLoss(self.declared, self.release).rows(matrix)
+            dense = design.rows(matrix)
             kept = [place for place in range(dense.shape[1]) if place != program.intercept]
             return np.ascontiguousarray(dense[:, kept]), target
         if not (design.categorical or program.configurations) and scales is None:
             return matrix, target
-        parts = [matrix[:, [part.column for part in design.linear]]]
+        parts = [matrix[:, design.linear_columns]]
         if program.configurations:
             joint = np.zeros(len(matrix))
             for column in design.categorical:
@@ -1187,7 +1183,7 @@ class CorrectedLoss:
     def _scores(self, truth: certification.DeclaredLoss, theta: FloatArray, X: FloatArray) -> FloatArray:
         """Return the scores of true records, for a hidden score too."""
         if self.declared.scores:
-            return np.asarray(truth.rows(X) @ theta)
+            return np.asarray(self.release.design(X.shape[1]).rows(X) @ theta)
         found = hidden_score(self.declared)
         assert found is not None
         score: FloatArray = truth.features(X) @ theta[list(found.places)]
@@ -1258,7 +1254,7 @@ class CorrectedLoss:
         self, closed: forward.ClosedVariance, theta: FloatArray, matrix: FloatArray, target: FloatArray, of: str
     ) -> FloatArray:
         truth = certification.DeclaredLoss(self.declared, self.release)
-        rows = truth.rows(matrix)
+        rows = self.release.design(matrix.shape[1]).rows(matrix)
         covariance = np.zeros((len(theta), len(theta)))
         count = matrix.shape[1]
         covariance[:count, :count] = self.release.design(count).covariance

@@ -30,7 +30,6 @@ from symdebias._arrays import (
 from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import critical_value
@@ -395,9 +394,8 @@ def _scores(release: Release, theta: FloatArray, X: Any) -> _Scores:
     np.fill_diagonal(covariance, release.feature_variances(columns))
     linear = np.full(len(matrix), theta[-1] if design.intercept else 0.0)
     known = linear.copy()
-    places = [part.column for part in design.linear]
-    at = theta[[part.parameter for part in design.linear]]
-    linear += matrix[:, places] @ at
+    at = theta[design.linear_parameters]
+    linear += matrix[:, design.linear_columns] @ at
     bound = 0.0
     others: list[tuple[AdditiveNoise, float]] = []
     for part, parameter in zip(design.linear, at, strict=True):
@@ -411,17 +409,17 @@ def _scores(release: Release, theta: FloatArray, X: Any) -> _Scores:
             bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
     categories = []
     for column in design.categorical:
-        values = np.array([sum(theta[place] * value for place, value in entries) for entries in column.entries])
+        values = column.rows(len(theta)) @ theta
         if values.any():
-            categories.append(_Category(matrix[:, column.column].astype(np.int64), values, weights_of(column)))
+            categories.append(_Category(matrix[:, column.column].astype(np.int64), values, column.weights))
             bound += float(np.abs(values).max())
     return _Scores(
         linear=linear,
-        normal=float(at @ design.covariance[np.ix_(places, places)] @ at),
+        normal=float(at @ design.linear_covariance @ at),
         others=tuple(others),
         categories=tuple(categories),
-        noise=max(0.0, float(theta @ released_covariance(design, covariance) @ theta)),
-        additive=float(at @ covariance[np.ix_(places, places)] @ at),
+        noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
+        additive=float(theta @ design.additive_covariance(covariance) @ theta),
         bound=float(np.abs(known).max()) + bound,
     )
 

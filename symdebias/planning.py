@@ -20,7 +20,6 @@ from symdebias._arrays import parameter_vector
 from symdebias._domains import COUNT, DELTA, EPSILON, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import released_covariance
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
@@ -485,7 +484,7 @@ def _expected_of(
     columns = population.X.shape[1]
     covariance = corrected.noise_covariance(columns)
     theta = truth.theta
-    one = released_covariance(release.design(columns), covariance)
+    one = release.design(columns).released_covariance(covariance)
     rows = theta.reshape(len(loss.scores), -1)
     variance = float(np.max(np.einsum("kj,jl,kl->k", rows, one, rows)))
     if not corrected.is_resolved:

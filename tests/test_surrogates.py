@@ -90,7 +90,7 @@ def test_bias_does_not_change_with_the_noise(noise, loss):
         kernels.loss(theta, X, y, noise_vector, values)
         kernels.gradient(theta, X, y, noise_vector, gradients)
         target = np.array([truth.target(code)])
-        rows = truth.rows(record[None, :])
+        rows = release.design(len(record)).rows(record[None, :])
         value, slope = corrected.surrogate_parts.errors(corrected.design, rows @ theta, target)
         function, slopes = truth.functions()
         wanted = function(*truth.arguments(theta, record[None, :], target)) + value

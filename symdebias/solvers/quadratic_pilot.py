@@ -16,7 +16,6 @@ import sympy as sp
 
 from symdebias._arrays import check_same_index, weights_array
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
 from symdebias.transforms.certificate import numeric
@@ -186,7 +185,7 @@ def pilot_of(
         )
     return QuadraticPilot(
         theta,
-        float(theta @ released_covariance(design, covariance) @ theta),
+        float(theta @ design.released_covariance(covariance) @ theta),
         max(signal, 1e-4),
         moments.records,
         clipped,

@@ -32,6 +32,7 @@ from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
+from symdebias.release.card import refuse_constant, without_repeats
 from symdebias.transforms.surrogate import Design
 
 FORMAT = "symdebias-fit-1"
@@ -154,7 +155,7 @@ def _members(stream: Any) -> dict[str, bytes]:
 
 def _fit_of(kind: type, members: dict[str, bytes]) -> Any:
     text = members.pop(_DOCUMENT).decode("ascii")
-    document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
+    document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r:.60}")
@@ -481,14 +482,3 @@ def _array(content: bytes, name: str) -> np.ndarray[Any, Any]:
 def _exactly(document: Any, keys: set[str], what: str) -> None:
     if not isinstance(document, dict) or set(document) != keys:
         raise ValueError(f"{what} must have exactly the entries {', '.join(sorted(keys))}")
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a finite number")
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("an entry stands twice")
-    return entries
