@@ -612,14 +612,11 @@ class _Records:
     @property
     def extended(self) -> FloatArray:
         """The records with a column of ones for the intercept."""
-        if not self.release.fit_intercept:
-            return self.matrix
-        return np.hstack([self.matrix, np.ones((len(self.matrix), 1))])
+        return self.release.design(self.columns).rows(self.matrix)
 
     @property
     def extended_covariance(self) -> FloatArray:
-        extra = int(self.release.fit_intercept)
-        return np.pad(self.covariance, (0, extra))
+        return self.release.design(self.columns).additive_covariance(self.covariance)
 
     @property
     def noise_root(self) -> FloatArray:
