@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval
+from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 
 FREQUENCY = sp.Symbol("frequency", real=True)
@@ -305,15 +305,7 @@ class ChannelNoise:
                 )
         object.__setattr__(self, "matrix", matrix)
         if self.prior is not None:
-            prior = tuple(
-                _PROBABILITY.check(f"prior[{i}]", value) for i, value in enumerate(_listed(self.prior, "prior"))
-            )
-            if len(prior) != len(self.inputs) or not abs(sum(prior) - 1) <= 1e-9:
-                raise ValueError(
-                    f"the prior has {len(prior)} probabilities with the sum {sum(prior):.10g}. Give one for each of "
-                    f"the {len(self.inputs)} inputs, with the sum 1."
-                )
-            object.__setattr__(self, "prior", prior)
+            object.__setattr__(self, "prior", tuple(checked_prior(self.prior, len(self.inputs)).tolist()))
 
     __getstate__ = declared_state
 
@@ -387,6 +379,37 @@ class ChannelNoise:
             weights[used] = np.linalg.pinv(basis.T @ matrix[:, used] / root, rcond=0.0) / root[:, None] @ nearest
         weights.flags.writeable = obstacles.flags.writeable = False
         return weights, obstacles
+
+
+def checked_prior(prior: Any, labels: int) -> FloatArray:
+    """Return the probabilities of labels, checked, as an array.
+
+    Parameters
+    ----------
+    prior : array of shape (k,)
+        Probabilities; zeros are allowed.
+    labels : int
+        The number k of labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It has another length, a negative or non-finite entry, or does not sum to 1 within 1e-9.
+    """
+    try:
+        array = np.array(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
+    if array.shape != (labels,):
+        raise ValueError(
+            f"prior has the shape {array.shape}. It must give one probability per label, shape ({labels},)."
+        )
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        place = int(np.argmin(np.isfinite(array) & (array >= 0)))
+        raise ValueError(f"prior[{place}]={shown(array[place])} is no probability. Each must be in [0, 1].")
+    if not abs(array.sum() - 1) <= 1e-9:
+        raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
+    return array
 
 
 def _listed(values: Any, name: str) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """How data are noised: mechanisms, each with its noise and its guarantee."""
 
+import inspect
+
 from symdebias.mechanisms.base import KINDS, ChannelMechanism, Mechanism
 from symdebias.mechanisms.clipped import ClippedMechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
@@ -13,21 +15,11 @@ from symdebias.mechanisms.randomized_response import RandomizedResponse
 from symdebias.mechanisms.staircase import StaircaseMechanism
 from symdebias.mechanisms.uniform import UniformMechanism
 
+# What a card may name is what is imported here.
 KINDS.update(
-    (mechanism.kind, mechanism)
-    for mechanism in (
-        ClippedMechanism,
-        DiscreteLaplaceMechanism,
-        DiscreteStaircaseMechanism,
-        FiniteChannel,
-        GaussianMechanism,
-        InputPerturbation,
-        LabelRandomizer,
-        LaplaceMechanism,
-        RandomizedResponse,
-        StaircaseMechanism,
-        UniformMechanism,
-    )
+    (listed.kind, listed)
+    for listed in tuple(vars().values())
+    if isinstance(listed, type) and issubclass(listed, Mechanism) and not inspect.isabstract(listed)
 )
 
 __all__ = [

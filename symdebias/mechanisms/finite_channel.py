@@ -53,7 +53,7 @@ class FiniteChannel(ChannelMechanism):
         inputs = Labels.declared(self.inputs, "inputs")
         outputs = Labels.declared(self.inputs if same else self.outputs, "outputs")
         noise = ChannelNoise(inputs.numbers, outputs.numbers, self.matrix)
-        self._declare(inputs=inputs.values, outputs=outputs.values, matrix=noise.matrix)
+        self._declare(inputs=inputs.values, outputs=outputs.values, matrix=noise.matrix, noise=noise)
 
     @cached_property
     def noise(self) -> ChannelNoise:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Interval, LabelSet, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms.base import ChannelMechanism
@@ -83,9 +82,10 @@ class LabelRandomizer(ChannelMechanism):
     def __post_init__(self) -> None:
         epsilon = EPSILON.check("epsilon", self.epsilon)
         labels, outputs = ascending(self.labels, "labels"), ascending(self.outputs, "outputs")
-        matrix = ChannelNoise(labels, outputs, self.matrix).matrix
-        prior = None if self.prior is None else tuple(checked_prior(self.prior, len(labels)).tolist())
-        self._declare(labels=labels, outputs=outputs, matrix=matrix, epsilon=epsilon, prior=prior)
+        noise = ChannelNoise(labels, outputs, self.matrix, self.prior)
+        self._declare(
+            labels=labels, outputs=outputs, matrix=noise.matrix, epsilon=epsilon, prior=noise.prior, noise=noise
+        )
         if self.loss not in LABEL_LOSSES:
             raise ValueError(f"loss={shown(self.loss, 60)} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
         if self.lower_bound is not None:
@@ -189,34 +189,3 @@ def ascending(values: Any, name: str) -> tuple[float, ...]:
     if given != checked:
         raise ValueError(f"{name} are not in ascending order: {shown(given, 100)}. Sort them, and the prior with them.")
     return checked
-
-
-def checked_prior(prior: Any, labels: int) -> FloatArray:
-    """Return the probabilities of labels as an array, after checking them.
-
-    Parameters
-    ----------
-    prior : array of shape (k,)
-        Probabilities; zeros are allowed.
-    labels : int
-        The number k of labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It has another length, a negative or non-finite entry, or does not sum to 1 within 1e-9.
-    """
-    try:
-        array = np.array(prior, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
-    if array.shape != (labels,):
-        raise ValueError(
-            f"prior has the shape {array.shape}. It must give one probability per label, shape ({labels},)."
-        )
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        place = int(np.argmin(np.isfinite(array) & (array >= 0)))
-        raise ValueError(f"prior[{place}]={shown(array[place])} is no probability. Each must be in [0, 1].")
-    if not abs(array.sum() - 1) <= 1e-9:
-        raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
-    return array

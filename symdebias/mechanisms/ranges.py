@@ -38,9 +38,9 @@ class Range(ABC):
         """The largest L2 norm of a value inside, or None where nothing is declared."""
 
     @property
-    @abstractmethod
     def width(self) -> int | None:
-        """The number of columns that are noised together, or None for any number."""
+        """The number of columns that are noised together, or None for any number: one where bounds are declared."""
+        return None if self.bound is None else 1
 
     @property
     def farthest(self) -> Pair | None:
@@ -76,11 +76,6 @@ class Numbers(Range):
     def bound(self) -> float | None:
         """The largest absolute value within the bounds."""
         return None if self.bounds is None else max(map(abs, self.bounds))
-
-    @property
-    def width(self) -> int | None:
-        """One column with bounds."""
-        return None if self.bounds is None else 1
 
     @property
     def farthest(self) -> Pair | None:
@@ -323,11 +318,6 @@ class Labels(Range):
     def bound(self) -> float:
         """The largest absolute value of the numbers."""
         return max(map(abs, self.numbers))
-
-    @property
-    def width(self) -> int:
-        """One column."""
-        return 1
 
     def codes(self, values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places, from 0 on, of numbers that stand for labels."""
