@@ -12,6 +12,7 @@ from symdebias.codegen import stable
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.mechanisms import ChannelMechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import (
@@ -126,20 +127,19 @@ def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Los
     >>> on_labels(sd.losses.least_squares(), sd.Release(target=coin)).target_values
     (0.0, 1.0, 2.0)
     """
-    noise = None if release.clips_target else release.target_noise
-    if loss.target_values is not None or not isinstance(noise, ChannelNoise):
+    mechanism = release.target
+    if loss.target_values is not None or not isinstance(mechanism, ChannelMechanism):
         return loss
-    categories = getattr(release.target, "categories", noise.inputs)
-    if any(isinstance(value, str) for value in categories):
+    labels = mechanism.range
+    if labels.is_text:
         raise ValueError(
-            f"the release noises a target with the categories {', '.join(map(str, categories))}, but the loss has a "
+            f"the release noises a target with the categories {', '.join(labels.values)}, but the loss has a "
             "continuous target. Give the mechanism numbers as categories, or declare target_values on the loss: the "
-            f"codes 0 to {len(categories) - 1}."
+            f"codes 0 to {len(labels.values) - 1}."
         )
-    outputs = getattr(release.target, "outputs", None) or noise.outputs
-    if as_released and not any(isinstance(value, str) for value in outputs):
+    if as_released and not mechanism.sent.is_text:
         return loss
-    return loss.with_target_values(sorted(noise.inputs))
+    return loss.with_target_values(sorted(labels.numbers))
 
 
 def label_noise_undone(

@@ -534,7 +534,7 @@ class Release:
             place = columns.index(name)
             if table:
                 sent[place] = as_declared(sent[place], labels)
-            elif not labels.is_number_pair:
+            elif not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
                 released[:, place] = labels.codes(released[:, place])
         return _arrays.table_like(X, columns, sent) if table else released
 
