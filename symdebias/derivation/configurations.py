@@ -1,6 +1,5 @@
 """Categories, labels and noise on a grid: sums over all combinations, each with the weight that undoes the noise."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -26,11 +25,9 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
     NoExactCorrectionError
         There are too many, or categories that cannot be told apart.
     """
-    categorical = problem.design.categorical
-    inverses = [column.weights for column in categorical]
-    sizes = [inverse.shape[1] for inverse in inverses]
+    inverses = [column.weights for column in problem.design.categorical]
     differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
-    count = math.prod(sizes) * math.prod(len(found) for found in differences)
+    count = math.prod(inverse.shape[1] for inverse in inverses) * math.prod(map(len, differences))
     observed = math.prod(inverse.shape[0] for inverse in inverses)
     labelled = problem.labelled
     table = labelled.table if labelled.levels and labelled.table is not None else np.ones((1, 1))
@@ -43,19 +40,15 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
             "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
-    offsets = np.zeros((count, parameters))
-    weights = np.ones((observed, count))
-    choices = [range(size) for size in sizes] + [range(len(found)) for found in differences]
-    seen = list(itertools.product(*(range(inverse.shape[0]) for inverse in inverses)))
-    for a, choice in enumerate(itertools.product(*choices)):
-        for column, category in zip(categorical, choice, strict=False):
-            offsets[a] += column.rows(parameters)[category]
-        for part, found, k in zip(shifts, differences, choice[len(sizes) :], strict=True):
-            offsets[a, part.parameter] += found[k][0]
-            weights[:, a] *= found[k][1]
-        for c, observation in enumerate(seen):
-            for inverse, code, category in zip(inverses, observation, choice, strict=False):
-                weights[c, a] *= inverse[code, category]
+    weights, offsets = np.ones((1, 1)), np.zeros((1, parameters))
+    for column in problem.design.categorical:
+        weights = np.kron(weights, column.weights)
+        offsets = (offsets[:, None] + column.rows(parameters)).reshape(-1, parameters)
+    for part, pairs in zip(shifts, differences, strict=True):
+        moves = np.zeros((len(pairs), parameters))
+        moves[:, part.parameter] = [offset for offset, _ in pairs]
+        weights = np.kron(weights, [[weight for _, weight in pairs]])
+        offsets = (offsets[:, None] + moves).reshape(-1, parameters)
     weights = np.asarray(np.kron(weights, table), dtype=np.float64)
     offsets = np.repeat(offsets, labels, axis=0)
     build.configurations, build.observations = weights.shape[1], weights.shape[0]
