@@ -40,7 +40,8 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
             "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
-    weights, offsets = np.ones((1, 1)), np.zeros((1, parameters))
+    weights: Any = np.ones((1, 1))
+    offsets: FloatArray = np.zeros((1, parameters))
     for column in problem.design.categorical:
         weights = np.kron(weights, column.weights)
         offsets = (offsets[:, None] + column.rows(parameters)).reshape(-1, parameters)
