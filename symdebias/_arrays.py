@@ -283,6 +283,22 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
 
 
+def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the places of values among known ones, each of which is one of them.
+
+    Parameters
+    ----------
+    known : sequence of k floats
+        Distinct numbers, in any order.
+    values : array, float64
+        Some of them.
+    """
+    numbers = np.array(known)
+    order = np.argsort(numbers)
+    places: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(numbers, values, sorter=order)]
+    return places
+
+
 def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
     """Return weights as an array of shape (n,), float64.
 

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import label_array, parameter_array, per_record_scales
+from symdebias._arrays import label_array, parameter_array, per_record_scales, places_among
 from symdebias.codegen.kernels import Kernels, ScoreProgram
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import (
@@ -26,12 +26,11 @@ from symdebias.derivation import (
     Uncorrected,
     surrogate_parts,
 )
-from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
-from symdebias.release import Design as ColumnDesign
 from symdebias.release import Release
+from symdebias.release.design import Design as ColumnDesign
 from symdebias.transforms.surrogate import Design
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -353,7 +352,7 @@ class Correction:
 
     def score_variance(self, theta: ArrayLike, scales: FloatArray | None = None) -> float:
         """Return the noise variance of the score; see `CorrectedLoss.score_variance`."""
-        noise = released_covariance(self.design, self.noise_covariance(scales), as_released=not self.method.corrects)
+        noise = self.design.released_covariance(self.noise_covariance(scales), as_released=not self.method.corrects)
         scores = np.asarray(theta, dtype=float).reshape(len(self.loss.scores), -1)
         # Rounding alone would make the variance of a channel without noise negative.
         return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))
@@ -371,8 +370,7 @@ class Correction:
         if not (self.is_of_scores and self.method.corrects):
             return 0.0
         rows = self._linear_parameters(theta)
-        places = [part.column for part in self.design.linear]
-        covariance = self.design.covariance[np.ix_(places, places)]
+        covariance = self.design.linear_covariance
         return float(np.max(np.einsum("kj,jl,kl->k", rows, covariance, rows))) if covariance.size else 0.0
 
     def score_reach(self, theta: ArrayLike) -> float:
@@ -468,10 +466,7 @@ class Correction:
         noise = self.release.target_noise if self.method.corrects else None
         values = noise.outputs if isinstance(noise, ChannelNoise) else self.loss.target_values
         assert values is not None
-        known = np.array(values)
-        order = np.argsort(known)
-        codes: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(known, target, sorter=order)]
-        return codes
+        return places_among(values, target)
 
     def targets_of_codes(self, codes: FloatArray) -> FloatArray:
         """Return the values of released targets from the codes of a channel's outputs; others as they are."""
@@ -512,12 +507,12 @@ class Correction:
         if self.derivation.dense:
             if not design.categorical:
                 return matrix, target
-            dense = DeclaredLoss(self.loss, self.release).rows(matrix)
+            dense = design.rows(matrix)
             kept = [place for place in range(dense.shape[1]) if place != program.intercept]
             return np.ascontiguousarray(dense[:, kept]), target
         if not (design.categorical or program.configurations) and scales is None:
             return matrix, target
-        parts = [matrix[:, [part.column for part in design.linear]]]
+        parts = [matrix[:, design.linear_columns]]
         if program.configurations:
             joint = np.zeros(len(matrix))
             for column in design.categorical:

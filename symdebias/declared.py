@@ -46,21 +46,6 @@ class DeclaredLoss:
             [numeric(sp.diff(expression, symbol), arguments) for symbol in by],
         )
 
-    def rows(self, X: FloatArray) -> FloatArray:
-        """Return the rows of the design of true records, shape (n, q); codes for categories."""
-        design = self.release.design(X.shape[1])
-        rows = np.zeros((len(X), len(design.parameters)))
-        for part in design.linear:
-            rows[:, part.parameter] = X[:, part.column]
-        for column in design.categorical:
-            for code, entries in enumerate(column.entries):
-                here = X[:, column.column] == code
-                for place, value in entries:
-                    rows[here, place] = value
-        if design.intercept:
-            rows[:, -1] = 1.0
-        return rows
-
     def features(self, X: FloatArray) -> FloatArray:
         """Return the features of a free-form loss: categories as their numbers."""
         values = X.copy()
@@ -72,7 +57,7 @@ class DeclaredLoss:
     def arguments(self, theta: FloatArray, X: FloatArray, y: FloatArray) -> tuple[Any, ...]:
         """Return what the functions take, for records in the rows of X."""
         if self.loss.scores:
-            scores = self.rows(X) @ theta.reshape(len(self.loss.scores), -1).T
+            scores = self.release.design(X.shape[1]).rows(X) @ theta.reshape(len(self.loss.scores), -1).T
             return (*scores.T, y)
         return (*self.features(X).T, *theta, y)
 
@@ -86,4 +71,4 @@ class DeclaredLoss:
         stacked = np.stack([np.broadcast_to(slope, (len(X),)) for slope in slopes], axis=1)
         if not self.loss.scores:
             return stacked
-        return (stacked[:, :, None] * self.rows(X)[:, None, :]).reshape(len(X), -1)
+        return (stacked[:, :, None] * self.release.design(X.shape[1]).rows(X)[:, None, :]).reshape(len(X), -1)

@@ -22,6 +22,7 @@ from symdebias._arrays import (
     cluster_codes,
     label_array,
     parameter_array,
+    places_among,
     take_rows,
     target_array,
     weights_array,
@@ -30,7 +31,6 @@ from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import critical_value
@@ -38,7 +38,7 @@ from symdebias.losses import Loss, catalogue
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
-from symdebias.transforms import surrogate, unbiased_weights
+from symdebias.transforms import surrogate
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -394,9 +394,8 @@ def _scores(release: Release, theta: FloatArray, X: Any) -> _Scores:
     np.fill_diagonal(covariance, release.feature_variances(columns))
     linear = np.full(len(matrix), theta[-1] if design.intercept else 0.0)
     known = linear.copy()
-    places = [part.column for part in design.linear]
-    at = theta[[part.parameter for part in design.linear]]
-    linear += matrix[:, places] @ at
+    at = theta[design.linear_parameters]
+    linear += matrix[:, design.linear_columns] @ at
     bound = 0.0
     others: list[tuple[AdditiveNoise, float]] = []
     for part, parameter in zip(design.linear, at, strict=True):
@@ -410,17 +409,17 @@ def _scores(release: Release, theta: FloatArray, X: Any) -> _Scores:
             bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
     categories = []
     for column in design.categorical:
-        values = np.array([sum(theta[place] * value for place, value in entries) for entries in column.entries])
+        values = column.rows(len(theta)) @ theta
         if values.any():
-            categories.append(_Category(matrix[:, column.column].astype(np.int64), values, weights_of(column)))
+            categories.append(_Category(matrix[:, column.column].astype(np.int64), values, column.weights))
             bound += float(np.abs(values).max())
     return _Scores(
         linear=linear,
-        normal=float(at @ design.covariance[np.ix_(places, places)] @ at),
+        normal=float(at @ design.linear_covariance @ at),
         others=tuple(others),
         categories=tuple(categories),
-        noise=max(0.0, float(theta @ released_covariance(design, covariance) @ theta)),
-        additive=float(at @ covariance[np.ix_(places, places)] @ at),
+        noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
+        additive=float(theta @ design.additive_covariance(covariance) @ theta),
         bound=float(np.abs(known).max()) + bound,
     )
 
@@ -625,17 +624,8 @@ def _signed_labels(release: Release, y: Any, rows: int, labels: tuple[float, flo
     target = release.released_target(y, rows=rows)
     if isinstance(noise, ChannelNoise):
         label_array(target, noise.outputs, rows=rows)
-        weights, obstacles = unbiased_weights(noise)
-        if len(obstacles):
-            raise NoExactCorrectionError(
-                "the channel of the target does not tell its two labels apart, and no function of the released label "
-                "is unbiased. Release labels with a channel of full rank."
-            )
-        signs = weights @ np.where(np.array(noise.inputs) == high, 1.0, -1.0)
-        known = np.array(noise.outputs)
-        order = np.argsort(known)
-        found: FloatArray = signs[order[np.searchsorted(known, target, sorter=order)]]
-        return found
+        signs = noise.exact_weights("the target") @ np.where(np.array(noise.inputs) == high, 1.0, -1.0)
+        return np.asarray(signs[places_among(noise.outputs, target)])
     if noise is None:
         label_array(target, labels, rows=rows)
     # Additive noise of mean 0 leaves the estimate unbiased.
@@ -1223,17 +1213,13 @@ def _numbers_of_targets(release: Release, y: Any, rows: int) -> FloatArray:
     if not isinstance(noise, ChannelNoise):
         return target
     label_array(target, noise.outputs, rows=rows)
-    weights, obstacles = unbiased_weights(noise)
     values = np.array(noise.inputs)
-    if np.abs(obstacles @ values).max(initial=0.0) > 1e-9 * np.abs(values).max():
+    if np.abs(noise.obstacles @ values).max(initial=0.0) > 1e-9 * np.abs(values).max():
         raise NoExactCorrectionError(
             "the channel of the target hides its mean, and no function of the released target is unbiased. Release it "
             "with a channel of full rank."
         )
-    known = np.array(noise.outputs)
-    order = np.argsort(known)
-    found: FloatArray = (weights @ values)[order[np.searchsorted(known, target, sorter=order)]]
-    return found
+    return np.asarray((noise.weights @ values)[places_among(noise.outputs, target)])
 
 
 def _window_middles(points: Any, spread: _Spread) -> FloatArray:

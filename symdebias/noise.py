@@ -6,12 +6,15 @@ Corrections decide on properties of these, never on the class of a mechanism.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
-from symdebias._domains import Interval
+from symdebias._arrays import FloatArray
+from symdebias._domains import Interval, shown
+from symdebias.exceptions import NoExactCorrectionError
 
 FREQUENCY = sp.Symbol("frequency", real=True)
 VALUE = sp.Symbol("value", real=True)
@@ -20,6 +23,11 @@ _VARIANCE = Interval(1e-210, 1e250, "both", "Give the variance of one coordinate
 _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units where needed.")
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
+
+# Directions of a channel's matrix with a smaller share of the largest singular value are rounding.
+_RANK_TOLERANCE = 1e-11
+# Inputs that a prior rules out still count, by so much of an even share: what undoes the channel holds for them too.
+_LEAST_SHARE = 1e-6
 
 
 def declared_state(instance: Any) -> dict[str, Any]:
@@ -186,143 +194,6 @@ def exactly(expression: sp.Expr) -> sp.Expr:
     return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
 
 
-@lru_cache(maxsize=1024)
-def gaussian_noise(scale: float) -> AdditiveNoise:
-    """Return normal noise of a standard deviation."""
-    variance = scale * scale
-    density = sp.exp(-(VALUE**2) / (2 * sp.Float(variance, 17))) / sp.sqrt(2 * sp.pi * sp.Float(variance, 17))
-    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
-
-
-def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> AdditiveNoise:
-    """Return normal noise of a covariance, k x k; some diagonal entries may be 0."""
-    largest = max(row[index] for index, row in enumerate(covariance))
-    phi = sp.exp(-sp.Float(largest, 17) * FREQUENCY**2 / 2)
-    return AdditiveNoise(largest, phi, covariance=covariance)
-
-
-@lru_cache(maxsize=1024)
-def laplace_noise(scale: float) -> AdditiveNoise:
-    """Return Laplace noise of density exp(-|e|/b)/(2 b), b the scale; 1/phi = 1 + b^2 w^2."""
-    b = sp.Float(scale, 17)
-    density = sp.exp(-sp.Abs(VALUE) / b) / (2 * b)
-    return AdditiveNoise(2 * scale * scale, 1 / (1 + b**2 * FREQUENCY**2), density, tail_rate=1 / scale)
-
-
-@lru_cache(maxsize=1024)
-def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
-    """Return noise on the multiples k of a step, of probability (1 - q)/(1 + q) q^|k|, q = exp(-step/b).
-
-    Parameters
-    ----------
-    scale : float
-        b, in the units of the values.
-    step : float
-        The step of the grid.
-    """
-    ratio = math.exp(-step / scale)
-    missing = -math.expm1(-step / scale)
-    q, h = sp.Float(ratio, 17), sp.Rational(step)
-    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step; a fraction, because
-    # 1 + 2 spread in 17 digits would lose the 1 beside noise of many steps
-    spread = sp.Rational(ratio / missing**2)
-    phi = 1 / (1 + 2 * spread * (1 - sp.cos(h * FREQUENCY)))
-    probability = sp.Float(missing, 17) / (1 + q) * sp.exp(-sp.Abs(VALUE) / sp.Float(scale, 17))
-    return AdditiveNoise(2 * ratio / missing**2 * step**2, phi, probability, step, tail_rate=1 / scale)
-
-
-@lru_cache(maxsize=1024)
-def uniform_noise(half_width: float) -> AdditiveNoise:
-    """Return uniform noise on [-half_width, half_width]; phi = sin(a w)/(a w)."""
-    # A fraction, as in staircase_noise.
-    a = sp.Rational(half_width)
-    density = sp.Piecewise((1 / (2 * a), sp.Abs(VALUE) <= a), (0, True))
-    return AdditiveNoise(half_width**2 / 3, sp.sin(a * FREQUENCY) / (a * FREQUENCY), density)
-
-
-@lru_cache(maxsize=1024)
-def staircase_noise(epsilon: float, sensitivity: float, gamma: float) -> AdditiveNoise:
-    """Return staircase noise: steps of width gamma and 1 - gamma sensitivities, each e^-epsilon below the last.
-
-    With b = e^-epsilon, S the sensitivity and a = (1 - b)/(2 S (gamma + b (1 - gamma))) the density is a b^k on
-    [k S, (k + gamma) S) and a b^(k+1) on [(k + gamma) S, (k + 1) S), for either sign, and
-
-        phi(w) = 2 a (1 - b) (sin(gamma S w) + b sin((1 - gamma) S w)) / (w (1 - 2 b cos(S w) + b^2)).
-
-    References
-    ----------
-    Geng & Viswanath 2014, Definition 1 and eq. (21).
-    """
-    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
-    height = missing / (2 * sensitivity * (gamma + b * (1 - gamma)))
-    ones, firsts, seconds = 1 / missing, b / missing**2, b * (1 + b) / missing**3
-    inner = (seconds * gamma + firsts * gamma**2) + ones * gamma**3 / 3
-    outer = (seconds * (1 - gamma) + firsts * (1 - gamma**2)) + ones * (1 - gamma**3) / 3
-    variance = 2 * height * sensitivity**3 * (inner + b * outer)
-    # Fractions: rounded constants would leave phi(0) off 1 by more than the curvature that is checked.
-    S, g, B = (sp.Rational(value) for value in (sensitivity, gamma, b))
-    a = (1 - B) / (2 * S * (g + B * (1 - g)))
-    w = FREQUENCY
-    phi = 2 * a * (1 - B) * (sp.sin(g * S * w) + B * sp.sin((1 - g) * S * w)) / (w * (1 - 2 * B * sp.cos(S * w) + B**2))
-    stair = sp.floor(sp.Abs(VALUE) / S)
-    inside = sp.Abs(VALUE) / S - stair < g
-    density = sp.Float(height, 17) * sp.exp(-sp.Float(epsilon, 17) * stair) * sp.Piecewise((1, inside), (B, True))
-    return AdditiveNoise(variance, phi, density, tail_rate=epsilon / sensitivity)
-
-
-@lru_cache(maxsize=1024)
-def discrete_staircase_noise(epsilon: float, sensitivity: int, high: int, step: float) -> AdditiveNoise:
-    """Return staircase noise on the multiples k of a step: stairs of D places, the first r of each e^epsilon higher.
-
-    With b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r
-    and a b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
-
-        phi(w) = a (1 - b) (sin((r - 1/2) v) + b sin((D - r + 1/2) v)) / (sin(v/2) (1 - 2 b cos(D v) + b^2)).
-
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    sensitivity : int
-        D, in steps, at least 1; at 1 this is discrete Laplace noise.
-    high : int
-        r, from 1 to D.
-    step : float
-        The step of the grid.
-
-    References
-    ----------
-    Geng & Viswanath 2014, on queries with integer values.
-    """
-    D, r = sensitivity, high
-    if D == 1:
-        return discrete_laplace_noise(step / epsilon, step)
-    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
-    top = missing / (2 * r - 1 + b * (2 * (D - r) + 1))
-    # Sums of |k|^0, |k|^1 and |k|^2 over the first stair, in whole numbers but for b.
-    zeroth = r + b * (D - r)
-    first = (r * (r - 1) + b * (D - r) * (D + r - 1)) / 2
-    second = _sum_of_squares(r) + b * (_sum_of_squares(D) - _sum_of_squares(r))
-    variance = 2 * top * ((D * D * zeroth * b * (1 + b) / missing + 2 * D * first * b) / missing + second) / missing
-    # Fractions, as in staircase_noise.
-    B, h = sp.Rational(b), sp.Rational(step)
-    a = (1 - B) / (2 * r - 1 + B * (2 * (D - r) + 1))
-    v, half = h * FREQUENCY, sp.Rational(1, 2)
-    waves = sp.sin((r - half) * v) + B * sp.sin((D - r + half) * v)
-    phi = a * (1 - B) * waves / (sp.sin(v / 2) * (1 - 2 * B * sp.cos(D * v) + B**2))
-    # Half a place up, so that rounding leaves no value on the edge of a stair.
-    place = sp.Abs(VALUE) / h + half
-    stair = sp.floor(place / D)
-    probability = sp.Float(top, 17) * sp.exp(-sp.Float(epsilon, 17) * stair)
-    probability *= sp.Piecewise((1, place - D * stair < r), (sp.Float(b, 17), True))
-    return AdditiveNoise(variance * step**2, phi, probability, step, tail_rate=epsilon / (D * step))
-
-
-def _sum_of_squares(count: int) -> int:
-    """Return 0^2 + 1^2 + ... + (count - 1)^2."""
-    return (count - 1) * count * (2 * count - 1) // 6
-
-
 @dataclass(frozen=True)
 class ClippedNoise:
     """Additive noise whose sum with the value is clipped: it has no inverse here, and only a target may have it.
@@ -341,7 +212,7 @@ class ClippedNoise:
 
     Examples
     --------
-    >>> ClippedNoise(laplace_noise(1.0), 0, 1).high
+    >>> ClippedNoise(AdditiveNoise(2.0, 1 / (1 + FREQUENCY**2), tail_rate=1.0), 0, 1).high
     1.0
     """
 
@@ -374,6 +245,10 @@ class ClippedNoise:
 class ChannelNoise:
     """A value out of a finite set is replaced by a random one.
 
+    A function h of the output is unbiased for g of the input where M h = g, M the row-stochastic matrix. It exists
+    where g is in the range of M; of all solutions the one of least variance under a prior p is
+    h = R^-1 M' (M R^-1 M')^+ g, R = diag(M'p). Elsewhere the nearest function in the range takes the place of g.
+
     Parameters
     ----------
     inputs, outputs : sequence of float
@@ -388,10 +263,15 @@ class ChannelNoise:
     TypeError, ValueError
         The matrix has another shape, a row is no distribution, or values repeat.
 
+    References
+    ----------
+    van Rooyen & Williamson 2018, Section 4; Badanidiyuru et al. 2023 (arXiv 2312.05659).
+
     Examples
     --------
-    >>> ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75))).matrix[0]
-    (0.75, 0.25)
+    >>> coin = ChannelNoise((0, 1), (0, 1), ((0.75, 0.25), (0.25, 0.75)))
+    >>> coin.rank, coin.weights.round(12).tolist()
+    (2, [[1.5, -0.5], [-0.5, 1.5]])
     """
 
     inputs: tuple[float, ...]
@@ -425,15 +305,7 @@ class ChannelNoise:
                 )
         object.__setattr__(self, "matrix", matrix)
         if self.prior is not None:
-            prior = tuple(
-                _PROBABILITY.check(f"prior[{i}]", value) for i, value in enumerate(_listed(self.prior, "prior"))
-            )
-            if len(prior) != len(self.inputs) or not abs(sum(prior) - 1) <= 1e-9:
-                raise ValueError(
-                    f"the prior has {len(prior)} probabilities with the sum {sum(prior):.10g}. Give one for each of "
-                    f"the {len(self.inputs)} inputs, with the sum 1."
-                )
-            object.__setattr__(self, "prior", prior)
+            object.__setattr__(self, "prior", tuple(checked_prior(self.prior, len(self.inputs)).tolist()))
 
     __getstate__ = declared_state
 
@@ -443,6 +315,101 @@ class ChannelNoise:
         allowed = max(1e-12 * (max(self.inputs) - min(self.inputs)), 2.0**-51 * max(map(abs, self.outputs)))
         means = (math.fsum(p * t for p, t in zip(row, self.outputs, strict=True)) for row in self.matrix)
         return all(abs(mean - value) <= allowed for mean, value in zip(means, self.inputs, strict=True))
+
+    @property
+    def weights(self) -> FloatArray:
+        """What undoes the channel, shape (m, k): ``weights @ g`` is the unbiased estimate of g(input), by output.
+
+        Its variance is the least under the prior, uniform where there is none. Where g has no unbiased estimate, its
+        mean is the function in the range of the matrix that is nearest to g in mean square under the prior.
+        """
+        return self._inverse[0]
+
+    @property
+    def obstacles(self) -> FloatArray:
+        """Vectors v with v'M = 0, shape (k - rank, k): g has an unbiased estimate where v'g = 0 for all of them."""
+        return self._inverse[1]
+
+    @property
+    def rank(self) -> int:
+        """The rank of the matrix; of k inputs, fewer than k cannot all be told apart."""
+        return len(self.inputs) - len(self.obstacles)
+
+    def exact_weights(self, of: str) -> FloatArray:
+        """Return the weights of a channel that undo it for every function of the input.
+
+        Parameters
+        ----------
+        of : str
+            Whose channel it is, for the message.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The rank is below the number of inputs.
+        """
+        if len(self.obstacles):
+            raise NoExactCorrectionError(
+                f"the channel of {of} has the rank {self.rank} for {len(self.inputs)} categories: they cannot be told "
+                "apart, and no function of the released one is unbiased. Use a channel of full rank, or merge "
+                "categories."
+            )
+        return self.weights
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, FloatArray]:
+        matrix = np.array(self.matrix)
+        inputs, outputs = matrix.shape
+        share = np.full(inputs, 1 / inputs)
+        if self.prior is not None:
+            share = np.maximum(np.array(self.prior), _LEAST_SHARE / inputs)
+        left, sizes, _ = np.linalg.svd(matrix)
+        rank = int(np.sum(sizes > _RANK_TOLERANCE * sizes[0]))
+        obstacles = left[:, rank:].T
+        if rank == inputs == outputs:
+            weights = np.linalg.inv(matrix)
+        else:
+            # The equations within the range, whose rank is full by construction: no second decision on small numbers.
+            basis = left[:, :rank]
+            nearest = np.linalg.solve(basis.T @ (share[:, None] * basis), basis.T * share)
+            chance = share @ matrix
+            used = chance > 0
+            root = np.sqrt(chance[used])
+            weights = np.zeros((outputs, inputs))
+            weights[used] = np.linalg.pinv(basis.T @ matrix[:, used] / root, rcond=0.0) / root[:, None] @ nearest
+        weights.flags.writeable = obstacles.flags.writeable = False
+        return weights, obstacles
+
+
+def checked_prior(prior: Any, labels: int) -> FloatArray:
+    """Return the probabilities of labels, checked, as an array.
+
+    Parameters
+    ----------
+    prior : array of shape (k,)
+        Probabilities; zeros are allowed.
+    labels : int
+        The number k of labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It has another length, a negative or non-finite entry, or does not sum to 1 within 1e-9.
+    """
+    try:
+        array = np.array(prior, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
+    if array.shape != (labels,):
+        raise ValueError(
+            f"prior has the shape {array.shape}. It must give one probability per label, shape ({labels},)."
+        )
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        place = int(np.argmin(np.isfinite(array) & (array >= 0)))
+        raise ValueError(f"prior[{place}]={shown(array[place])} is no probability. Each must be in [0, 1].")
+    if not abs(array.sum() - 1) <= 1e-9:
+        raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
+    return array
 
 
 def _listed(values: Any, name: str) -> tuple[Any, ...]:

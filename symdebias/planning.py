@@ -20,7 +20,6 @@ from symdebias._arrays import parameter_vector
 from symdebias._domains import COUNT, DELTA, EPSILON, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation.configurations import released_covariance
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
@@ -482,16 +481,16 @@ def _expected_of(
     columns = population.X.shape[1]
     covariance = corrected.at(columns).noise_covariance()
     theta = truth.theta
-    one = released_covariance(release.design(columns), covariance)
+    design = release.design(columns)
+    one = design.released_covariance(covariance)
+    table = design.rows(release.true_matrix(population.X))
     rows = theta.reshape(len(loss.scores), -1)
     variance = float(np.max(np.einsum("kj,jl,kl->k", rows, one, rows)))
     if not corrected.is_resolved:
         parts = corrected.surrogate_parts
-        scores = population.X @ theta[:columns] + (theta[-1] if release.fit_intercept else 0.0)
         own = 0.0 if parts.target_noise is None else parts.target_noise.variance
-        table = np.column_stack([population.X, np.ones(len(scores))]) if release.fit_intercept else population.X
         gram = table.T @ table / len(table)
-        values = scores - population.y * parts.is_residual
+        values = table @ theta - population.y * parts.is_residual
         corrected = corrected.with_design(
             designed(
                 parts, Scores.of(values), np.array([variance + own]), n, targets_of(corrected, population.y),
@@ -527,14 +526,8 @@ def _expected_of(
         plain = debias(loss, release, method="none")
         target = plain.records(population.X, population.y).target
         parts = corrected.surrogate_parts
-        design = np.column_stack([population.X, np.ones(len(population.y))]) if release.fit_intercept else population.X
-        if design.shape[1] != len(theta):
-            raise NoExactCorrectionError(
-                "the bias of a surrogate is planned for columns without one-hot categories. Plan with an exact loss, "
-                "or measure a pilot study."
-            )
-        _, wrong = parts.errors(corrected.design, design @ theta, target)
-        bias = np.asarray(-np.linalg.solve(truth.hessian, design.T @ wrong / len(wrong)))
+        _, wrong = parts.errors(corrected.design, table @ theta, target)
+        bias = np.asarray(-np.linalg.solve(truth.hessian, table.T @ wrong / len(wrong)))
         worst = float(np.max(np.abs(bias) / np.sqrt(np.diag(found))))
         if worst > 0.1:
             notes.append(f"the surrogate has a bias of up to {worst:.2g} standard errors")

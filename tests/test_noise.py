@@ -6,16 +6,9 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY as W
-from symdebias.noise import (
-    AdditiveNoise,
-    ChannelNoise,
-    discrete_laplace_noise,
-    gaussian_noise,
-    laplace_noise,
-    staircase_noise,
-    uniform_noise,
-)
+from symdebias.noise import AdditiveNoise, ChannelNoise
 
 # variance, characteristic function, whether it is Gaussian
 KINDS = {
@@ -35,32 +28,6 @@ KINDS = {
 def test_the_expression_decides_whether_noise_is_gaussian(name):
     variance, phi, gaussian = KINDS[name]
     assert AdditiveNoise(variance, phi).is_gaussian is gaussian
-
-
-@given(st.floats(1e-100, 1e120))
-def test_normal_noise_is_gaussian_at_every_scale(scale):
-    noise = gaussian_noise(scale)
-    assert noise.is_gaussian
-    assert noise.variance == scale * scale
-    assert noise == gaussian_noise(scale)
-
-
-@pytest.mark.parametrize("scale", [1e-100, 1e-3, 0.03, 0.1, 0.7, 1.0, 37.0, 1e6, 1e9, 1e100])
-def test_noise_of_every_scale_exists(scale):
-    assert laplace_noise(scale).inverse_polynomial == pytest.approx((1.0, scale**2))
-    assert uniform_noise(scale).variance == pytest.approx(scale**2 / 3)
-    if 0.03 <= scale <= 2**32:
-        weights = dict(discrete_laplace_noise(scale, 1.0).inverse_differences)
-        q = math.exp(-1 / scale)
-        assert weights[1.0] == pytest.approx(-q / math.expm1(-1 / scale) ** 2, rel=1e-12)
-        assert discrete_laplace_noise(0.1 * scale, 0.1).variance == pytest.approx(-0.02 * weights[1.0], rel=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 10.0, 60.0, 300.0, 700.0])
-def test_staircases_of_every_budget_exist(epsilon):
-    gamma = 1 / (1 + math.exp(epsilon / 2))
-    assert staircase_noise(epsilon, 2.0, gamma).variance > 0
-    assert staircase_noise(epsilon, 1e-3, 0.5).variance > 0
 
 
 BAD_NOISE = [
@@ -114,3 +81,60 @@ BAD_CHANNELS = [
 def test_channels_that_are_refused(inputs, outputs, matrix, error, message):
     with pytest.raises(error, match=message):
         ChannelNoise(inputs, outputs, matrix)
+
+
+# ---- what undoes a channel -------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 6), st.integers(0, 3), st.integers(0, 1000))
+def test_unbiased_weights_undo_the_channel(inputs, extra, seed):
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(inputs + extra), size=inputs)
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    prior = rng.dirichlet(np.ones(inputs))
+    channel = ChannelNoise(range(inputs), range(inputs + extra), matrix, prior)
+    weights = channel.exact_weights("the test")
+    assert channel.rank == inputs
+    np.testing.assert_allclose(np.array(channel.matrix) @ weights, np.eye(inputs), atol=1e-7)
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-7)
+
+
+def test_the_weights_have_the_least_variance():
+    rng = np.random.default_rng(1)
+    matrix = rng.dirichlet(np.ones(6), size=3)
+    prior = np.array([0.2, 0.5, 0.3])
+    channel = ChannelNoise(range(3), range(6), matrix, prior)
+    weights = channel.weights
+    g = np.array([1.0, -2.0, 0.5])
+    best = weights @ g
+    chance = prior @ np.array(channel.matrix)
+    null = np.linalg.svd(np.array(channel.matrix))[2][3:]
+    for direction in null:
+        for size in (-0.1, 0.1):
+            other = best + size * direction
+            np.testing.assert_allclose(np.array(channel.matrix) @ other, g, atol=1e-12)
+            assert chance @ other**2 > chance @ best**2
+
+
+def test_k_ary_randomized_response_has_the_inverse_of_the_theory():
+    """h_i = ((e^eps + k - 1) g_i - sum g)/(e^eps - 1)."""
+    epsilon, k = 1.3, 5
+    keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
+    matrix = np.full((k, k), (1 - keep) / (k - 1)) + (keep - (1 - keep) / (k - 1)) * np.eye(k)
+    weights = ChannelNoise(range(k), range(k), matrix).weights
+    g = np.random.default_rng(0).normal(size=k)
+    expected = ((math.exp(epsilon) + k - 1) * g - g.sum()) / (math.exp(epsilon) - 1)
+    np.testing.assert_allclose(weights @ g, expected, rtol=1e-12)
+
+
+def test_a_channel_of_lower_rank_names_what_it_hides():
+    channel = ChannelNoise((0, 1, 2), (0, 1), ((0.9, 0.1), (0.5, 0.5), (0.1, 0.9)))
+    weights, obstacles = channel.weights, channel.obstacles
+    assert channel.rank == 2
+    assert obstacles.shape == (1, 3)
+    np.testing.assert_allclose(obstacles @ [1.0, 1.0, 1.0], 0, atol=1e-12)
+    np.testing.assert_allclose(obstacles @ [0.0, 1.0, 2.0], 0, atol=1e-12)
+    matrix = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
+    np.testing.assert_allclose(matrix @ weights @ [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], atol=1e-12)
+    with pytest.raises(NoExactCorrectionError, match=r"the channel of the grade has the rank 2 for 3 categories"):
+        channel.exact_weights("the grade")

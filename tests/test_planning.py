@@ -256,3 +256,24 @@ def test_the_command_answers_a_collectors_question(capsys, tmp_path):
     assert "not both" in capsys.readouterr().err
     assert cli.main([*words, "--plot", str(tmp_path / "missing" / "plan.png")]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_surrogate_is_planned_for_one_hot_columns():
+    """A column of categories without noise is the same as its one-hot columns."""
+    rng = np.random.default_rng(0)
+    x, region = rng.uniform(-0.5, 0.5, 1_000), rng.integers(0, 3, 1_000).astype(float)
+    y = np.where(rng.random(1_000) < 0.5 + 0.3 * x + 0.1 * region - 0.1, 1.0, -1.0)
+    one_hot = np.eye(3)[region.astype(int)][:, 1:]
+    still = sd.FiniteChannel(np.eye(3), ("n", "e", "s"))
+    noise = sd.GaussianMechanism.from_scale(0.5)
+    coded = sd.Release({"x": noise, "region": still}, fit_intercept=True)
+    plain = sd.Release({"x": noise}, noiseless=("e", "s"), fit_intercept=True)
+    options = {"n": 20_000, "method": "surrogate", "l2": 0.1}
+    first, second = (
+        sd.expected_fit(sd.losses.logistic(), one, sd.Population(np.column_stack(columns), y), **options)
+        for one, columns in ((coded, (x, region)), (plain, (x, one_hot)))
+    )
+    np.testing.assert_allclose(first.theta, second.theta, atol=1e-7)
+    assert np.any(first.bias != 0)
+    np.testing.assert_allclose(first.bias, second.bias, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(first.standard_errors, second.standard_errors, rtol=0.02)

@@ -15,7 +15,6 @@ import pytest
 
 import symdebias as sd
 from symdebias.interfaces import datasets, demo
-from symdebias.solvers.scores import estimated_rows
 
 pytestmark = pytest.mark.newest
 
@@ -300,7 +299,7 @@ def test_designs_of_the_benchmark_of_coverage_hold_together(coverage):
         assert drawn.rows.shape == (len(drawn.y), len(design.theta)), name
         assert len(columns.parameters) == len(design.theta), name
         assert 900 <= len(drawn.y) <= 1000, name
-        true = estimated_rows(columns, noised.release.design_matrix(noised.X))
+        true = columns.estimated_rows(noised.release.design_matrix(noised.X))
         # Noise is centred: 6 standard errors have a chance of 2e-9 for each of some 200 means.
         off = true - drawn.rows
         assert np.all(np.abs(off.mean(axis=0)) <= 6 * off.std(axis=0) / np.sqrt(len(off))), name

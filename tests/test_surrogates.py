@@ -91,7 +91,7 @@ def test_bias_does_not_change_with_the_noise(noise, loss):
         correction.kernels.loss(theta, X, y, correction.noise, values)
         correction.kernels.gradient(theta, X, y, correction.noise, gradients)
         target = np.array([truth.target(code)])
-        rows = truth.rows(record[None, :])
+        rows = release.design(len(record)).rows(record[None, :])
         value, slope = corrected.surrogate_parts.errors(corrected.design, rows @ theta, target)
         function, slopes = truth.functions()
         wanted = function(*truth.arguments(theta, record[None, :], target)) + value

@@ -52,7 +52,7 @@ def _mean(values: FloatArray, weights: FloatArray) -> float:
 def _scores(truth: DeclaredLoss, theta: FloatArray, matrix: FloatArray) -> FloatArray:
     """Return the scores of true records, for a hidden score too."""
     if truth.loss.scores:
-        return np.asarray(truth.rows(matrix) @ theta)
+        return np.asarray(truth.release.design(matrix.shape[1]).rows(matrix) @ theta)
     hidden = hidden_score(truth.loss)
     assert hidden is not None
     scores: FloatArray = truth.features(matrix) @ theta[list(hidden.places)]

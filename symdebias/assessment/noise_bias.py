@@ -21,6 +21,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.release.design import Categorical
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -245,18 +246,16 @@ def _argument_rule(
     scores = len(loss.scores)
     rows = theta.reshape(scores, -1)
     columns = len(record)
-    base = truth.rows(record[None, :])[0]
     design = release.design(columns)
-    places = [part.column for part in design.linear]
-    inner = rows[:, [part.parameter for part in design.linear]]
-    covariance = inner @ design.covariance[np.ix_(places, places)] @ inner.T
+    base = design.rows(record[None, :])[0]
+    covariance = rows @ design.additive_covariance(design.covariance) @ rows.T
     for nodes in NODES:
         rules = [_normal_rule(covariance, nodes)] if np.any(covariance) else []
         for part in design.linear:
             if part.noise is not None and not part.noise.is_gaussian and rows[:, part.parameter].any():
                 points, weights = quadrature.one_dimensional(part.noise, nodes)
                 rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
-        rules += [_category_rule(column, rows, base, int(record[column.column])) for column in design.categorical]
+        rules += [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
         if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
             break
     else:
@@ -280,19 +279,11 @@ def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
 
 
-def _category_rule(column: Any, rows: FloatArray, base: FloatArray, code: int) -> quadrature.Rule:
+def _category_rule(column: Categorical, rows: FloatArray, code: int) -> quadrature.Rule:
     """Return what the released category adds to the scores, less what the true one did."""
     if column.noise.inputs != column.noise.outputs:
         raise NoExactCorrectionError(
             "a channel whose outputs are not its inputs has no uncorrected loss: its outputs have no parameters."
         )
-    own = np.zeros(len(base))
-    for place, value in column.entries[code]:
-        own[place] = value
-    shifts = []
-    for entries in column.entries:
-        row = np.zeros(len(base))
-        for place, value in entries:
-            row[place] = value
-        shifts.append((row - own) @ rows.T)
-    return quadrature.Rule(np.array(shifts), np.array(column.noise.matrix[code]))
+    made = column.rows(rows.shape[1])
+    return quadrature.Rule((made - made[code]) @ rows.T, np.array(column.noise.matrix[code]))

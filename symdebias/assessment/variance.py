@@ -144,7 +144,7 @@ def _closed_variances(
     of: str,
 ) -> FloatArray:
     truth = DeclaredLoss(correction.loss, correction.release)
-    rows = truth.rows(matrix)
+    rows = correction.design.rows(matrix)
     count = correction.columns
     covariance = np.zeros((len(theta), len(theta)))
     covariance[:count, :count] = correction.design.covariance

@@ -39,8 +39,8 @@ def check_guarantee(
     mechanism : Mechanism
         Any mechanism with a guarantee, of one's own too.
     values : pair, optional
-        The two inputs: numbers, or vectors of shape (k,). By default the ends of its ``bounds``, the inputs of its
-        channel, its pair ``farthest``, or plus and minus its ``bound``.
+        The two inputs: numbers, or vectors of shape (k,). By default its pair ``farthest``, or the two inputs of its
+        channel that differ most.
     samples : int
         Values drawn of each input, at least 1,000; half of them choose an event and the other half test it.
     confidence : float
@@ -113,18 +113,13 @@ def _inputs(mechanism: Mechanism, values: Any) -> tuple[FloatArray, FloatArray]:
     """Return the two inputs as arrays of shape (1,) or (1, k), within the bounds."""
     if values is None:
         noise = mechanism.noise
-        bounds = getattr(mechanism, "bounds", None)
         if isinstance(noise, ChannelNoise):
             matrix = np.array(noise.matrix)
             pairs = itertools.permutations(range(len(matrix)), 2)
             worst = max(pairs, key=lambda pair: _largest_ratio(matrix[pair[0]], matrix[pair[1]]))
             values = [noise.inputs[worst[0]], noise.inputs[worst[1]]]
-        elif bounds is not None:
-            values = list(bounds)
-        elif getattr(mechanism, "farthest", None) is not None:
-            values = list(mechanism.farthest)  # type: ignore[attr-defined]
-        elif mechanism.bound is not None:
-            values = [-mechanism.bound, mechanism.bound]
+        elif mechanism.farthest is not None:
+            values = list(mechanism.farthest)
         else:
             raise ValueError(
                 f"{mechanism!r} states no bounds, so that its farthest inputs are not known. Pass "

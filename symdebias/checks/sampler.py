@@ -128,10 +128,8 @@ def characteristic_values(noise: AdditiveNoise, variance: float) -> list[tuple[f
 
 def _inputs(mechanism: Mechanism) -> list[tuple[str, FloatArray]]:
     """Return the inputs to draw at, named: the ends of the bounds, or zero."""
-    bounds, width = getattr(mechanism, "bounds", None), mechanism.width
-    if bounds is not None and width is None:
-        ends = [np.array([float(end)]) for end in bounds]
-    elif mechanism.bound is not None:
+    width = mechanism.width
+    if mechanism.bound is not None:
         corner = np.full((1, width), mechanism.bound / math.sqrt(width)) if width else np.array([mechanism.bound])
         ends = [-corner, corner]
     else:

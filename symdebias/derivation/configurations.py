@@ -1,6 +1,5 @@
 """Categories, labels and noise on a grid: sums over all combinations, each with the weight that undoes the noise."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +8,7 @@ import numpy as np
 
 from symdebias.derivation.problem import Build, ScoreProblem
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.release import Categorical, Design, Linear
-from symdebias.transforms import unbiased_weights
+from symdebias.release.design import Linear
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -27,11 +25,9 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
     NoExactCorrectionError
         There are too many, or categories that cannot be told apart.
     """
-    categorical = problem.design.categorical
-    inverses = [weights_of(column) for column in categorical]
-    sizes = [inverse.shape[1] for inverse in inverses]
+    inverses = [column.weights for column in problem.design.categorical]
     differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
-    count = math.prod(sizes) * math.prod(len(found) for found in differences)
+    count = math.prod(inverse.shape[1] for inverse in inverses) * math.prod(map(len, differences))
     observed = math.prod(inverse.shape[0] for inverse in inverses)
     labelled = problem.labelled
     table = labelled.table if labelled.levels and labelled.table is not None else np.ones((1, 1))
@@ -44,76 +40,17 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
             "is corrected column by column, however many there are: declare such a loss, or noise fewer columns so."
         )
     parameters = len(problem.design.parameters)
-    offsets = np.zeros((count, parameters))
-    weights = np.ones((observed, count))
-    choices = [range(size) for size in sizes] + [range(len(found)) for found in differences]
-    seen = list(itertools.product(*(range(inverse.shape[0]) for inverse in inverses)))
-    for a, choice in enumerate(itertools.product(*choices)):
-        for column, category in zip(categorical, choice, strict=False):
-            for place, value in column.entries[category]:
-                offsets[a, place] += value
-        for part, found, k in zip(shifts, differences, choice[len(sizes) :], strict=True):
-            offsets[a, part.parameter] += found[k][0]
-            weights[:, a] *= found[k][1]
-        for c, observation in enumerate(seen):
-            for inverse, code, category in zip(inverses, observation, choice, strict=False):
-                weights[c, a] *= inverse[code, category]
+    weights: Any = np.ones((1, 1))
+    offsets: FloatArray = np.zeros((1, parameters))
+    for column in problem.design.categorical:
+        weights = np.kron(weights, column.weights)
+        offsets = (offsets[:, None] + column.rows(parameters)).reshape(-1, parameters)
+    for part, pairs in zip(shifts, differences, strict=True):
+        moves = np.zeros((len(pairs), parameters))
+        moves[:, part.parameter] = [offset for offset, _ in pairs]
+        weights = np.kron(weights, [[weight for _, weight in pairs]])
+        offsets = (offsets[:, None] + moves).reshape(-1, parameters)
     weights = np.asarray(np.kron(weights, table), dtype=np.float64)
     offsets = np.repeat(offsets, labels, axis=0)
     build.configurations, build.observations = weights.shape[1], weights.shape[0]
     build.constants["weights"], build.constants["offsets"] = weights, offsets
-
-
-def weights_of(column: Categorical) -> FloatArray:
-    """Return the weights that undo the channel of a column, shape (outputs, inputs).
-
-    Raises
-    ------
-    NoExactCorrectionError
-        Its categories cannot be told apart.
-    """
-    weights, obstacles = unbiased_weights(column.noise)
-    if len(obstacles):
-        raise NoExactCorrectionError(
-            f"the channel of column {column.column} has the rank {len(column.noise.inputs) - len(obstacles)} for "
-            f"{len(column.noise.inputs)} categories: they cannot be told apart, and no function of the released one is "
-            "unbiased. Use a channel of full rank, or merge categories."
-        )
-    return weights
-
-
-def entry_rows(column: Categorical, size: int) -> FloatArray:
-    """Return the design rows that the categories of a column make, shape (categories, size), zeros elsewhere."""
-    rows = np.zeros((len(column.entries), size))
-    for code, entries in enumerate(column.entries):
-        for place, value in entries:
-            rows[code, place] = value
-    return rows
-
-
-def released_covariance(design: Design, covariance: FloatArray, *, as_released: bool = False) -> FloatArray:
-    """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise of its columns.
-
-    For columns of categories it is the mean over the true category, each as likely.
-
-    Parameters
-    ----------
-    design : symdebias.release.Design
-        How columns enter the score.
-    covariance : array of shape (p, p), float64
-        Of the additive noise of X's columns.
-    as_released : bool
-        Whether released categories enter the score as they are, with no estimate of the true one.
-    """
-    size = len(design.parameters)
-    found = np.zeros((size, size))
-    at = [part.parameter for part in design.linear]
-    places = [part.column for part in design.linear]
-    found[np.ix_(at, at)] = covariance[np.ix_(places, places)]
-    for column in design.categorical:
-        matrix = np.array(column.noise.matrix)
-        rows = entry_rows(column, size)
-        estimates = rows if as_released and len(rows) == matrix.shape[1] else weights_of(column) @ rows
-        means = matrix @ estimates
-        found += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
-    return found

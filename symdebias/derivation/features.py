@@ -26,7 +26,6 @@ from symdebias.transforms import (
     polynomial_inverse,
     require_moment,
     truncated_series,
-    unbiased_weights,
 )
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -224,12 +223,7 @@ def by_feature(
 
 
 def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: ChannelNoise) -> None:
-    weights, obstacles = unbiased_weights(noise)
-    if len(obstacles):
-        raise NoExactCorrectionError(
-            f"the channel of {feature} has not the full rank {len(noise.inputs)}: categories cannot be told apart. Use "
-            "a channel of full rank."
-        )
+    weights = noise.exact_weights(feature.name)
     values = [sp.nsimplify(value, rational=True) for value in noise.inputs]
     powers = _budget.expand(build.expression)
     if powers.is_polynomial(feature) and sp.degree(powers, feature) <= 1:

@@ -13,6 +13,7 @@ from symdebias.codegen.numeric import numeric
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.mechanisms import ChannelMechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import (
@@ -21,7 +22,6 @@ from symdebias.transforms import (
     differential_operator,
     growth_rate,
     polynomial_inverse,
-    unbiased_weights,
 )
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -127,20 +127,19 @@ def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Los
     >>> on_labels(sd.losses.least_squares(), sd.Release(target=coin)).target_values
     (0.0, 1.0, 2.0)
     """
-    noise = None if release.clips_target else release.target_noise
-    if loss.target_values is not None or not isinstance(noise, ChannelNoise):
+    mechanism = release.target
+    if loss.target_values is not None or not isinstance(mechanism, ChannelMechanism):
         return loss
-    categories = getattr(release.target, "categories", noise.inputs)
-    if any(isinstance(value, str) for value in categories):
+    labels = mechanism.range
+    if labels.is_text:
         raise ValueError(
-            f"the release noises a target with the categories {', '.join(map(str, categories))}, but the loss has a "
+            f"the release noises a target with the categories {', '.join(labels.values)}, but the loss has a "
             "continuous target. Give the mechanism numbers as categories, or declare target_values on the loss: the "
-            f"codes 0 to {len(categories) - 1}."
+            f"codes 0 to {len(labels.values) - 1}."
         )
-    outputs = getattr(release.target, "outputs", None) or noise.outputs
-    if as_released and not any(isinstance(value, str) for value in outputs):
+    if as_released and not mechanism.sent.is_text:
         return loss
-    return loss.with_target_values(sorted(noise.inputs))
+    return loss.with_target_values(sorted(labels.numbers))
 
 
 def label_noise_undone(
@@ -246,13 +245,13 @@ def _through_channel(
 ) -> Labelled:
     assert loss.target_values is not None
     order = [noise.inputs.index(value) for value in loss.target_values]
-    weights, obstacles = (found[:, order] for found in unbiased_weights(noise))
+    weights = noise.weights[:, order]
     values, matrix = np.array(loss.target_values), np.array(noise.matrix)
     mixing = None
     if is_hidden(loss, noise):
         if not nearest:
             raise HiddenError(
-                f"the channel of the target has the rank {len(values) - len(obstacles)} for {len(values)} values, and "
+                f"the channel of the target has the rank {noise.rank} for {len(values)} values, and "
                 f"{loss.expression} is not in its range: no function of the released target is unbiased for it. Use a "
                 "loss that is affine in the target, or a channel of full rank."
             )
@@ -278,7 +277,7 @@ def _through_channel(
         found = _looked_up(loss, expression, weights)
     if mixing is None:
         return found
-    note = NEAREST.format(rank=len(values) - len(obstacles), count=len(values))
+    note = NEAREST.format(rank=noise.rank, count=len(values))
     return replace(found, mixing=mixing, offsets=None, notes=(note,))
 
 
@@ -339,8 +338,7 @@ def is_hidden(loss: Loss, noise: ChannelNoise) -> bool:
         orthogonal to that.
     """
     assert loss.target_values is not None
-    _, obstacles = unbiased_weights(noise)
-    obstacles = obstacles[:, [noise.inputs.index(value) for value in loss.target_values]]
+    obstacles = noise.obstacles[:, [noise.inputs.index(value) for value in loss.target_values]]
     if not len(obstacles):
         return False
     if (parts := _affine_parts(loss, loss.expression)) is not None:

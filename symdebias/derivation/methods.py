@@ -22,8 +22,8 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
-from symdebias.release import Categorical, Release
-from symdebias.release import Design as ColumnDesign
+from symdebias.release import Release
+from symdebias.release.design import Design as ColumnDesign
 from symdebias.transforms.surrogate import Design
 
 HIDDEN_SCORE = "the loss depends on the features through one linear score, and is corrected in it"
@@ -341,13 +341,10 @@ def _with_one_scale(problem: ScoreProblem) -> ScoreProblem:
 def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> ColumnDesign:
     """Return the design of a hidden score: each feature times the parameter that stands beside it."""
     design = release.design(len(loss.features))
-    noises = {place.start: noise for place, noise in release.noises(len(loss.features))}
-    categorical = []
-    for part in design.categorical:
-        noise = noises[part.column]
-        assert isinstance(noise, ChannelNoise)
-        entries = tuple(((places[part.column], value),) for value in noise.inputs)
-        categorical.append(Categorical(part.column, part.noise, entries))
+    categorical = (
+        replace(part, parameters=(places[part.column],) * len(part.noise.inputs), values=part.noise.inputs)
+        for part in design.categorical
+    )
     return replace(
         design,
         parameters=tuple(symbol.name for symbol in loss.parameters),

@@ -12,7 +12,7 @@ from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup, W
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.noise import AdditiveNoise
-from symdebias.release import Design, Linear
+from symdebias.release.design import Design, Linear
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -91,8 +91,7 @@ def even_coefficients(noise: AdditiveNoise, order: int) -> tuple[float, ...]:
 def finish(problem: ScoreProblem, build: Build) -> Derivation:
     """Return the derivation: the program of what was built, and the numbers that its kernels take."""
     design, labelled, symbols = problem.design, problem.labelled, problem.symbols
-    columns = [part.column for part in design.linear]
-    covariance = design.covariance[np.ix_(columns, columns)] if columns and problem.gaussian else np.zeros((0, 0))
+    covariance = design.linear_covariance if problem.gaussian else np.zeros((0, 0))
     noisy = tuple(
         index for index, part in enumerate(design.linear) if part.noise is not None and part.noise.is_gaussian
     )
@@ -116,7 +115,7 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         build.expression,
         problem.scores,
         problem.target,
-        tuple(part.parameter for part in design.linear),
+        tuple(design.linear_parameters),
         len(design.parameters),
         problem.intercept,
         kind,  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients,
 from symdebias.derivation.symbols import Derivation, free_symbol
 from symdebias.derivation.universal import as_exponentials, undo_by_factors
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.release import Linear
+from symdebias.release.design import Linear
 from symdebias.transforms import (
     Transformed,
     growth_rate,

@@ -15,12 +15,11 @@ import sympy as sp
 from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup, WaveTables
-from symdebias.derivation.configurations import weights_of
 from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
-from symdebias.release import Categorical, Linear
+from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
@@ -203,7 +202,7 @@ def _factor(form: str, numbers: Sequence[sp.Symbol], argument: sp.Expr, *, imagi
 
 def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, place: int) -> Any:
     """Add a table of factors for one column of categories; return its entries as complex expressions."""
-    weights = weights_of(column)
+    weights = column.weights
     v = sp.Symbol("v", real=True)
     symbols: dict[tuple[int, int], tuple[sp.Symbol, ...]] = {}
     listed: list[sp.Symbol] = []
@@ -231,11 +230,9 @@ def _category_factors(build: Build, terms: ExponentialSum, column: Categorical, 
                 listed.append(symbol)
                 functions.append(part)
             symbols[index, k] = tuple(names)
-    positions = tuple(entries[0][0] if entries else -1 for entries in column.entries)
-    values = [entries[0][1] if entries else 0.0 for entries in column.entries]
-    table = ChannelTable(tuple(listed), v, tuple(functions), positions, len(weights))
+    table = ChannelTable(tuple(listed), v, tuple(functions), column.parameters, len(weights))
     build.tables.append(table)
-    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([values, weights.ravel()])
+    build.constants[f"channel{len(build.tables) - 1}"] = np.concatenate([column.values, weights.ravel()])
 
     def factor(index: int, k: int) -> sp.Expr:
         if index in terms.waves:
@@ -254,10 +251,10 @@ def _wave_tables(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> 
     positions, outputs = [], []
     constants: list[Any] = [[build.frequency]]
     for column in problem.design.categorical:
-        weights = weights_of(column)
-        positions.append(tuple(entries[0][0] if entries else -1 for entries in column.entries))
+        weights = column.weights
+        positions.append(column.parameters)
         outputs.append(len(weights))
-        constants += [[entries[0][1] if entries else 0.0 for entries in column.entries], weights.ravel()]
+        constants += [column.values, weights.ravel()]
     build.wave_tables = WaveTables(real, imaginary, tuple(positions), tuple(outputs))
     build.constants["waves"] = np.concatenate(list(map(np.asarray, constants)))
 

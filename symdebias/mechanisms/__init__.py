@@ -1,6 +1,8 @@
 """How data are noised: mechanisms, each with its noise and its guarantee."""
 
-from symdebias.mechanisms.base import Mechanism
+import inspect
+
+from symdebias.mechanisms.base import KINDS, ChannelMechanism, Mechanism
 from symdebias.mechanisms.clipped import ClippedMechanism
 from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
 from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
@@ -13,26 +15,16 @@ from symdebias.mechanisms.randomized_response import RandomizedResponse
 from symdebias.mechanisms.staircase import StaircaseMechanism
 from symdebias.mechanisms.uniform import UniformMechanism
 
-# The closed table of kinds that a release card may name.
-KINDS: dict[str, type[Mechanism]] = {
-    mechanism.kind: mechanism
-    for mechanism in (
-        ClippedMechanism,
-        DiscreteLaplaceMechanism,
-        DiscreteStaircaseMechanism,
-        FiniteChannel,
-        GaussianMechanism,
-        InputPerturbation,
-        LabelRandomizer,
-        LaplaceMechanism,
-        RandomizedResponse,
-        StaircaseMechanism,
-        UniformMechanism,
-    )
-}
+# What a card may name is what is imported here.
+KINDS.update(
+    (listed.kind, listed)
+    for listed in tuple(vars().values())
+    if isinstance(listed, type) and issubclass(listed, Mechanism) and not inspect.isabstract(listed)
+)
 
 __all__ = [
     "KINDS",
+    "ChannelMechanism",
     "ClippedMechanism",
     "DiscreteLaplaceMechanism",
     "DiscreteStaircaseMechanism",

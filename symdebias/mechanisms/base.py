@@ -1,17 +1,27 @@
-"""What every mechanism has: a noise, a guarantee, and `privatize`, which clips and then noises."""
+"""What every mechanism has: a noise, a guarantee, a range, a card, and `privatize`, which clips and then noises."""
 
+import inspect
+import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
+from symdebias._domains import NON_NEGATIVE
 from symdebias.mechanisms import sampling
+from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, declared_state
 from symdebias.privacy import Guarantee
 
 _MAKER = object()
+
+# The closed table of kinds that a card may name; `symdebias.mechanisms` lists them.
+KINDS: dict[str, type["Mechanism"]] = {}
 
 
 class Clipped:
@@ -40,7 +50,7 @@ class Clipped:
     def __init__(
         self,
         values: FloatArray,
-        outside: np.ndarray[Any, np.dtype[np.bool_]],
+        outside: BoolArray,
         mechanism: "Mechanism",
         *,
         maker: object = None,
@@ -56,13 +66,18 @@ class Clipped:
 
 
 class Mechanism(ABC):
-    """A way of noising, immutable and comparable.
+    """A way of noising, immutable and comparable: a frozen dataclass, whose fields are the entries of its card.
 
-    A new mechanism states its noise, its guarantee, its bounds (`_bring_inside`), its draw (`_add_noise`)
-    and its card, and enters the table `symdebias.mechanisms.KINDS`.
+    A new mechanism states its `kind`, `noise`, `guarantee` and `range`, and its draw (`_add_noise`). One of labels
+    derives from `ChannelMechanism` and states its `kind` and `noise`. `symdebias.mechanisms` lists them for cards.
     """
 
     kind: ClassVar[str]
+    # For each way to make it the entries of its card, by the name of the constructor; a card has the first ones whose
+    # first entry is known. Entries that the constructor does not take are computed again from the others.
+    cards: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # How far such an entry may be off: the rounding of another machine.
+    card_rounding: ClassVar[float] = 0.0
 
     __getstate__ = declared_state
 
@@ -78,13 +93,23 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
+    def range(self) -> Range:
+        """What it takes; values outside are clipped to it."""
+
+    @property
     def bound(self) -> float | None:
         """The largest L2 norm of a value within the declared bounds, or None where none is declared."""
+        return self.range.bound
 
     @property
     def width(self) -> int | None:
         """The number of columns that it noises together, or None where it takes any number."""
-        return None
+        return self.range.width
+
+    @property
+    def farthest(self) -> Pair | None:
+        """Two values that the noise tells apart best, or None where they are not known."""
+        return self.range.farthest
 
     def clip(self, values: ArrayLike) -> Clipped:
         """Return values within the declared bounds.
@@ -105,7 +130,7 @@ class Mechanism(ABC):
             Values are not finite numbers, or cannot be brought within the bounds (a label that was not
             declared).
         """
-        inside, outside = self._bring_inside(value_array(values))
+        inside, outside = self.range.clip(value_array(values))
         return Clipped(inside, outside, self, maker=_MAKER)
 
     def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
@@ -153,18 +178,143 @@ class Mechanism(ABC):
         return self.add_noise(clipped, sampling.source(random_state))
 
     @abstractmethod
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        """Return a copy within the bounds, and which records lay outside."""
-
-    @abstractmethod
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         """Return noised values of values within the bounds."""
 
-    @abstractmethod
     def to_card(self) -> dict[str, Any]:
-        """Return the arguments that make an equal mechanism, as JSON values."""
+        """Return what makes an equal mechanism as JSON values, and what follows for readers without this library."""
+        return {name: _as_json(getattr(self, name)) for name in self._cards()[self._maker]}
 
     @classmethod
+    def from_card(cls, card: dict[str, Any]) -> Self:
+        """Make the mechanism that `to_card` described; what follows from other entries is computed again.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The entries are others, out of range, or do not agree.
+        """
+        makers = [name for name, entries in cls._cards().items() if set(entries) == set(card)]
+        if not makers:
+            listed = "; or ".join(", ".join(entries) for entries in cls._cards().values())
+            raise ValueError(f"a card of the kind {cls.kind} has the entries {listed}")
+        make = getattr(cls, makers[0]) if makers[0] else cls
+        taken = inspect.signature(make).parameters
+        made: Self = make(**{name: _from_json(value) for name, value in card.items() if name in taken})
+        for name in card.keys() - taken.keys():
+            stated, computed = NON_NEGATIVE.check(name, card[name]), getattr(made, name)
+            if not abs(stated - computed) <= cls.card_rounding * computed:
+                raise ValueError(
+                    f"its {name} {stated!r} is not the one of its other entries, {computed!r}: noise and guarantee "
+                    "disagree"
+                )
+        return made
+
+    @classmethod
+    def _cards(cls) -> Mapping[str, tuple[str, ...]]:
+        return cls.cards or {"": tuple(field.name for field in fields(cls))}  # type: ignore[arg-type]
+
+    @property
+    def _maker(self) -> str:
+        """The name of the constructor that makes an equal mechanism, empty for that of the class."""
+        cards = self._cards()
+        return next((name for name, entries in cards.items() if getattr(self, entries[0]) is not None), "")
+
+    def __repr__(self) -> str:
+        name = type(self).__name__ + ("." if self._maker else "") + self._maker
+        make = getattr(type(self), self._maker) if self._maker else type(self)
+        shown = []
+        for parameter in inspect.signature(make).parameters.values():
+            value = getattr(self, parameter.name)
+            if self._maker and parameter.default is parameter.empty:
+                shown.append(repr(value))
+            elif parameter.default is parameter.empty or value != parameter.default:
+                shown.append(f"{parameter.name}={value!r}")
+        return f"{name}({', '.join(shown)})"
+
+    def _declare(self, **values: Any) -> None:
+        """Set fields, in constructors only."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def _known(cls, **values: Any) -> Self:
+        """Return an instance with these fields, for constructors of known noise, past that of the class."""
+        mechanism = object.__new__(cls)
+        mechanism._declare(**values)
+        return mechanism
+
+
+class ChannelMechanism(Mechanism):
+    """A mechanism of labels, noised by a finite channel."""
+
+    @property
     @abstractmethod
-    def from_card(cls, card: dict[str, Any]) -> "Mechanism":
-        """Make the mechanism that `to_card` described."""
+    def noise(self) -> ChannelNoise:
+        """The channel, with the probabilities that the draw realises."""
+
+    @cached_property
+    def range(self) -> Labels:
+        """The labels that go in, as they were declared; the numbers of the channel by default."""
+        return Labels(self.noise.inputs)
+
+    @cached_property
+    def sent(self) -> Labels:
+        """The labels that come out."""
+        return Labels(self.noise.outputs)
+
+    @property
+    def categories(self) -> tuple[Any, ...]:
+        """The labels that go in."""
+        return self.range.values
+
+    @cached_property
+    def guarantee(self) -> Guarantee | None:
+        """(epsilon, 0) in the local model at the largest log ratio of two entries of a column, rounded up.
+
+        None where an output rules an input out.
+        """
+        matrix = np.array(self.noise.matrix)
+        used = matrix[:, matrix.max(axis=0) > 0]
+        if not used.min() > 0:
+            return None
+        epsilon = float(np.max(np.log(used.max(axis=0)) - np.log(used.min(axis=0))))
+        # Two logarithms and a difference: a few units in the last place, rounded to the safe side.
+        return Guarantee(epsilon + 4 * math.ulp(max(epsilon, 1.0, -math.log(float(used.min())))), 0.0)
+
+    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        places = sampling.categories(np.array(self.noise.matrix), self.range.codes(values), source)
+        sent: FloatArray = np.array(self.noise.outputs)[places]
+        return sent
+
+
+def card_of(mechanism: Mechanism) -> dict[str, Any]:
+    """Return the card of a mechanism with its kind."""
+    return {"kind": mechanism.kind, **mechanism.to_card()}
+
+
+def mechanism_of(card: Any) -> Mechanism:
+    """Make the mechanism that `card_of` described.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is no card, of no known kind, or its entries do not fit.
+    """
+    if not isinstance(card, dict):
+        raise TypeError(f"the card of a mechanism is an object, not {type(card).__name__}")
+    entries = dict(card)
+    kind = entries.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"the kind of mechanism {kind!r:.50} is not one of {', '.join(KINDS)}")
+    return KINDS[kind].from_card(entries)
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, Mechanism):
+        return card_of(value)
+    return [_as_json(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _from_json(value: Any) -> Any:
+    return mechanism_of(value) if isinstance(value, dict) else value

@@ -8,28 +8,9 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import BoolArray
-from symdebias.mechanisms.discrete_laplace import DiscreteLaplaceMechanism
-from symdebias.mechanisms.discrete_staircase import DiscreteStaircaseMechanism
-from symdebias.mechanisms.gaussian import GaussianMechanism
-from symdebias.mechanisms.laplace import LaplaceMechanism
-from symdebias.mechanisms.staircase import StaircaseMechanism
-from symdebias.mechanisms.uniform import UniformMechanism
+from symdebias.mechanisms.ranges import Range
 from symdebias.noise import AdditiveNoise, ClippedNoise
 from symdebias.privacy import Guarantee
-
-# The mechanisms that the card of a clipped one may name.
-_ADDITIVE: dict[str, type[Mechanism]] = {
-    mechanism.kind: mechanism
-    for mechanism in (
-        DiscreteLaplaceMechanism,
-        DiscreteStaircaseMechanism,
-        GaussianMechanism,
-        LaplaceMechanism,
-        StaircaseMechanism,
-        UniformMechanism,
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -60,7 +41,8 @@ class ClippedMechanism(Mechanism):
 
     Examples
     --------
-    >>> mechanism = ClippedMechanism(LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), 0, 1)
+    >>> import symdebias as sd
+    >>> mechanism = ClippedMechanism(sd.LaplaceMechanism(epsilon=1.0, bounds=(0, 1)), 0, 1)
     >>> sent = mechanism.privatize(np.ones(1000), random_state=0)
     >>> float(sent.min()), float(sent.max()), print(mechanism.guarantee)
     (1, 0)-differential privacy (local, replace-one)
@@ -81,12 +63,11 @@ class ClippedMechanism(Mechanism):
             )
         if mechanism.width not in (None, 1) or not isinstance(mechanism.noise, AdditiveNoise):
             raise TypeError(
-                f"{mechanism!r:.100} does not add noise to one number. Only additive noise on a target is clipped: "
-                "give a LaplaceMechanism or another additive one."
+                f"{mechanism!r:.100} of the kind {mechanism.kind!r} does not add noise to one number. Only additive "
+                "noise on a target is clipped: give a LaplaceMechanism or another additive one."
             )
         noise = ClippedNoise(mechanism.noise, self.low, self.high)
-        object.__setattr__(self, "low", noise.low)
-        object.__setattr__(self, "high", noise.high)
+        self._declare(low=noise.low, high=noise.high)
 
     @property
     def noise(self) -> ClippedNoise:
@@ -101,35 +82,14 @@ class ClippedMechanism(Mechanism):
         return self.mechanism.guarantee
 
     @property
-    def bound(self) -> float | None:
-        """The largest absolute value of a true label within the declared bounds."""
-        return self.mechanism.bound
+    def range(self) -> Range:
+        """That of the mechanism."""
+        return self.mechanism.range
 
     @property
     def width(self) -> int:
         """One column."""
         return 1
 
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
-        clipped = self.mechanism.clip(values)
-        return clipped.values, clipped.outside
-
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        noised = self.mechanism.add_noise(self.mechanism.clip(values), source)
-        return np.clip(noised, self.low, self.high)
-
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        inner = {"kind": self.mechanism.kind, **self.mechanism.to_card()}
-        return {"mechanism": inner, "low": self.low, "high": self.high}
-
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "ClippedMechanism":
-        """Make the mechanism that `to_card` described."""
-        if set(card) != {"mechanism", "low", "high"} or not isinstance(card["mechanism"], dict):
-            raise ValueError("a clipped mechanism has exactly the entries mechanism, low and high")
-        inner = dict(card["mechanism"])
-        kind = inner.pop("kind", None)
-        if not isinstance(kind, str) or kind not in _ADDITIVE:
-            raise ValueError(f"the kind {kind!r:.50} of the clipped mechanism is not one of {', '.join(_ADDITIVE)}")
-        return cls(_ADDITIVE[kind].from_card(inner), card["low"], card["high"])
+        return np.clip(self.mechanism._add_noise(values, source), self.low, self.high)

@@ -1,22 +1,25 @@
 """The discrete Laplace mechanism: two-sided geometric noise on the steps of a grid, for counts and codes."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import checked_bounds, one_number_each, scale_of
-from symdebias.mechanisms.grid import checked_grid, clipped_on_grid, ends, places
-from symdebias.noise import AdditiveNoise, discrete_laplace_noise
+from symdebias.mechanisms.ranges import Grid, checked_bounds, scale_of
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DiscreteLaplaceMechanism(Mechanism):
     """Noise k times the step with probability proportional to exp(-|k| step/b), on values of a grid.
 
@@ -61,32 +64,28 @@ class DiscreteLaplaceMechanism(Mechanism):
     step: float = 1.0
     scale: float = field(init=False)
     kind: ClassVar[str] = "discrete_laplace"
+    cards: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "": ("epsilon", "scale", "bounds", "step"),
+        "from_scale": ("scale", "bounds", "step"),
+    }
 
     def __post_init__(self) -> None:
         epsilon = EPSILON.check("epsilon", self.epsilon)
-        bounds = checked_bounds(self.bounds)
-        self._set(epsilon, bounds, self.step)
-        low, high = ends(bounds, self.step)
-        # From whole steps: the bounds as float64 may lie a rounding closer together than their places.
-        self._set_scale(scale_of((high - low) * Fraction(self.step), epsilon))
+        grid = Grid(checked_bounds(self.bounds), self.step)
+        self._declare(epsilon=epsilon, bounds=grid.bounds, step=grid.step)
+        self._set_scale(scale_of(grid.sensitivity, epsilon))
 
     @property
     def _scale_in_steps(self) -> float:
         return scale_of(Fraction(self.scale), self.step)
 
     def _set_scale(self, scale: float) -> None:
-        object.__setattr__(self, "scale", SCALE.check("scale", scale))
+        self._declare(scale=SCALE.check("scale", scale))
         if not self._scale_in_steps <= sampling.LARGEST_DISCRETE_SCALE:
             raise ValueError(
                 f"the scale {self.scale:g} of the noise is {self._scale_in_steps:g} steps. It must be at most 2^32 "
                 "steps, beyond which the draw has no resolution. Give a larger step."
             )
-
-    def _set(self, epsilon: float | None, bounds: Any, step: float) -> None:
-        bounds, step = checked_grid(bounds, step)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "step", step)
 
     @classmethod
     def from_scale(
@@ -108,8 +107,8 @@ class DiscreteLaplaceMechanism(Mechanism):
         >>> DiscreteLaplaceMechanism.from_scale(2.0).guarantee is None
         True
         """
-        mechanism = object.__new__(cls)
-        mechanism._set(None, bounds, step)
+        grid = Grid(bounds, step)
+        mechanism = cls._known(epsilon=None, bounds=grid.bounds, step=grid.step)
         mechanism._set_scale(scale)
         return mechanism
 
@@ -123,52 +122,34 @@ class DiscreteLaplaceMechanism(Mechanism):
         """(epsilon, 0) in the local model, or None for `from_scale`."""
         return None if self.epsilon is None else Guarantee(self.epsilon, 0.0)
 
-    @property
-    def bound(self) -> float | None:
-        """The largest absolute value within the bounds."""
-        return None if self.bounds is None else max(map(abs, self.bounds))
-
-    @property
-    def width(self) -> int | None:
-        """One column with bounds."""
-        return None if self.bounds is None else 1
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        if self.bounds is not None:
-            one_number_each(values, "a discrete Laplace mechanism")
-        return clipped_on_grid(values, self.bounds, self.step)
+    @cached_property
+    def range(self) -> Grid:
+        """Multiples of the step within the bounds."""
+        return Grid(self.bounds, self.step)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        where = places(values, self.step).astype(np.int64)
+        places = self.range.places(values).astype(np.int64)
         # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-        return self.step * (where + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
+        return self.step * (places + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
 
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism; the scale besides, for readers without this library."""
-        bounds = None if self.bounds is None else list(self.bounds)
-        known = {"scale": self.scale, "bounds": bounds, "step": self.step}
-        return known if self.epsilon is None else {"epsilon": self.epsilon, **known}
 
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "DiscreteLaplaceMechanism":
-        """Make the mechanism that `to_card` described; the scale is computed again from a budget."""
-        if set(card) == {"scale", "bounds", "step"}:
-            return cls.from_scale(card["scale"], bounds=card["bounds"], step=card["step"])
-        if set(card) != {"epsilon", "scale", "bounds", "step"}:
-            raise ValueError(
-                "a discrete Laplace mechanism has the entries scale, bounds and step, and with a budget epsilon"
-            )
-        mechanism = cls(card["epsilon"], bounds=card["bounds"], step=card["step"])
-        if SCALE.check("scale", card["scale"]) != mechanism.scale:
-            raise ValueError(
-                f"its scale {card['scale']!r} is not the one of its budget, {mechanism.scale!r}: noise and guarantee "
-                "disagree"
-            )
-        return mechanism
+@lru_cache(maxsize=1024)
+def discrete_laplace_noise(scale: float, step: float) -> AdditiveNoise:
+    """Return noise on the multiples k of a step, of probability (1 - q)/(1 + q) q^|k|, q = exp(-step/b).
 
-    def __repr__(self) -> str:
-        step = "" if self.step == 1.0 else f", step={self.step!r}"
-        if self.epsilon is None:
-            bounds = "" if self.bounds is None else f", bounds={self.bounds!r}"
-            return f"DiscreteLaplaceMechanism.from_scale({self.scale!r}{step}{bounds})"
-        return f"DiscreteLaplaceMechanism(epsilon={self.epsilon!r}, bounds={self.bounds!r}{step})"
+    Parameters
+    ----------
+    scale : float
+        b, in the units of the values.
+    step : float
+        The step of the grid.
+    """
+    ratio = math.exp(-step / scale)
+    missing = -math.expm1(-step / scale)
+    q, h = sp.Float(ratio, 17), sp.Rational(step)
+    # 1/phi = 1 + 2 q/(1 - q)^2 (1 - cos(h w)), in a form without cancellation at a small step; a fraction, because
+    # 1 + 2 spread in 17 digits would lose the 1 beside noise of many steps
+    spread = sp.Rational(ratio / missing**2)
+    phi = 1 / (1 + 2 * spread * (1 - sp.cos(h * FREQUENCY)))
+    probability = sp.Float(missing, 17) / (1 + q) * sp.exp(-sp.Abs(VALUE) / sp.Float(scale, 17))
+    return AdditiveNoise(2 * ratio / missing**2 * step**2, phi, probability, step, tail_rate=1 / scale)

@@ -1,17 +1,20 @@
 """The discrete staircase mechanism: noise on a grid of least expected size under pure differential privacy."""
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import BoolArray, checked_bounds, one_number_each
-from symdebias.mechanisms.grid import checked_grid, clipped_on_grid, ends, places
-from symdebias.noise import AdditiveNoise, discrete_staircase_noise
+from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
+from symdebias.mechanisms.ranges import Grid, checked_bounds
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
 
 # All r are tried, and draws of the smallest budget stay exact integers.
@@ -67,17 +70,14 @@ class DiscreteStaircaseMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         epsilon = EPSILON.check("epsilon", self.epsilon)
-        bounds, step = checked_grid(checked_bounds(self.bounds), self.step)
-        assert bounds is not None
-        low, high = ends(bounds, step)
-        if not high - low <= _MOST_STEPS:
+        grid = Grid(checked_bounds(self.bounds), self.step)
+        if not grid.steps <= _MOST_STEPS:
             raise ValueError(
-                f"bounds={shown(bounds)} are {high - low} steps apart. A discrete staircase has 2^20 steps at most: "
-                "give a larger step, or use a DiscreteLaplaceMechanism."
+                f"bounds={shown(grid.bounds)} are {grid.steps} steps apart. A discrete staircase has 2^20 steps at "
+                "most: give a larger step, or use a DiscreteLaplaceMechanism."
             )
-        for name, value in (("epsilon", epsilon), ("bounds", bounds), ("step", step)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "r", self._high_places(high - low))
+        self._declare(epsilon=epsilon, bounds=grid.bounds, step=grid.step)
+        self._declare(r=self._high_places(grid.steps))
 
     def _high_places(self, sensitivity: int) -> int:
         if isinstance(self.r, str):
@@ -97,8 +97,7 @@ class DiscreteStaircaseMechanism(Mechanism):
     @property
     def sensitivity(self) -> int:
         """D, the distance of the bounds in steps."""
-        low, high = ends(self.bounds, self.step)
-        return high - low
+        return self.range.steps
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -111,37 +110,70 @@ class DiscreteStaircaseMechanism(Mechanism):
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
 
-    @property
-    def bound(self) -> float:
-        """The largest absolute value within the bounds."""
-        return max(map(abs, self.bounds))
-
-    @property
-    def width(self) -> int:
-        """One column."""
-        return 1
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
-        one_number_each(values, "a discrete staircase mechanism")
-        return clipped_on_grid(values, self.bounds, self.step)
+    @cached_property
+    def range(self) -> Grid:
+        """Multiples of the step within the bounds."""
+        return Grid(self.bounds, self.step)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.r, int)
-        where = places(values, self.step).astype(np.int64)
+        places = self.range.places(values).astype(np.int64)
         # Integers, whose sum is exact.
         noise = sampling.discrete_staircase_noise(self.epsilon, self.sensitivity, self.r, values.shape, source)
-        return self.step * (where + noise)
+        return self.step * (places + noise)
 
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        return {"epsilon": self.epsilon, "bounds": list(self.bounds), "step": self.step, "r": self.r}
 
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "DiscreteStaircaseMechanism":
-        """Make the mechanism that `to_card` described."""
-        if set(card) != {"epsilon", "bounds", "step", "r"}:
-            raise ValueError("a discrete staircase mechanism has exactly the entries epsilon, bounds, step and r")
-        return cls(**card)
+@lru_cache(maxsize=1024)
+def discrete_staircase_noise(epsilon: float, sensitivity: int, high: int, step: float) -> AdditiveNoise:
+    """Return staircase noise on the multiples k of a step: stairs of D places, the first r of each e^epsilon higher.
+
+    With b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r
+    and a b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
+
+        phi(w) = a (1 - b) (sin((r - 1/2) v) + b sin((D - r + 1/2) v)) / (sin(v/2) (1 - 2 b cos(D v) + b^2)).
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget.
+    sensitivity : int
+        D, in steps, at least 1; at 1 this is discrete Laplace noise.
+    high : int
+        r, from 1 to D.
+    step : float
+        The step of the grid.
+
+    References
+    ----------
+    Geng & Viswanath 2014, on queries with integer values.
+    """
+    D, r = sensitivity, high
+    if D == 1:
+        return discrete_laplace_noise(step / epsilon, step)
+    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
+    top = missing / (2 * r - 1 + b * (2 * (D - r) + 1))
+    # Sums of |k|^0, |k|^1 and |k|^2 over the first stair, in whole numbers but for b.
+    zeroth = r + b * (D - r)
+    first = (r * (r - 1) + b * (D - r) * (D + r - 1)) / 2
+    second = _sum_of_squares(r) + b * (_sum_of_squares(D) - _sum_of_squares(r))
+    variance = 2 * top * ((D * D * zeroth * b * (1 + b) / missing + 2 * D * first * b) / missing + second) / missing
+    # Fractions, as in staircase_noise.
+    B, h = sp.Rational(b), sp.Rational(step)
+    a = (1 - B) / (2 * r - 1 + B * (2 * (D - r) + 1))
+    v, half = h * FREQUENCY, sp.Rational(1, 2)
+    waves = sp.sin((r - half) * v) + B * sp.sin((D - r + half) * v)
+    phi = a * (1 - B) * waves / (sp.sin(v / 2) * (1 - 2 * B * sp.cos(D * v) + B**2))
+    # Half a place up, so that rounding leaves no value on the edge of a stair.
+    place = sp.Abs(VALUE) / h + half
+    stair = sp.floor(place / D)
+    probability = sp.Float(top, 17) * sp.exp(-sp.Float(epsilon, 17) * stair)
+    probability *= sp.Piecewise((1, place - D * stair < r), (sp.Float(b, 17), True))
+    return AdditiveNoise(variance * step**2, phi, probability, step, tail_rate=epsilon / (D * step))
+
+
+def _sum_of_squares(count: int) -> int:
+    """Return 0^2 + 1^2 + ... + (count - 1)^2."""
+    return (count - 1) * count * (2 * count - 1) // 6
 
 
 def _optimal(epsilon: float, sensitivity: int, loss: str) -> int:

@@ -1,25 +1,27 @@
 """The Gaussian mechanism: normal noise on vectors in a ball, or on a bounded number."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
+import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import in_ball
-from symdebias.noise import AdditiveNoise, gaussian_noise, gaussian_vector_noise
+from symdebias.mechanisms.ranges import Ball
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gaussian_scale}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianMechanism(Mechanism):
     """Normal noise N(0, sigma^2) on each coordinate of a vector whose L2 norm is bounded by `radius`.
 
@@ -70,6 +72,12 @@ class GaussianMechanism(Mechanism):
     scale: float = field(init=False)
     covariance: tuple[tuple[float, ...], ...] | None = field(init=False, default=None)
     kind: ClassVar[str] = "gaussian"
+    cards: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "": ("epsilon", "delta", "calibration", "scale", "radius"),
+        "from_covariance": ("covariance", "radius"),
+        "from_scale": ("scale", "radius"),
+    }
+    card_rounding: ClassVar[float] = 1e-12
 
     def __post_init__(self) -> None:
         epsilon, delta = EPSILON.check("epsilon", self.epsilon), DELTA.check("delta", self.delta)
@@ -78,14 +86,8 @@ class GaussianMechanism(Mechanism):
             raise ValueError(
                 f"calibration={self.calibration!r} is not known. Choose one of {', '.join(_CALIBRATIONS)}."
             )
-        self._set(epsilon, delta, radius, self.calibration)
-        object.__setattr__(self, "scale", _CALIBRATIONS[self.calibration](epsilon, delta, 2 * radius))
-
-    def _set(self, epsilon: float | None, delta: float | None, radius: float | None, calibration: str | None) -> None:
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "calibration", calibration)
+        scale = _CALIBRATIONS[self.calibration](epsilon, delta, 2 * radius)
+        self._declare(epsilon=epsilon, delta=delta, radius=radius, scale=scale)
 
     @classmethod
     def from_scale(
@@ -108,17 +110,16 @@ class GaussianMechanism(Mechanism):
         >>> GaussianMechanism.from_scale([0.5, 1.0]).covariance
         ((0.25, 0.0), (0.0, 1.0))
         """
-        mechanism = object.__new__(cls)
-        mechanism._set(None, None, None if radius is None else RADIUS.check("radius", radius), None)
         if np.ndim(scale) == 1:
             scales = [
                 value if is_number(value) and value == 0 else SCALE.check(f"scale[{index}]", value)
                 for index, value in enumerate(np.asarray(scale).tolist())
             ]
-            return mechanism._with_covariance(np.diag(np.square(scales)))
-        object.__setattr__(mechanism, "scale", SCALE.check("scale", scale))
-        object.__setattr__(mechanism, "covariance", None)
-        return mechanism
+            return cls.from_covariance(np.diag(np.square(scales)), radius=radius)
+        return cls._known(
+            epsilon=None, delta=None, calibration=None, radius=Ball(radius).radius,
+            scale=SCALE.check("scale", scale), covariance=None,
+        )  # fmt: skip
 
     @classmethod
     def from_covariance(cls, covariance: ArrayLike, *, radius: float | None = None) -> "GaussianMechanism":
@@ -141,11 +142,7 @@ class GaussianMechanism(Mechanism):
         >>> GaussianMechanism.from_covariance([[1.0, 0.5], [0.5, 1.0]]).scale
         1.0
         """
-        mechanism = object.__new__(cls)
-        mechanism._set(None, None, None if radius is None else RADIUS.check("radius", radius), None)
-        return mechanism._with_covariance(value_array(covariance))
-
-    def _with_covariance(self, matrix: FloatArray) -> "GaussianMechanism":
+        inside, matrix = Ball(radius), value_array(covariance)
         advice = "Give a symmetric positive semidefinite matrix of shape (k, k) with a positive entry on its diagonal."
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-12):
             raise ValueError(f"the covariance has the shape {matrix.shape} or is not symmetric. {advice}")
@@ -153,9 +150,10 @@ class GaussianMechanism(Mechanism):
         largest = float(np.diag(matrix).max())
         if not largest > 0 or not np.linalg.eigvalsh(matrix / largest).min() >= -1e-12 * len(matrix):
             raise ValueError(f"the covariance is not positive semidefinite, or it is 0. {advice}")
-        object.__setattr__(self, "scale", SCALE.check("scale", math.sqrt(largest)))
-        object.__setattr__(self, "covariance", tuple(tuple(row) for row in matrix.tolist()))
-        return self
+        return cls._known(
+            epsilon=None, delta=None, calibration=None, radius=inside.radius,
+            scale=SCALE.check("scale", math.sqrt(largest)), covariance=tuple(map(tuple, matrix.tolist())),
+        )  # fmt: skip
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -171,22 +169,15 @@ class GaussianMechanism(Mechanism):
             return None
         return Guarantee(self.epsilon, self.delta)
 
-    @property
-    def bound(self) -> float | None:
-        """The radius."""
-        return self.radius
+    @cached_property
+    def range(self) -> Ball:
+        """Vectors in the ball, or numbers in [-radius, radius]."""
+        return Ball(self.radius)
 
     @property
     def width(self) -> int | None:
         """The number of coordinates of a covariance."""
         return None if self.covariance is None else len(self.covariance)
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        if self.radius is None:
-            return values.copy(), np.zeros(len(values), dtype=bool)
-        if values.ndim == 1:
-            return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
-        return in_ball(values, self.radius)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         if self.covariance is None:
@@ -202,41 +193,17 @@ class GaussianMechanism(Mechanism):
         noised: FloatArray = values + sampling.normal_noise(1.0, values.shape, source) @ root.T
         return noised
 
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism; the scale besides, for readers without this library."""
-        if self.covariance is not None:
-            return {"covariance": [list(row) for row in self.covariance], "radius": self.radius}
-        known = {"scale": self.scale, "radius": self.radius}
-        if self.epsilon is None:
-            return known
-        return {"epsilon": self.epsilon, "delta": self.delta, "calibration": self.calibration, **known}
 
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "GaussianMechanism":
-        """Make the mechanism that `to_card` described; the scale is computed again from a budget."""
-        if set(card) == {"scale", "radius"}:
-            return cls.from_scale(card["scale"], radius=card["radius"])
-        if set(card) == {"covariance", "radius"}:
-            return cls.from_covariance(card["covariance"], radius=card["radius"])
-        if set(card) != {"epsilon", "delta", "calibration", "scale", "radius"}:
-            raise ValueError(
-                "a Gaussian mechanism has the entries scale and radius, and with a budget epsilon, delta and "
-                "calibration"
-            )
-        scale = SCALE.check("scale", card["scale"])
-        mechanism = cls(**{name: value for name, value in card.items() if name != "scale"})
-        if not abs(scale / mechanism.scale - 1) <= 1e-12:
-            raise ValueError(
-                f"its scale {scale!r} is not the one of its budget, {mechanism.scale!r}: noise and guarantee disagree"
-            )
-        return mechanism
+@lru_cache(maxsize=1024)
+def gaussian_noise(scale: float) -> AdditiveNoise:
+    """Return normal noise of a standard deviation."""
+    variance = scale * scale
+    density = sp.exp(-(VALUE**2) / (2 * sp.Float(variance, 17))) / sp.sqrt(2 * sp.pi * sp.Float(variance, 17))
+    return AdditiveNoise(variance, sp.exp(-sp.Float(variance, 17) * FREQUENCY**2 / 2), density)
 
-    def __repr__(self) -> str:
-        if self.epsilon is None:
-            bound = "" if self.radius is None else f", radius={self.radius!r}"
-            if self.covariance is not None:
-                return f"GaussianMechanism.from_covariance({self.covariance!r}{bound})"
-            return f"GaussianMechanism.from_scale({self.scale!r}{bound})"
-        calibration = "" if self.calibration == "analytic" else f", calibration={self.calibration!r}"
-        budget = f"epsilon={self.epsilon!r}, delta={self.delta!r}"
-        return f"GaussianMechanism({budget}, radius={self.radius!r}{calibration})"
+
+def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> AdditiveNoise:
+    """Return normal noise of a covariance, k x k; some diagonal entries may be 0."""
+    largest = max(row[index] for index, row in enumerate(covariance))
+    phi = sp.exp(-sp.Float(largest, 17) * FREQUENCY**2 / 2)
+    return AdditiveNoise(largest, phi, covariance=covariance)

@@ -2,20 +2,67 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import COUNT, DELTA, NON_NEGATIVE, OPEN_UNIT, RADIUS, SCALE
+from symdebias._domains import COUNT, DELTA, OPEN_UNIT, RADIUS, SCALE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import BoolArray, in_ball
-from symdebias.noise import AdditiveNoise, gaussian_vector_noise
+from symdebias.mechanisms.gaussian import gaussian_vector_noise
+from symdebias.mechanisms.ranges import BoolArray, Pair, Range, in_ball
+from symdebias.noise import AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gaussian_scale
 
 
 @dataclass(frozen=True)
+class Halves(Range):
+    """Vectors (q, p) whose halves lie in a ball each.
+
+    Attributes
+    ----------
+    dimension : int
+        The number of components of q and of p.
+    q_bound, p_bound : float
+        The radii.
+    """
+
+    dimension: int
+    q_bound: float
+    p_bound: float
+
+    @property
+    def bound(self) -> float:
+        """The largest norm of (q, p)."""
+        return math.nextafter(math.hypot(self.q_bound, self.p_bound), math.inf)
+
+    @property
+    def width(self) -> int:
+        """Two components for each parameter."""
+        return 2 * self.dimension
+
+    @property
+    def farthest(self) -> Pair:
+        """Opposite vectors as long as the bounds, in their first components."""
+        first = np.zeros(self.width)
+        first[[0, self.dimension]] = self.q_bound, self.p_bound
+        return first, -first
+
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return rows with either half drawn in to its ball, and which had one outside."""
+        if values.ndim != 2 or values.shape[1] != self.width:
+            raise ValueError(
+                f"a record of {self.dimension} parameters is sent as {self.width} numbers, q before p; the values have "
+                f"the shape {values.shape}. Pass rows of {self.width}."
+            )
+        q, longer_q = in_ball(values[:, : self.dimension], self.q_bound)
+        p, longer_p = in_ball(values[:, self.dimension :], self.p_bound)
+        return np.concatenate([q, p], axis=1), longer_q | longer_p
+
+
+@dataclass(frozen=True, repr=False)
 class InputPerturbation(Mechanism):
     """Normal noise on the vector (q, p) of a record with the loss (w'q)^2/2 - p'w + s, each half with its own scale.
 
@@ -74,13 +121,14 @@ class InputPerturbation(Mechanism):
     delta: float
     epsilon: float = field(init=False)
     kind: ClassVar[str] = "input_perturbation"
+    card_rounding: ClassVar[float] = 1e-12
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimension", COUNT.check("dimension", self.dimension))
+        self._declare(dimension=COUNT.check("dimension", self.dimension))
         for name, domain in (
             ("q_scale", SCALE), ("p_scale", SCALE), ("q_bound", RADIUS), ("p_bound", RADIUS), ("delta", DELTA),
         ):  # fmt: skip
-            object.__setattr__(self, name, domain.check(name, getattr(self, name)))
+            self._declare(**{name: domain.check(name, getattr(self, name))})
         # Five roundings of at most 2^-53 each.
         ratio = math.hypot(2 * self.q_bound / self.q_scale, 2 * self.p_bound / self.p_scale) * (1 + 2.0**-49)
         if not 1e-100 <= ratio <= 2e100:
@@ -88,7 +136,7 @@ class InputPerturbation(Mechanism):
                 f"bounds and scales differ by a factor of {ratio / 2:g}. It must be within 1e-100 and 1e100: change "
                 "units where needed."
             )
-        object.__setattr__(self, "epsilon", analytic_gaussian_epsilon(self.delta, 1.0, ratio))
+        self._declare(epsilon=analytic_gaussian_epsilon(self.delta, 1.0, ratio))
 
     @classmethod
     def from_budget(
@@ -139,65 +187,19 @@ class InputPerturbation(Mechanism):
         """(epsilon, delta) in the local model."""
         return Guarantee(self.epsilon, self.delta, basis="normal noise on (q, p), analytic curve")
 
-    @property
-    def bound(self) -> float:
-        """The largest norm of (q, p)."""
-        return math.nextafter(math.hypot(self.q_bound, self.p_bound), math.inf)
-
-    @property
-    def width(self) -> int:
-        """Two components for each parameter."""
-        return 2 * self.dimension
+    @cached_property
+    def range(self) -> Halves:
+        """Vectors (q, p) with a bound on the norm of each."""
+        return Halves(self.dimension, self.q_bound, self.p_bound)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names for the components, for a release: q0, q1, ..., p0, p1, ...."""
         return tuple(f"{letter}{place}" for letter in "qp" for place in range(self.dimension))
 
-    @property
-    def farthest(self) -> tuple[FloatArray, FloatArray]:
-        """Two values that the noise tells apart best: opposite vectors as long as the bounds."""
-        first = np.zeros(self.width)
-        first[[0, self.dimension]] = self.q_bound, self.p_bound
-        return first, -first
-
     def _scales(self) -> FloatArray:
         return np.repeat([self.q_scale, self.p_scale], self.dimension)
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
-        if values.ndim != 2 or values.shape[1] != self.width:
-            raise ValueError(
-                f"a record of {self.dimension} parameters is sent as {self.width} numbers, q before p; the values have "
-                f"the shape {values.shape}. Pass rows of {self.width}."
-            )
-        q, longer_q = in_ball(values[:, : self.dimension], self.q_bound)
-        p, longer_p = in_ball(values[:, self.dimension :], self.p_bound)
-        return np.concatenate([q, p], axis=1), longer_q | longer_p
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         # The sign of normal noise is free: p - noise has the law of p + noise.
         return values + sampling.normal_noise(1.0, values.shape, source) * self._scales()
-
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism; epsilon besides, for readers without this library."""
-        names = ("dimension", "q_scale", "p_scale", "q_bound", "p_bound", "delta", "epsilon")
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "InputPerturbation":
-        """Make the mechanism that `to_card` described; epsilon is computed again."""
-        names = {"dimension", "q_scale", "p_scale", "q_bound", "p_bound", "delta"}
-        if set(card) != names | {"epsilon"}:
-            raise ValueError(f"an input perturbation has exactly the entries {', '.join(sorted(names))} and epsilon")
-        mechanism = cls(**{name: card[name] for name in names})
-        stated = NON_NEGATIVE.check("epsilon", card["epsilon"])
-        if not abs(stated - mechanism.epsilon) <= 1e-12 * mechanism.epsilon:
-            raise ValueError(
-                f"its epsilon {card['epsilon']!r} is not the one of its scales, {mechanism.epsilon!r}: noise and "
-                "guarantee disagree"
-            )
-        return mechanism
-
-    def __repr__(self) -> str:
-        names = ("dimension", "q_scale", "p_scale", "q_bound", "p_bound", "delta")
-        return f"InputPerturbation({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"

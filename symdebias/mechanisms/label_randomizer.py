@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Interval, LabelSet, shown
 from symdebias.exceptions import PrivacyError
-from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.randomized_response import one_label_each
+from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.mechanisms.realised import UNBIASED, largest_bias, ratio_holds, sums_to_one
 from symdebias.noise import ChannelNoise
 from symdebias.privacy import Guarantee
@@ -27,7 +24,7 @@ _BOUND = Interval(-1e-250, 1e250, "both", "Give the certified lower bound of the
 
 
 @dataclass(frozen=True)
-class LabelRandomizer(Mechanism):
+class LabelRandomizer(ChannelMechanism):
     """A label out of k numbers is replaced by a random one of m outputs.
 
     Parameters
@@ -84,17 +81,15 @@ class LabelRandomizer(Mechanism):
 
     def __post_init__(self) -> None:
         epsilon = EPSILON.check("epsilon", self.epsilon)
-        for name in ("labels", "outputs"):
-            object.__setattr__(self, name, ascending(getattr(self, name), name))
-        noise = ChannelNoise(self.labels, self.outputs, self.matrix)
-        object.__setattr__(self, "matrix", noise.matrix)
-        object.__setattr__(self, "epsilon", epsilon)
-        if self.prior is not None:
-            object.__setattr__(self, "prior", tuple(checked_prior(self.prior, len(self.labels)).tolist()))
+        labels, outputs = ascending(self.labels, "labels"), ascending(self.outputs, "outputs")
+        noise = ChannelNoise(labels, outputs, self.matrix, self.prior)
+        self._declare(
+            labels=labels, outputs=outputs, matrix=noise.matrix, epsilon=epsilon, prior=noise.prior, noise=noise
+        )
         if self.loss not in LABEL_LOSSES:
             raise ValueError(f"loss={shown(self.loss, 60)} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
         if self.lower_bound is not None:
-            object.__setattr__(self, "lower_bound", _BOUND.check("lower_bound", self.lower_bound))
+            self._declare(lower_bound=_BOUND.check("lower_bound", self.lower_bound))
         for index, row in enumerate(self.matrix):
             if not sums_to_one(row):
                 raise ValueError(
@@ -117,21 +112,6 @@ class LabelRandomizer(Mechanism):
     def guarantee(self) -> Guarantee:
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
-
-    @property
-    def categories(self) -> tuple[float, ...]:
-        """The labels."""
-        return self.labels
-
-    @property
-    def bound(self) -> float:
-        """The largest absolute value of the labels."""
-        return max(map(abs, self.labels))
-
-    @property
-    def width(self) -> int:
-        """One column."""
-        return 1
 
     @cached_property
     def bias(self) -> float:
@@ -177,34 +157,6 @@ class LabelRandomizer(Mechanism):
             found.append((self.labels[high[0]], self.labels[high[-1]]) if two and together else None)
         return tuple(found)
 
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        return one_label_each(values, self.labels, "a label randomizer")
-
-    def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        rows = np.searchsorted(np.array(self.labels), values)
-        sent: FloatArray = np.array(self.outputs)[sampling.categories(np.array(self.matrix), rows, source)]
-        return sent
-
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        return {
-            "labels": list(self.labels),
-            "outputs": list(self.outputs),
-            "matrix": [list(row) for row in self.matrix],
-            "epsilon": self.epsilon,
-            "prior": None if self.prior is None else list(self.prior),
-            "loss": self.loss,
-            "lower_bound": self.lower_bound,
-        }
-
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "LabelRandomizer":
-        """Make the mechanism that `to_card` described; its promises are checked again."""
-        keys = {"labels", "outputs", "matrix", "epsilon", "prior", "loss", "lower_bound"}
-        if set(card) != keys:
-            raise ValueError(f"a label randomizer has exactly the entries {', '.join(sorted(keys))}")
-        return cls(**card)
-
     def __repr__(self) -> str:
         ends = f"{self.labels[0]:g} to {self.labels[-1]:g}"
         return (
@@ -237,34 +189,3 @@ def ascending(values: Any, name: str) -> tuple[float, ...]:
     if given != checked:
         raise ValueError(f"{name} are not in ascending order: {shown(given, 100)}. Sort them, and the prior with them.")
     return checked
-
-
-def checked_prior(prior: Any, labels: int) -> FloatArray:
-    """Return the probabilities of labels as an array, after checking them.
-
-    Parameters
-    ----------
-    prior : array of shape (k,)
-        Probabilities; zeros are allowed.
-    labels : int
-        The number k of labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        It has another length, a negative or non-finite entry, or does not sum to 1 within 1e-9.
-    """
-    try:
-        array = np.array(prior, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"prior has the type {type(prior).__name__}. It must be an array of numbers.") from None
-    if array.shape != (labels,):
-        raise ValueError(
-            f"prior has the shape {array.shape}. It must give one probability per label, shape ({labels},)."
-        )
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        place = int(np.argmin(np.isfinite(array) & (array >= 0)))
-        raise ValueError(f"prior[{place}]={shown(array[place])} is no probability. Each must be in [0, 1].")
-    if not abs(array.sum() - 1) <= 1e-9:
-        raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
-    return array

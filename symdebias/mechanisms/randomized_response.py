@@ -1,22 +1,22 @@
 """Randomized response: a value out of k is sent as it is, or another one in its place."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_labels
-from symdebias._domains import EPSILON, LabelSet, shown
+from symdebias._arrays import FloatArray
+from symdebias._domains import EPSILON
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import ChannelMechanism
+from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise
 from symdebias.privacy import Guarantee, keep_probability
 
 
 @dataclass(frozen=True)
-class RandomizedResponse(Mechanism):
+class RandomizedResponse(ChannelMechanism):
     """Randomized response on a value out of k: kept with probability 1/(1 + (k - 1) e^-epsilon).
 
     Otherwise one of the other k - 1 values is sent, each with the same probability.
@@ -57,8 +57,9 @@ class RandomizedResponse(Mechanism):
     kind: ClassVar[str] = "randomized_response"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "categories", declared_categories(self.categories))
-        object.__setattr__(self, "epsilon", EPSILON.check("epsilon", self.epsilon))
+        labels = Labels.declared(self.categories, "categories")
+        values = tuple(sorted(labels.values)) if labels.is_number_pair else labels.values
+        self._declare(categories=values, epsilon=EPSILON.check("epsilon", self.epsilon))
 
     @cached_property
     def keep_probability(self) -> float:
@@ -80,109 +81,27 @@ class RandomizedResponse(Mechanism):
         k = len(self.categories)
         keep, other = self.keep_probability, (1 - self.keep_probability) / (k - 1)
         rows = tuple(tuple(keep if i == j else other for j in range(k)) for i in range(k))
-        return ChannelNoise(self._values, self._values, rows)
+        return ChannelNoise(self.range.numbers, self.range.numbers, rows)
+
+    @cached_property
+    def range(self) -> Labels:
+        """The categories."""
+        return Labels(self.categories)
 
     @property
-    def _values(self) -> tuple[float, ...]:
-        return coded(self.categories)
+    def sent(self) -> Labels:
+        """The categories."""
+        return self.range
 
     @property
     def guarantee(self) -> Guarantee:
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
 
-    @property
-    def bound(self) -> float:
-        """The largest absolute value; of the codes where the categories are text."""
-        return max(abs(value) for value in self._values)
-
-    @property
-    def width(self) -> int:
-        """One column."""
-        return 1
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        return one_label_each(values, self._values, "randomized response")
-
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        known = np.array(self._values)
-        order = np.argsort(known)
-        places = order[np.searchsorted(known, values, sorter=order)]
+        known, places = np.array(self.range.numbers), self.range.codes(values)
         changed = sampling.flips(1 - self.keep_probability, len(values), source)
         # One to k - 1 places further round the circle: each other value with the same probability.
         moves = sampling.integers(1, len(known), len(values), source)
         sent: FloatArray = known[np.where(changed, (places + moves) % len(known), places)]
         return sent
-
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        return {"epsilon": self.epsilon, "categories": list(self.categories)}
-
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "RandomizedResponse":
-        """Make the mechanism that `to_card` described."""
-        if set(card) != {"epsilon", "categories"}:
-            raise ValueError("randomized response has exactly the entries epsilon and categories")
-        return cls(**card)
-
-
-def declared_categories(categories: Any, name: str = "categories") -> tuple[Any, ...]:
-    """Return declared categories, checked: all numbers or all text, distinct.
-
-    Parameters
-    ----------
-    categories : sequence of float or of str
-        At least two; two numbers come back in ascending order.
-    name : str
-        The name of the argument.
-
-    Raises
-    ------
-    TypeError, ValueError
-        They are no sequence, mixed, repeated or not finite.
-    """
-    if hasattr(categories, "tolist"):
-        categories = categories.tolist()
-    if isinstance(categories, Sequence) and not isinstance(categories, (str, bytes)):
-        text = [isinstance(value, str) for value in categories]
-        if any(text) and all(text) and all(categories):
-            if len(categories) < 2 or len(set(categories)) < len(categories):
-                raise ValueError(
-                    f"{name}={shown(tuple(categories), 100)} does not list two or more different values. Name each "
-                    "category once."
-                )
-            return tuple(categories)
-    checked = LabelSet.declare(name, categories)
-    if len(checked.values) == 2:
-        return checked.values
-    return tuple(float(value) for value in categories)
-
-
-def coded(categories: tuple[Any, ...]) -> tuple[float, ...]:
-    """Return the numbers that stand for categories: themselves, or the codes 0 to k - 1 of text."""
-    if isinstance(categories[0], str):
-        return tuple(float(code) for code in range(len(categories)))
-    return categories
-
-
-def one_label_each(
-    values: FloatArray, allowed: tuple[float, ...], of: str
-) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return labels as they are, after refusing others than the declared ones.
-
-    Parameters
-    ----------
-    values : array of shape (n,) or (n, 1), float64
-        Labels.
-    allowed : tuple of float
-        The declared ones.
-    of : str
-        What takes the labels, for messages.
-    """
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1:
-        raise ValueError(f"{of} takes one label per record; got the shape {values.shape}. Pass an array of shape (n,).")
-    # There is nothing that a label outside the set could be clipped to.
-    check_labels(values, allowed, "labels", declare="categories={} on the mechanism")
-    return values.copy(), np.zeros(len(values), dtype=bool)

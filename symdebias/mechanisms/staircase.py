@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
-import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Interval
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import checked_bounds, clipped_to, width_of
-from symdebias.noise import AdditiveNoise, staircase_noise
+from symdebias.mechanisms.ranges import Numbers, checked_bounds, rounded_up
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
 
 _GAMMA = Interval(0.0, 1.0, "neither", 'Give the share of a step that is high, "absolute" or "squared".')
@@ -65,16 +66,12 @@ class StaircaseMechanism(Mechanism):
             gamma = _optimal_gamma(epsilon, self.gamma or "absolute")
         else:
             gamma = _GAMMA.check("gamma", self.gamma)
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "bounds", checked_bounds(self.bounds))
-        object.__setattr__(self, "gamma", gamma)
+        self._declare(epsilon=epsilon, bounds=checked_bounds(self.bounds), gamma=gamma)
 
     @property
     def sensitivity(self) -> float:
         """The distance of the bounds, rounded up."""
-        exact = width_of(*self.bounds)
-        width = float(exact)
-        return math.nextafter(width, math.inf) if width < exact else width
+        return rounded_up(self.range.sensitivity)
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -87,33 +84,44 @@ class StaircaseMechanism(Mechanism):
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
 
-    @property
-    def bound(self) -> float:
-        """The largest absolute value within the bounds."""
-        return max(map(abs, self.bounds))
-
-    @property
-    def width(self) -> int:
-        """One column."""
-        return 1
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        return clipped_to(values, self.bounds, "a staircase mechanism")
+    @cached_property
+    def range(self) -> Numbers:
+        """Numbers within the bounds."""
+        return Numbers(self.bounds)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.gamma, float)
         return values + sampling.staircase_noise(self.epsilon, self.sensitivity, self.gamma, values.shape, source)
 
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        return {"epsilon": self.epsilon, "bounds": list(self.bounds), "gamma": self.gamma}
 
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "StaircaseMechanism":
-        """Make the mechanism that `to_card` described."""
-        if set(card) != {"epsilon", "bounds", "gamma"}:
-            raise ValueError("a staircase mechanism has exactly the entries epsilon, bounds and gamma")
-        return cls(**card)
+@lru_cache(maxsize=1024)
+def staircase_noise(epsilon: float, sensitivity: float, gamma: float) -> AdditiveNoise:
+    """Return staircase noise: steps of width gamma and 1 - gamma sensitivities, each e^-epsilon below the last.
+
+    With b = e^-epsilon, S the sensitivity and a = (1 - b)/(2 S (gamma + b (1 - gamma))) the density is a b^k on
+    [k S, (k + gamma) S) and a b^(k+1) on [(k + gamma) S, (k + 1) S), for either sign, and
+
+        phi(w) = 2 a (1 - b) (sin(gamma S w) + b sin((1 - gamma) S w)) / (w (1 - 2 b cos(S w) + b^2)).
+
+    References
+    ----------
+    Geng & Viswanath 2014, Definition 1 and eq. (21).
+    """
+    b, missing = math.exp(-epsilon), -math.expm1(-epsilon)
+    height = missing / (2 * sensitivity * (gamma + b * (1 - gamma)))
+    ones, firsts, seconds = 1 / missing, b / missing**2, b * (1 + b) / missing**3
+    inner = (seconds * gamma + firsts * gamma**2) + ones * gamma**3 / 3
+    outer = (seconds * (1 - gamma) + firsts * (1 - gamma**2)) + ones * (1 - gamma**3) / 3
+    variance = 2 * height * sensitivity**3 * (inner + b * outer)
+    # Fractions: rounded constants would leave phi(0) off 1 by more than the curvature that is checked.
+    S, g, B = (sp.Rational(value) for value in (sensitivity, gamma, b))
+    a = (1 - B) / (2 * S * (g + B * (1 - g)))
+    w = FREQUENCY
+    phi = 2 * a * (1 - B) * (sp.sin(g * S * w) + B * sp.sin((1 - g) * S * w)) / (w * (1 - 2 * B * sp.cos(S * w) + B**2))
+    stair = sp.floor(sp.Abs(VALUE) / S)
+    inside = sp.Abs(VALUE) / S - stair < g
+    density = sp.Float(height, 17) * sp.exp(-sp.Float(epsilon, 17) * stair) * sp.Piecewise((1, inside), (B, True))
+    return AdditiveNoise(variance, phi, density, tail_rate=epsilon / sensitivity)
 
 
 def _optimal_gamma(epsilon: float, loss: str) -> float:

@@ -1,16 +1,17 @@
 """Known uniform noise: rounding errors and jitter, which protect nothing but can be undone for polynomials."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
+from typing import ClassVar
 
-import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import SCALE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
-from symdebias.mechanisms.bounds import checked_bounds, clipped_to
-from symdebias.noise import AdditiveNoise, uniform_noise
+from symdebias.mechanisms.ranges import Numbers
+from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,7 @@ class UniformMechanism(Mechanism):
     kind: ClassVar[str] = "uniform"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "half_width", SCALE.check("half_width", self.half_width))
-        object.__setattr__(self, "bounds", None if self.bounds is None else checked_bounds(self.bounds))
+        self._declare(half_width=SCALE.check("half_width", self.half_width), bounds=Numbers(self.bounds).bounds)
 
     @property
     def noise(self) -> AdditiveNoise:
@@ -62,29 +62,19 @@ class UniformMechanism(Mechanism):
         """None: bounded noise rules values out."""
         return None
 
-    @property
-    def bound(self) -> float | None:
-        """The largest absolute value within the bounds."""
-        return None if self.bounds is None else max(map(abs, self.bounds))
-
-    @property
-    def width(self) -> int | None:
-        """One column with bounds."""
-        return None if self.bounds is None else 1
-
-    def _bring_inside(self, values: FloatArray) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
-        return clipped_to(values, self.bounds, "uniform noise")
+    @cached_property
+    def range(self) -> Numbers:
+        """Numbers within the bounds."""
+        return Numbers(self.bounds)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         return values + sampling.uniform_noise(self.half_width, values.shape, source)
 
-    def to_card(self) -> dict[str, Any]:
-        """Return what makes an equal mechanism."""
-        return {"half_width": self.half_width, "bounds": None if self.bounds is None else list(self.bounds)}
 
-    @classmethod
-    def from_card(cls, card: dict[str, Any]) -> "UniformMechanism":
-        """Make the mechanism that `to_card` described."""
-        if set(card) != {"half_width", "bounds"}:
-            raise ValueError("uniform noise has exactly the entries half_width and bounds")
-        return cls(**card)
+@lru_cache(maxsize=1024)
+def uniform_noise(half_width: float) -> AdditiveNoise:
+    """Return uniform noise on [-half_width, half_width]; phi = sin(a w)/(a w)."""
+    # A fraction, as in staircase_noise.
+    a = sp.Rational(half_width)
+    density = sp.Piecewise((1 / (2 * a), sp.Abs(VALUE) <= a), (0, True))
+    return AdditiveNoise(half_width**2 / 3, sp.sin(a * FREQUENCY) / (a * FREQUENCY), density)

@@ -8,8 +8,9 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
-from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending, checked_prior
+from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS
+from symdebias.noise import checked_prior
 from symdebias.randomizers.response import response_matrix
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]

@@ -9,8 +9,9 @@ import scipy.linalg
 
 from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
-from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending, checked_prior
+from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
 from symdebias.mechanisms.realised import LARGEST_RATIO, Unrealisable, realised, strict_ratio
+from symdebias.noise import checked_prior
 from symdebias.randomizers.adaptive import adaptive_optimum, mesh_optimum
 from symdebias.randomizers.columns import (
     Columns,

@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import COUNT, EPSILON, Integer
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.bounds import scale_of
 from symdebias.mechanisms.label_randomizer import ascending
-from symdebias.mechanisms.randomized_response import one_label_each
+from symdebias.mechanisms.ranges import Labels, scale_of
 
 
 def private_prior(
@@ -58,10 +57,10 @@ def private_prior(
     >>> private_prior([0] * 300 + [1] * 100, (0, 1), epsilon=1.0, random_state=0).round(2).tolist()
     [0.75, 0.25]
     """
-    known = ascending(labels, "labels")
+    known = Labels(ascending(labels, "labels"))
     epsilon = EPSILON.check("epsilon", epsilon)
-    values, _ = one_label_each(value_array(y), known, "a prior")
-    counts = np.bincount(np.searchsorted(np.array(known), values), minlength=len(known))
+    values, _ = known.clip(value_array(y))
+    counts = np.bincount(known.codes(values), minlength=len(known.values))
     scale = scale_of(Fraction(2), epsilon)
     noised = counts + sampling.discrete_laplace_noise(scale, counts.shape, sampling.source(random_state))
     shares = np.maximum(noised, 0).astype(float)

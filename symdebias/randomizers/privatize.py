@@ -13,7 +13,8 @@ from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import EPSILON, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending, checked_prior
+from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
+from symdebias.noise import checked_prior
 from symdebias.privacy import Guarantee, compose
 from symdebias.randomizers.optimal import optimal_unbiased_randomizer
 from symdebias.randomizers.prior import prior_budget, private_prior

@@ -8,8 +8,9 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Integer, shown
-from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending, checked_prior
+from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS, strict_ratio
+from symdebias.noise import checked_prior
 from symdebias.privacy import largest_ratio
 
 

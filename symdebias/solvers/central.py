@@ -17,7 +17,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning
 from symdebias.losses import Loss
-from symdebias.mechanisms.bounds import checked_bounds, in_ball
+from symdebias.mechanisms.ranges import checked_bounds, in_ball
 from symdebias.records import Records
 from symdebias.release import Release
 

@@ -21,7 +21,7 @@ from symdebias.derivation.bounds import slope_bound
 from symdebias.exceptions import DivergenceError, PrivacyError
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.bounds import checked_bounds
+from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.solvers.central import corrected_of, largest_norm, row_norms, true_records

@@ -37,7 +37,6 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.transforms import unbiased_weights
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Equation = Callable[[FloatArray], FloatArray]
@@ -608,14 +607,11 @@ class _Records:
     @property
     def extended(self) -> FloatArray:
         """The records with a column of ones for the intercept."""
-        if not self.release.fit_intercept:
-            return self.matrix
-        return np.hstack([self.matrix, np.ones((len(self.matrix), 1))])
+        return self.release.design(self.columns).rows(self.matrix)
 
     @property
     def extended_covariance(self) -> FloatArray:
-        extra = int(self.release.fit_intercept)
-        return np.pad(self.covariance, (0, extra))
+        return self.release.design(self.columns).additive_covariance(self.covariance)
 
     @property
     def noise_root(self) -> FloatArray:
@@ -633,7 +629,7 @@ class _Records:
         assert values is not None
         noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
-            weights = unbiased_weights(noise)[0][:, [noise.inputs.index(value) for value in values]]
+            weights = noise.weights[:, [noise.inputs.index(value) for value in values]]
             return np.asarray(weights[self.labelled.codes_of_targets(self.y)])
         if noise is None:
             return np.asarray(self.y[:, None] == np.array(values), dtype=np.float64)

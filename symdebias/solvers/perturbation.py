@@ -10,7 +10,7 @@ from symdebias._domains import RADIUS
 from symdebias.derivation import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
-from symdebias.mechanisms.bounds import checked_bounds
+from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.records import Records
 from symdebias.solvers.central import largest_norm, true_records

@@ -17,7 +17,6 @@ import sympy as sp
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
-from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
 
@@ -152,7 +151,7 @@ def quadratic_pilot(
         )
     return QuadraticPilot(
         theta,
-        float(theta @ released_covariance(design, covariance) @ theta),
+        float(theta @ design.released_covariance(covariance) @ theta),
         max(signal, 1e-4),
         moments.records,
         clipped,

@@ -30,7 +30,9 @@ from symdebias.driver import check_fit
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import KINDS, Mechanism
+from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
+from symdebias.release.card import refuse_constant, without_repeats
 from symdebias.transforms.surrogate import Design
 
 FORMAT = "symdebias-fit-1"
@@ -153,7 +155,7 @@ def _members(stream: Any) -> dict[str, bytes]:
 
 def _fit_of(kind: type, members: dict[str, bytes]) -> Any:
     text = members.pop(_DOCUMENT).decode("ascii")
-    document = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_repeats)
+    document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {found!r:.60}")
@@ -349,7 +351,7 @@ class _Coder:
                 raise _Unsavable(f"{place} has a key that is no text")
             return {"map": {key: self.encoded(part, f"{place}.{key}", depth + 1) for key, part in value.items()}}
         if isinstance(value, Mechanism) and KINDS.get(value.kind) is type(value):
-            return {"mechanism": {"kind": value.kind, **value.to_card()}}
+            return {"mechanism": card_of(value)}
         kind = self.classes.get(type(value).__name__)
         if kind is type(value):
             names = [field.name for field in fields(kind) if field.init]
@@ -387,8 +389,7 @@ class _Coder:
             case {"map": dict(parts)} if len(value) == 1:
                 return {key: self.decoded(part, depth + 1) for key, part in parts.items()}
             case {"mechanism": dict(card)} if len(value) == 1:
-                card = dict(card)
-                return KINDS[card.pop("kind")].from_card(card)
+                return mechanism_of(card)
             case {"object": str(name), "fields": dict(parts)} if len(value) == 2:
                 if name not in self.classes:
                     raise ValueError(f"it has an object of the kind {name!r:.60}")
@@ -481,14 +482,3 @@ def _array(content: bytes, name: str) -> np.ndarray[Any, Any]:
 def _exactly(document: Any, keys: set[str], what: str) -> None:
     if not isinstance(document, dict) or set(document) != keys:
         raise ValueError(f"{what} must have exactly the entries {', '.join(sorted(keys))}")
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a finite number")
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("an entry stands twice")
-    return entries

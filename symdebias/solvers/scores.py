@@ -18,11 +18,10 @@ from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
-from symdebias.derivation.configurations import entry_rows, released_covariance, weights_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.records import Records
-from symdebias.release import Design as Columns
+from symdebias.release.design import Design as Columns
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.surrogate import Scores
@@ -95,7 +94,7 @@ def moments_of(
 
     Parameters
     ----------
-    design : symdebias.release.Design
+    design : symdebias.release.design.Design
         How columns enter the score.
     matrix : array of shape (n, p), float64
         Released records.
@@ -119,7 +118,7 @@ def moments_of(
     cross, square = np.zeros(size), 0.0
     for start in range(0, len(matrix), CHUNK):
         rows = slice(start, start + CHUNK)
-        estimated = estimated_rows(design, matrix[rows])
+        estimated = design.estimated_rows(matrix[rows])
         weight = weights[rows] if len(weights) else None
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
@@ -132,17 +131,11 @@ def moments_of(
         weighted = target[rows] if weight is None else weight * target[rows]
         cross += weighted @ estimated
         square += float(weighted @ target[rows])
-    at = [part.parameter for part in design.linear]
-    places = [part.column for part in design.linear]
     for place, (multiplier, _) in enumerate(wanted):
         if multiplier is None and place > 0:
             grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
-    noise = covariance[np.ix_(places, places)]
-    found = []
-    for gram, mass in zip(grams, masses, strict=True):
-        debiased = gram.copy()
-        debiased[np.ix_(at, at)] -= noise * mass
-        found.append(debiased / total)
+    noise = design.additive_covariance(covariance)
+    found = [(gram - noise * mass) / total for gram, mass in zip(grams, masses, strict=True)]
     records = total**2 / float(weights @ weights) if len(weights) else total
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
@@ -181,32 +174,18 @@ def _product(design: Columns, matrix: FloatArray, estimated: FloatArray, share: 
     product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
-        places = sorted({place for entries in column.entries for place, _ in entries})
-        own = entry_rows(column, len(design.parameters))[:, places]
+        places = sorted({place for place in column.parameters if place >= 0})
+        own = column.rows(len(design.parameters))[:, places]
         outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
         counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
-        block = counts @ weights_of(column) @ outer
+        block = counts @ column.weights @ outer
         product[np.ix_(places, places)] = block.reshape(len(places), -1)
     return product
 
 
-def estimated_rows(design: Columns, matrix: FloatArray) -> FloatArray:
-    """Return unbiased estimates of the true records' design rows, shape (n, q)."""
-    if [part.column for part in design.linear] == list(range(len(design.parameters))):
-        return matrix
-    rows = np.zeros((len(matrix), len(design.parameters)))
-    for part in design.linear:
-        rows[:, part.parameter] = matrix[:, part.column]
-    for column in design.categorical:
-        rows += (weights_of(column) @ entry_rows(column, rows.shape[1]))[matrix[:, column.column].astype(int)]
-    if design.intercept:
-        rows[:, -1] = 1.0
-    return rows
-
-
 def leverages(design: Columns, matrix: FloatArray, root: FloatArray) -> FloatArray:
     """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
-    return np.asarray(np.sum((estimated_rows(design, matrix) @ root) ** 2, axis=1))
+    return np.asarray(np.sum((design.estimated_rows(matrix) @ root) ** 2, axis=1))
 
 
 def deconvolved(
@@ -320,16 +299,15 @@ class ReleasedRecords:
         design = records.correction.design
         covariance = records.correction.noise_covariance(records.scales)
         moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
-        noise = released_covariance(design, covariance)
+        noise = design.released_covariance(covariance)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
         rows, chances = _told(corrected, records, metric)
-        part = np.ascontiguousarray(estimated_rows(design, records.matrix[rows]))
+        part = np.ascontiguousarray(design.estimated_rows(records.matrix[rows]))
         own = None
         if records.scales is not None:
             own = np.zeros(part.shape)
-            for entry in design.linear:
-                own[:, entry.parameter] = records.scales[rows, entry.column] ** 2
+            own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
         return cls(
             corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
             moments.mean[0], moments.records,
@@ -531,7 +509,7 @@ def released_moments(records: Records) -> FloatArray:
     design = correction.design
 
     def products(rows: slice) -> FloatArray:
-        estimated = estimated_rows(design, matrix[rows])
+        estimated = design.estimated_rows(matrix[rows])
         return np.asarray(estimated.T @ estimated)
 
     one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)

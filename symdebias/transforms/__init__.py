@@ -1,6 +1,6 @@
 """Symbolic operators on expressions: what noise does to them, and what undoes it."""
 
-from symdebias.transforms.channel import affine_in_target, unbiased_weights
+from symdebias.transforms.channel import affine_in_target
 from symdebias.transforms.complex_quadrature import inverse_by_quadrature
 from symdebias.transforms.exponential import ExponentialSum, exponential_sum
 from symdebias.transforms.finite import (
@@ -31,5 +31,4 @@ __all__ = [
     "require_smooth",
     "truncated_series",
     "truncation_bias",
-    "unbiased_weights",
 ]

@@ -11,7 +11,8 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
-from symdebias.noise import ClippedNoise, laplace_noise
+from symdebias.mechanisms.laplace import laplace_noise
+from symdebias.noise import ClippedNoise
 
 LAPLACE = sd.LaplaceMechanism(epsilon=1.0, bounds=(0.0, 1.0))
 CLIPPED = sd.ClippedMechanism(LAPLACE, 0.0, 1.0)
@@ -184,8 +185,8 @@ CARD = CLIPPED.to_card()
 BAD_CARDS = [
     ({}, "entries"),
     ({**CARD, "seed": 1}, "entries"),
-    ({**CARD, "mechanism": "laplace"}, "entries"),
-    ({**CARD, "mechanism": {**CARD["mechanism"], "kind": "clipped"}}, "kind 'clipped'"),
+    ({**CARD, "mechanism": "laplace"}, "must be a Mechanism"),
+    ({**CARD, "mechanism": {**CARD["mechanism"], "kind": "clipped"}}, "kind clipped"),
     ({**CARD, "mechanism": {**CARD["mechanism"], "kind": ["laplace"]}}, "kind"),
     ({**CARD, "mechanism": {**CARD["mechanism"], "epsilon": -1.0}}, "epsilon"),
     ({**CARD, "low": 1.0}, "not in order"),

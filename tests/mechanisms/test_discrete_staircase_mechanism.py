@@ -12,7 +12,9 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias._domains import EPSILON
-from symdebias.noise import FREQUENCY, VALUE, discrete_laplace_noise, discrete_staircase_noise
+from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
+from symdebias.mechanisms.discrete_staircase import discrete_staircase_noise
+from symdebias.noise import FREQUENCY, VALUE
 from symdebias.privacy import Guarantee
 
 TEN = sd.DiscreteStaircaseMechanism(2.0, bounds=(0, 10))

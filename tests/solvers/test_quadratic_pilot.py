@@ -5,7 +5,6 @@ import pytest
 from instances import mixed_release
 
 import symdebias as sd
-from symdebias.derivation.configurations import entry_rows
 from symdebias.solvers.scores import moments_of
 
 pytestmark = pytest.mark.newest
@@ -48,7 +47,7 @@ def test_moments_are_those_of_the_true_records():
     for part in design.linear:
         rows[:, part.parameter] = true[:, part.column]
     for column in design.categorical:
-        rows += entry_rows(column, 9)[true[:, column.column].astype(int)]
+        rows += column.rows(9)[true[:, column.column].astype(int)]
     rows[:, -1] = 1.0
     spread = np.sqrt(np.diag(found.gram[0]) + 5)
     error = np.abs(found.gram[0] - rows.T @ rows / n)

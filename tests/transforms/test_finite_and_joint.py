@@ -13,15 +13,14 @@ from symdebias.codegen import stable
 from symdebias.codegen.functions import expit, logistic_density, logsumexp, softplus
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
+from symdebias.mechanisms.discrete_staircase import discrete_staircase_noise
+from symdebias.mechanisms.laplace import laplace_noise
+from symdebias.mechanisms.staircase import staircase_noise
+from symdebias.mechanisms.uniform import uniform_noise
 from symdebias.noise import (
     FREQUENCY,
     VALUE,
-    ChannelNoise,
-    discrete_laplace_noise,
-    discrete_staircase_noise,
-    laplace_noise,
-    staircase_noise,
-    uniform_noise,
 )
 from symdebias.transforms import (
     difference_operator,
@@ -33,7 +32,6 @@ from symdebias.transforms import (
     joint_inverse_heat,
     polynomial_inverse,
     quadrature,
-    unbiased_weights,
 )
 
 U, V, W = sp.symbols("u v w", real=True)
@@ -207,54 +205,6 @@ def test_factors_of_normal_noise_are_the_heat_flow(expression):
 def test_what_is_no_sum_of_exponentials_says_so(expression):
     with pytest.raises(NoExactCorrectionError):
         exponential_sum(expression, U)
-
-
-@given(st.integers(2, 6), st.integers(0, 3), st.integers(0, 1000))
-def test_unbiased_weights_undo_the_channel(inputs, extra, seed):
-    rng = np.random.default_rng(seed)
-    matrix = rng.dirichlet(np.ones(inputs + extra), size=inputs)
-    channel = ChannelNoise(range(inputs), range(inputs + extra), matrix / matrix.sum(axis=1, keepdims=True))
-    prior = rng.dirichlet(np.ones(inputs))
-    weights, obstacles = unbiased_weights(channel, prior)
-    assert len(obstacles) == 0
-    np.testing.assert_allclose(np.array(channel.matrix) @ weights, np.eye(inputs), atol=1e-7)
-    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-7)
-
-
-def test_the_weights_have_the_least_variance():
-    rng = np.random.default_rng(1)
-    matrix = rng.dirichlet(np.ones(6), size=3)
-    channel, prior = ChannelNoise(range(3), range(6), matrix), np.array([0.2, 0.5, 0.3])
-    weights, _ = unbiased_weights(channel, prior)
-    g = np.array([1.0, -2.0, 0.5])
-    best = weights @ g
-    chance = prior @ np.array(channel.matrix)
-    null = np.linalg.svd(np.array(channel.matrix))[2][3:]
-    for direction in null:
-        for size in (-0.1, 0.1):
-            other = best + size * direction
-            np.testing.assert_allclose(np.array(channel.matrix) @ other, g, atol=1e-12)
-            assert chance @ other**2 > chance @ best**2
-
-
-def test_k_ary_randomized_response_has_the_inverse_of_the_theory():
-    """h_i = ((e^eps + k - 1) g_i - sum g)/(e^eps - 1)."""
-    epsilon, k = 1.3, 5
-    keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
-    matrix = np.full((k, k), (1 - keep) / (k - 1)) + (keep - (1 - keep) / (k - 1)) * np.eye(k)
-    weights, _ = unbiased_weights(ChannelNoise(range(k), range(k), matrix))
-    g = np.random.default_rng(0).normal(size=k)
-    expected = ((math.exp(epsilon) + k - 1) * g - g.sum()) / (math.exp(epsilon) - 1)
-    np.testing.assert_allclose(weights @ g, expected, rtol=1e-12)
-
-
-def test_a_channel_of_lower_rank_names_what_it_hides():
-    weights, obstacles = unbiased_weights(ChannelNoise((0, 1, 2), (0, 1), ((0.9, 0.1), (0.5, 0.5), (0.1, 0.9))))
-    assert obstacles.shape == (1, 3)
-    np.testing.assert_allclose(obstacles @ [1.0, 1.0, 1.0], 0, atol=1e-12)
-    np.testing.assert_allclose(obstacles @ [0.0, 1.0, 2.0], 0, atol=1e-12)
-    matrix = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.9]])
-    np.testing.assert_allclose(matrix @ weights @ [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], atol=1e-12)
 
 
 # ---- stable forms ----------------------------------------------------------------------------------------

@@ -1,4 +1,3 @@
-import json
 import math
 import pickle
 import warnings
@@ -376,6 +375,14 @@ def test_a_table_gives_its_names_to_the_release(pandas):
     )
 
 
+def test_a_column_of_continuous_targets_comes_back_as_a_column(pandas):
+    release = Release({"a": KNOWN}, KNOWN)
+    table, y = pandas.DataFrame({"a": [0.1, 0.2]}, index=[7, 3]), pandas.Series([1.5, 2.5], index=[7, 3], name="dose")
+    noised = release.privatize(table, y, random_state=0)
+    assert (noised.y.name, list(noised.y.index)) == ("dose", [7, 3])
+    np.testing.assert_array_equal(noised.y, release.privatize(table.to_numpy(), y.to_numpy(), random_state=0).y)
+
+
 def test_tables_that_do_not_fit_are_refused(pandas):
     table = pandas.DataFrame({"x0": [0.1, 0.2], "x1": [0.1, 0.2]}, index=[4, 2])
     release = RELEASES["bound"]
@@ -469,97 +476,6 @@ BAD = [
 def test_declarations_that_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         Release(**arguments)
-
-
-# ---- cards -----------------------------------------------------------------------------------------------
-
-
-CARD = json.loads(RELEASES["groups"].to_json())
-GROUP = CARD["features"][0]
-
-
-def changed(**entries):
-    return json.dumps({**CARD, **entries})
-
-
-BAD_CARDS = [
-    ("", "not a release card"),
-    ("null", "it is not a JSON object"),
-    ("[]", "it is not a JSON object"),
-    ("{}", "its format is None"),
-    (changed(format="symdebias-release-2"), "its format is 'symdebias-release-2'"),
-    (changed(format=1), "its format is 1"),
-    (changed(note="hello"), "exactly the entries"),
-    (json.dumps({key: value for key, value in CARD.items() if key != "target"}), "exactly the entries"),
-    (RELEASES["groups"].to_json().replace("{", '{"format": "symdebias-release-1",', 1), "an entry stands twice"),
-    (changed(features={}), "must be lists"),
-    (changed(features=None), "must be lists"),
-    (changed(features=[GROUP, GROUP]), "groups of columns repeat"),
-    (changed(features=[GROUP, {**GROUP, "columns": ["age"]}]), "age is named more than once"),
-    (changed(features=[GROUP, {**GROUP, "columns": None}]), "has no names"),
-    (changed(features=[{**GROUP, "columns": "age"}]), "sequence of column names"),
-    (changed(features=[{**GROUP, "columns": [[]]}]), "not a column name"),
-    (changed(features=[{**GROUP, "kind": "os.system"}]), "kind of mechanism 'os.system' is not one of"),
-    (changed(features=[{**GROUP, "kind": ["gaussian"]}]), "not a release card"),
-    (changed(features=[{**GROUP, "kind": "randomized_response"}]), "not a release card"),
-    (changed(features=[{**GROUP, "seed": 1}]), "entries scale and radius"),
-    (changed(features=[{**GROUP, "epsilon": "1"}]), "epsilon has the type str"),
-    (changed(features=[{**GROUP, "epsilon": True}]), "epsilon has the type bool"),
-    (changed(features=[{**GROUP, "epsilon": 2.0}]), "noise and guarantee disagree"),
-    (changed(features=[{**GROUP, "radius": -1.0}]), "radius=-1.0 is too small"),
-    (changed(features=[{"columns": ["a"]}]), "kind"),
-    (changed(features=[1]), "not a release card"),
-    (changed(target="coin"), "not a release card"),
-    (changed(target={"kind": "randomized_response", "epsilon": 1.0, "categories": [1]}), "two or more are needed"),
-    (changed(noiseless="year"), "must be lists"),
-    (changed(noiseless=[1]), "not a column name"),
-    (changed(fit_intercept=1), "fit_intercept must be True or False"),
-    (changed(center={"age": "1"}), "center"),
-    (changed(center=3), "center must map"),
-    (changed(center={"planet": 1.0}), "center names planet"),
-    (changed(center={"age": math.nan}), "NaN is not a finite number"),
-    (changed(center={"age": math.inf}), "Infinity is not a finite number"),
-    (changed(center={"age": 0}).replace('"age": 0}', '"age": 1e999}'), "inf"),
-    (changed(center={"age": 10**400}), "center"),
-    (changed()[:-1], "not a release card"),
-    (changed() + "x", "not a release card"),
-    ("[" * 100_000, "not a release card"),
-    ("9" * 10_000, "not a release card"),
-    (" " * 10_000_001, "at most 10,000,000 characters"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "message"), BAD_CARDS, ids=lambda value: str(value)[:60])
-def test_cards_that_are_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        Release.from_json(text)
-
-
-@pytest.mark.parametrize("text", [None, b"{}", {}, 1])
-def test_a_card_is_text(text):
-    with pytest.raises(TypeError, match="a release card is text"):
-        Release.from_json(text)
-
-
-@given(st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*CARD, *GROUP]), inner, max_size=4),
-    max_leaves=8,
-), st.sampled_from(list(CARD)), st.sampled_from([None, *GROUP]))  # fmt: skip
-def test_a_card_from_a_stranger_is_read_or_refused_and_nothing_else(value, key, inner):
-    card = {**CARD, key: value} if inner is None else {**CARD, "features": [{**GROUP, inner: value}]}
-    try:
-        release = Release.from_json(json.dumps(card))
-    except ValueError:
-        return
-    assert Release.from_json(release.to_json()) == release
-
-
-def test_a_card_says_nothing_about_the_data():
-    X = np.array([[0.31415, 0.27182], [0.57721, 0.14142]])
-    noised = Release(UNIT, COIN).privatize(X, [1, -1])
-    other = Release(UNIT, COIN).privatize(-X[:1], [1])
-    assert noised.release.to_json() == other.release.to_json()
 
 
 def test_noiseless_columns_of_an_array_without_names_are_not_guessed():

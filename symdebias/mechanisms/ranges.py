@@ -1,0 +1,438 @@
+"""Public ranges of what a mechanism takes: numbers, balls, grids and labels, each with its clipping and its width.
+
+A range is declared before the data are seen. Values outside are brought inside before the noise, and the sensitivity,
+how far two values inside can lie apart, is exact: a fraction, rounded once and to the safe side.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, check_labels, places_among
+from symdebias._domains import RADIUS, Interval, LabelSet, shown
+from symdebias.noise import declared_state
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+Pair = tuple[Any, Any]
+
+_END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
+_STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
+# Places on the grid are exact integers in float64 up to here.
+_FARTHEST_PLACE = 2.0**52
+
+
+class Range(ABC):
+    """What a mechanism takes, immutable."""
+
+    __getstate__ = declared_state
+
+    @property
+    @abstractmethod
+    def bound(self) -> float | None:
+        """The largest L2 norm of a value inside, or None where nothing is declared."""
+
+    @property
+    def width(self) -> int | None:
+        """The number of columns that are noised together, or None for any number: one where bounds are declared."""
+        return None if self.bound is None else 1
+
+    @property
+    def farthest(self) -> Pair | None:
+        """Two values inside that lie farthest apart, or None where they are not known."""
+        return None
+
+    @abstractmethod
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return a copy of values of shape (n,) or (n, k) brought inside, and which records lay outside."""
+
+
+@dataclass(frozen=True)
+class Numbers(Range):
+    """One number per record within bounds; without bounds numbers or vectors of any size.
+
+    Attributes
+    ----------
+    bounds : pair of float or None
+        Public ends (low, high), low < high.
+
+    Examples
+    --------
+    >>> Numbers((-0.5, 1)).clip(np.array([-2.0, 0.25]))[0].tolist()
+    [-0.5, 0.25]
+    """
+
+    bounds: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", None if self.bounds is None else checked_bounds(self.bounds))
+
+    @property
+    def bound(self) -> float | None:
+        """The largest absolute value within the bounds."""
+        return None if self.bounds is None else max(map(abs, self.bounds))
+
+    @property
+    def farthest(self) -> Pair | None:
+        """The bounds."""
+        return self.bounds
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """High - low, exactly."""
+        assert self.bounds is not None
+        return Fraction(self.bounds[1]) - Fraction(self.bounds[0])
+
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return numbers within the bounds, and which lay outside."""
+        if self.bounds is None:
+            return _as_they_are(values)
+        one_number_each(values)
+        low, high = self.bounds
+        return np.clip(values, low, high), _any_column((values < low) | (values > high))
+
+
+@dataclass(frozen=True)
+class Ball(Range):
+    """Vectors of a bounded norm, or numbers in [-radius, radius]; without a radius any.
+
+    Attributes
+    ----------
+    radius : float or None
+        Public bound on the norm, positive.
+    order : {2, 1}
+        Of the norm.
+
+    Examples
+    --------
+    >>> Ball(1.0).clip(np.array([[3.0, 4.0]]))[0].round(6).tolist()
+    [[0.6, 0.8]]
+    """
+
+    radius: float | None = None
+    order: int = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", None if self.radius is None else RADIUS.check("radius", self.radius))
+
+    @property
+    def bound(self) -> float | None:
+        """The radius, which bounds the L2 norm for either order."""
+        return self.radius
+
+    @property
+    def width(self) -> None:
+        """Any number of columns."""
+        return None
+
+    @property
+    def farthest(self) -> Pair | None:
+        """The ends of a diameter."""
+        return None if self.radius is None else (-self.radius, self.radius)
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """The diameter in the same norm, exactly."""
+        assert self.radius is not None
+        return 2 * Fraction(self.radius)
+
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return rows drawn in to the ball, and which lay outside; numbers are clipped to the interval."""
+        if self.radius is None:
+            return _as_they_are(values)
+        if values.ndim == 1:
+            return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
+        return in_ball(values, self.radius, order=self.order)
+
+
+@dataclass(frozen=True)
+class Grid(Numbers):
+    """Multiples of a step, one per record within bounds; without bounds any.
+
+    Noise in whole steps hides all of a value only where that is a whole number of steps, so that others are refused.
+
+    Attributes
+    ----------
+    bounds : pair of float or None
+        Public ends on the grid, a step apart at least.
+    step : float
+        The step, positive.
+
+    Examples
+    --------
+    >>> Grid((0, 1), step=0.25).steps
+    4
+    """
+
+    step: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        step, bounds = _STEP.check("step", self.step), self.bounds
+        object.__setattr__(self, "step", step)
+        for index, end in enumerate(bounds or ()):
+            if not abs(self.places(np.array(end))) <= _FARTHEST_PLACE:
+                raise ValueError(
+                    f"bounds[{index}]={shown(end)} is more than 2^52 steps of {shown(step)} from 0. Places must be "
+                    "exact integers. Give a larger step."
+                )
+            if not self._holds(np.array(end)):
+                raise ValueError(
+                    f"bounds[{index}]={shown(end)} is no multiple of step={shown(step)}. Give bounds on the grid."
+                )
+        if bounds is not None and self.steps < 1:
+            raise ValueError(
+                f"bounds={shown(bounds)} are one point of the grid of step={shown(step)}. They must differ by a step "
+                "at least: give wider bounds or a smaller step."
+            )
+
+    @property
+    def steps(self) -> int:
+        """The distance of the bounds in steps."""
+        low, high = self._ends
+        return high - low
+
+    @property
+    def sensitivity(self) -> Fraction:
+        """The distance of the bounds, from whole steps: as float64 they may lie a rounding closer together."""
+        return self.steps * Fraction(self.step)
+
+    def places(self, values: FloatArray) -> FloatArray:
+        """Return the nearest places on the grid, whole numbers; infinite where the quotient overflows."""
+        with np.errstate(over="ignore"):
+            nearest: FloatArray = np.rint(values / self.step)
+        return nearest
+
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return values of the grid within the bounds, and which lay outside.
+
+        Raises
+        ------
+        ValueError
+            A value is not on the grid, or without bounds too far out on it.
+        """
+        if self.bounds is not None:
+            one_number_each(values)
+        places = self.places(values)
+        far = ~(np.abs(places) <= _FARTHEST_PLACE)
+        if self.bounds is None and far.any():
+            raise ValueError(
+                f"the value in row {int(np.argmax(_any_column(far)))} is more than 2^52 steps of {shown(self.step)} "
+                "from 0. Places must be exact integers. Declare bounds, or a larger step."
+            )
+        # Whether a number so far off is on the grid cannot be told; it is clipped to a bound, which is.
+        off = _any_column(~(far | self._holds(values)))
+        if off.any():
+            raise ValueError(
+                f"the value in row {int(np.argmax(off))} is no multiple of step={shown(self.step)}: noise on a grid "
+                "would leave what lies between its points in the open. Round the values first, or declare their step."
+            )
+        if self.bounds is None:
+            return _as_they_are(values)
+        low, high = self._ends
+        return np.clip(values, *self.bounds), _any_column((places < low) | (places > high))
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        assert self.bounds is not None
+        low, high = self.places(np.array(self.bounds))
+        return int(low), int(high)
+
+    def _holds(self, values: FloatArray) -> BoolArray:
+        """Return which values are multiples of the step up to 1 part in 1e12: 0.3 counts as 3 steps of 0.1."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            quotients = values / self.step
+            # Far from 0 that part is more than a step, and everything would pass.
+            tolerance = np.minimum(1e-12 * np.maximum(1, np.abs(quotients)), 0.25)
+            near = (np.abs(quotients) <= _FARTHEST_PLACE) & (np.abs(quotients - np.rint(quotients)) <= tolerance)
+        return np.asarray(near)
+
+
+@dataclass(frozen=True)
+class Labels(Range):
+    """One of k declared labels per record: numbers, or text that stands for the codes 0 to k - 1.
+
+    Attributes
+    ----------
+    values : tuple of float or of str
+        The labels, distinct.
+
+    Examples
+    --------
+    >>> Labels(("n", "e", "s")).numbers
+    (0.0, 1.0, 2.0)
+    """
+
+    values: tuple[Any, ...]
+
+    @classmethod
+    def declared(cls, values: Any, name: str) -> "Labels":
+        """Return labels in the order given, checked: at least two, all numbers or all text, distinct and finite.
+
+        Parameters
+        ----------
+        values : sequence of float or of str
+            What was given.
+        name : str
+            The name of the argument.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They are no such sequence.
+        """
+        if hasattr(values, "tolist"):
+            values = values.tolist()
+        if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+            if values and all(isinstance(value, str) and value for value in values):
+                if len(values) < 2 or len(set(values)) < len(values):
+                    raise ValueError(
+                        f"{name}={shown(tuple(values), 100)} does not list two or more different values. Name each "
+                        "category once."
+                    )
+                return cls(tuple(values))
+        LabelSet.declare(name, values)
+        return cls(tuple(float(value) for value in values))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the labels are text."""
+        return isinstance(self.values[0], str)
+
+    @property
+    def is_number_pair(self) -> bool:
+        """Whether they are two numbers, which stand for themselves wherever labels are used."""
+        return len(self.values) == 2 and not self.is_text
+
+    @cached_property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that stand for the labels: themselves, or the codes of text."""
+        return tuple(map(float, range(len(self.values)))) if self.is_text else self.values
+
+    @property
+    def bound(self) -> float:
+        """The largest absolute value of the numbers."""
+        return max(map(abs, self.numbers))
+
+    def codes(self, values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the places, from 0 on, of numbers that stand for labels."""
+        return places_among(self.numbers, values)
+
+    def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return labels as they are; there is nothing that another one could be clipped to.
+
+        Raises
+        ------
+        ValueError
+            A value stands for no label, or there is more than one per record.
+        """
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise ValueError(
+                f"one label per record is noised; the values have the shape {values.shape}. Pass an array of shape "
+                "(n,)."
+            )
+        check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
+        return _as_they_are(values)
+
+
+# ---- what they share with solvers that clip true records -------------------------------------------------
+
+
+def checked_bounds(bounds: Any, name: str = "bounds") -> tuple[float, float]:
+    """Return public bounds (low, high) as floats; `name` is that of the argument, for messages.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no pair of finite numbers with low < high.
+    """
+    if hasattr(bounds, "tolist"):
+        bounds = bounds.tolist()
+    if isinstance(bounds, (str, bytes)) or not isinstance(bounds, Sequence) or len(bounds) != 2:
+        raise TypeError(
+            f"{name}={shown(bounds, 60)} is no pair of numbers. Give {name}=(low, high), public and finite."
+        )
+    low, high = (_END.check(f"{name}[{place}]", value) for place, value in enumerate(bounds))
+    if not low < high:
+        raise ValueError(f"{name}={shown((low, high))} are not in order. The first must be below the second.")
+    return low, high
+
+
+def one_number_each(values: FloatArray) -> None:
+    """Refuse values with more than one column."""
+    if values.ndim == 2 and values.shape[1] != 1:
+        raise ValueError(
+            f"bounds are those of one number per record; the values have the shape {values.shape}. Give radius= for a "
+            "vector, or each column a mechanism of its own."
+        )
+
+
+def rounded_up(exact: Fraction) -> float:
+    """Return the least float that is not below an exact number."""
+    nearest = float(exact)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < exact else nearest
+
+
+def scale_of(sensitivity: Fraction, epsilon: float) -> float:
+    """Return sensitivity/epsilon rounded up, so that sensitivity/scale never exceeds epsilon.
+
+    Parameters
+    ----------
+    sensitivity : fractions.Fraction
+        The exact L1 sensitivity.
+    epsilon : float
+        The budget.
+    """
+    return rounded_up(sensitivity / Fraction(epsilon))
+
+
+def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[FloatArray, BoolArray]:
+    """Return rows whose exact norm is at most the radius, and which of the given ones lay outside it.
+
+    A norm of k squares is computed to a relative error below (k/2 + 2) 2^-53, a sum of k absolute values to one below
+    k 2^-53, and the product of a row with a factor to 2^-53. Rows whose norm is within such rounding of the radius are
+    drawn in by a few units in the last place; they do not count as outside.
+
+    Parameters
+    ----------
+    values : array of shape (n, k), float64
+        The rows.
+    radius : float
+        Positive.
+    order : {1, 2}
+        Of the norm.
+    """
+    slack = (values.shape[1] + 8) * 2.0**-52
+    with np.errstate(over="ignore"):
+        if order == 1:
+            near = ~(np.abs(values).sum(axis=1) <= radius * (1 - slack))
+        else:
+            near = ~(np.einsum("ij,ij->i", values, values) <= (radius * (1 - slack)) ** 2)
+    clipped = values.copy()
+    outside = np.zeros(len(values), dtype=bool)
+    if near.any():
+        rows = values[near]
+        # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
+        exponents = np.frexp(np.abs(rows).max(axis=1))[1]
+        rows = np.ldexp(rows, -exponents[:, None])
+        norms = np.linalg.norm(rows, ord=order, axis=1)
+        with np.errstate(over="ignore"):
+            outside[near] = np.ldexp(norms, exponents) > radius * (1 + slack)
+        clipped[near] = rows * (radius * (1 - 3 * slack) / norms)[:, None]
+    return clipped, outside
+
+
+def _as_they_are(values: FloatArray) -> tuple[FloatArray, BoolArray]:
+    return values.copy(), np.zeros(len(values), dtype=bool)
+
+
+def _any_column(outside: BoolArray) -> BoolArray:
+    """Return which records have a True in some column."""
+    return np.asarray(outside.reshape(len(outside), -1).any(axis=1))

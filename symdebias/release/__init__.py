@@ -1,0 +1,5 @@
+"""Releases: which mechanism noises which columns, how columns enter a score, and the card that an analyst gets."""
+
+from symdebias.release.release import Noised, Release
+
+__all__ = ["Noised", "Release"]

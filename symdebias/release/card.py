@@ -1,0 +1,102 @@
+"""The card of a release: what an analyst needs to debias, as JSON, and nothing about the data.
+
+A card may come from a stranger: only known kinds, known entries and finite numbers are taken.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms.base import Mechanism, card_of, mechanism_of
+from symdebias.release.columns import checked_names
+from symdebias.release.groups import Groups
+
+FORMAT = "symdebias-release-1"
+_LONGEST = 10_000_000
+_ENTRIES = {"format", "features", "target", "noiseless", "fit_intercept", "center", "scale"}
+
+Made = TypeVar("Made")
+
+
+def to_json(groups: Groups, target: Mechanism | None, **others: Any) -> str:
+    """Return a card.
+
+    Parameters
+    ----------
+    groups : tuple of (names, Mechanism)
+        The features; None for names that are not given yet.
+    target : Mechanism or None
+        The mechanism of the target.
+    **others
+        The other arguments of a release, as JSON values.
+    """
+    features = [{"columns": None if names is None else list(names), **card_of(one)} for names, one in groups]
+    card = {"format": FORMAT, "features": features, "target": None if target is None else card_of(target), **others}
+    return json.dumps(card, indent=2, allow_nan=False)
+
+
+def from_json(text: str, make: Callable[..., Made]) -> Made:
+    """Read a card.
+
+    Parameters
+    ----------
+    text : str
+        What `to_json` returned.
+    make : callable
+        Takes features, target and the other arguments of a release by name.
+
+    Raises
+    ------
+    TypeError
+        It is no text.
+    ValueError
+        It is not a card of this version.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a release card is text; got {type(text).__name__}.")
+    if len(text) > _LONGEST:
+        raise ValueError(f"a release card has at most {_LONGEST:,} characters; got {len(text):,}.")
+    try:
+        return make(**_arguments(json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)))
+    except (KeyError, TypeError, AttributeError, RecursionError, ValueError, PrivacyError) as error:
+        reason = f"{error}".rstrip(".")[:300]
+        raise ValueError(
+            f"this is not a release card of the format {FORMAT}: {reason}. Ask for the output of to_json()."
+        ) from None
+
+
+def _arguments(card: Any) -> Mapping[str, Any]:
+    if not isinstance(card, dict):
+        raise ValueError("it is not a JSON object")
+    if card.get("format") != FORMAT:
+        raise ValueError(f"its format is {card.get('format')!r:.60}")
+    if set(card) != _ENTRIES:
+        raise ValueError(f"it must have exactly the entries {', '.join(sorted(_ENTRIES))}")
+    if not all(isinstance(card[key], list) for key in ("features", "noiseless")):
+        raise ValueError("its features and noiseless columns must be lists")
+    groups: dict[tuple[str, ...] | None, Mechanism] = {}
+    for part in card["features"]:
+        columns = part.pop("columns")
+        names = None if columns is None else checked_names(columns, "columns")
+        if names in groups:
+            raise ValueError("its groups of columns repeat")
+        groups[names] = mechanism_of(part)
+    if None in groups and len(groups) > 1:
+        raise ValueError("one of its groups of columns has no names")
+    others = {name: card[name] for name in ("noiseless", "fit_intercept", "center", "scale")}
+    target = None if card["target"] is None else mechanism_of(card["target"])
+    return {"features": groups.get(None, groups) or None, "target": target, **others}
+
+
+def refuse_constant(text: str) -> float:
+    """Refuse NaN and infinities, which JSON has no numbers for."""
+    raise ValueError(f"{text} is not a finite number")
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the entries of an object, each of which stands once."""
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise ValueError("an entry stands twice")
+    return entries

@@ -1,0 +1,56 @@
+"""Categories in arrays and tables: codes, the numbers that mechanisms take, and what their owners call them."""
+
+from typing import Any
+
+import numpy as np
+
+from symdebias import _arrays
+from symdebias._arrays import FloatArray
+from symdebias.mechanisms.ranges import Labels
+
+
+def spelled(value: Any) -> str:
+    """Return a category as it stands in the name of a parameter."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:
+    """Return the codes of a column of an array, checked: it holds them, or the numbers of a pair.
+
+    Parameters
+    ----------
+    column : array of shape (n,), float64
+        The column.
+    labels : Labels
+        Its categories.
+    name : str
+        Its name.
+
+    Raises
+    ------
+    ValueError
+        An entry is no category.
+    """
+    if labels.is_number_pair:
+        _arrays.check_labels(column, labels.values, f"column {name} of X", declare="categories={} on the mechanism")
+        return labels.codes(column).astype(float)
+    inside = (column == np.floor(column)) & (column >= 0) & (column < len(labels.values))
+    if not inside.all():
+        raise ValueError(
+            f"column {name} of X has an entry in row {int(np.argmin(inside))} that is no code of a category. An array "
+            f"holds the codes 0 to {len(labels.values) - 1}, the places of the declared categories; pass a table for "
+            "the categories themselves."
+        )
+    return column
+
+
+def target_numbers(y: Any, labels: Labels | None, *, rows: int) -> FloatArray:
+    """Return a target as numbers, checked: text as its codes, everything else as it is."""
+    if labels is not None and labels.is_text and np.asarray(y).dtype.kind in "OUST":
+        y = _arrays.codes_array(y, labels.values, "y")
+    return _arrays.target_array(y, rows=rows)
+
+
+def as_declared(numbers: FloatArray, labels: Labels) -> Any:
+    """Return categories as their owner knows them, for the numbers that stand for them."""
+    return np.array(labels.values, dtype=object if labels.is_text else float)[labels.codes(numbers)]

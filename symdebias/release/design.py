@@ -1,0 +1,232 @@
+"""How the columns of X enter a score: the design rows of records, true or estimated, and the variance of estimates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.mechanisms.base import ChannelMechanism, Mechanism
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.release.categories import spelled
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A column that enters a score with one parameter.
+
+    Attributes
+    ----------
+    column, parameter : int
+        Its places among the columns of X and the parameters.
+    noise : AdditiveNoise or None
+        Its noise.
+    group : int
+        Which group of columns it belongs to; -1 without noise.
+    """
+
+    column: int
+    parameter: int
+    noise: AdditiveNoise | None
+    group: int
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column of categories under a finite channel.
+
+    Attributes
+    ----------
+    column : int
+        Its place among the columns of X.
+    noise : ChannelNoise
+        The channel.
+    parameters : tuple of int
+        For each input category the place of its parameter, -1 for one without.
+    values : tuple of float
+        What that parameter is multiplied by: 1 in a one-hot column, the number of a category in a column of two.
+    """
+
+    column: int
+    noise: ChannelNoise
+    parameters: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights that undo the channel, shape (outputs, inputs).
+
+        Raises
+        ------
+        NoExactCorrectionError
+            Its categories cannot be told apart.
+        """
+        return self.noise.exact_weights(f"column {self.column}")
+
+    def rows(self, size: int) -> FloatArray:
+        """Return the design rows that the categories make, shape (categories, size), zeros elsewhere."""
+        rows = np.zeros((len(self.values), size))
+        for code, (place, value) in enumerate(zip(self.parameters, self.values, strict=True)):
+            if place >= 0:
+                rows[code, place] = value
+        return rows
+
+
+@dataclass(frozen=True)
+class Design:
+    """How the columns of X enter a score.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the q parameters of one score, one-hot expanded, the intercept last.
+    linear : tuple of Linear
+        The columns with one parameter each.
+    categorical : tuple of Categorical
+        The columns of categories.
+    covariance : array of shape (p, p), float64
+        The covariance of the normal noise of X's columns.
+    intercept : bool
+        Whether the last parameter is an intercept.
+    """
+
+    parameters: tuple[str, ...]
+    linear: tuple[Linear, ...]
+    categorical: tuple[Categorical, ...]
+    covariance: FloatArray
+    intercept: bool
+
+    @classmethod
+    def of(cls, columns: Sequence[str], groups: Sequence[tuple[slice, Mechanism]], *, intercept: bool) -> "Design":
+        """Return the design of columns, of which some groups are noised.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Their names.
+        groups : sequence of (slice, Mechanism)
+            Places of columns with what noises them.
+        intercept : bool
+            Whether there is one: then the first of several categories has no parameter.
+        """
+        covariance = np.zeros((len(columns), len(columns)))
+        group_of: dict[int, int] = {}
+        for group, (place, mechanism) in enumerate(groups):
+            group_of |= dict.fromkeys(range(place.start, place.stop), group)
+            noise = mechanism.noise
+            if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
+                width = place.stop - place.start
+                block = np.eye(width) * noise.variance if noise.covariance is None else np.array(noise.covariance)
+                covariance[place, place] = block
+        parameters: list[str] = []
+        linear: list[Linear] = []
+        categorical: list[Categorical] = []
+        for column, name in enumerate(columns):
+            group = group_of.get(column, -1)
+            noised_by = None if group < 0 else groups[group][1]
+            if not isinstance(noised_by, ChannelMechanism):
+                added = None if noised_by is None else noised_by.noise
+                assert not isinstance(added, (ChannelNoise, ClippedNoise))
+                linear.append(Linear(column, len(parameters), added, group))
+                parameters.append(name)
+                continue
+            labels, start = noised_by.range, len(parameters)
+            places: tuple[int, ...] = (start, start)
+            if labels.is_number_pair:
+                values = noised_by.noise.inputs
+                parameters.append(name)
+            else:
+                # Without an intercept the categories together stand in for one.
+                without = 1 if intercept or len(labels.values) == 2 else 0
+                places = (-1,) * without + tuple(range(start, start + len(labels.values) - without))
+                values = (0.0,) * without + (1.0,) * (len(labels.values) - without)
+                parameters += [f"{name}={spelled(value)}" for value in labels.values[without:]]
+            categorical.append(Categorical(column, noised_by.noise, places, values))
+        if intercept:
+            parameters.append("intercept")
+        return cls(tuple(parameters), tuple(linear), tuple(categorical), covariance, intercept)
+
+    @property
+    def linear_columns(self) -> list[int]:
+        """The places of the linear columns among the columns of X."""
+        return [part.column for part in self.linear]
+
+    @property
+    def linear_parameters(self) -> list[int]:
+        """The places of their parameters."""
+        return [part.parameter for part in self.linear]
+
+    @property
+    def linear_covariance(self) -> FloatArray:
+        """The covariance of the normal noise of the linear columns."""
+        return self.covariance[np.ix_(self.linear_columns, self.linear_columns)]
+
+    def rows(self, matrix: FloatArray) -> FloatArray:
+        """Return the design rows of true records, shape (n, q).
+
+        Parameters
+        ----------
+        matrix : array of shape (n, p), float64
+            Records, with codes in columns of categories; returned as it is where its columns are the parameters.
+        """
+        return self._rows(matrix, [column.rows(len(self.parameters)) for column in self.categorical])
+
+    def estimated_rows(self, matrix: FloatArray) -> FloatArray:
+        """Return unbiased estimates of the true records' design rows, shape (n, q).
+
+        Parameters
+        ----------
+        matrix : array of shape (n, p), float64
+            Released records, with codes in columns of categories.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            Categories of a column cannot be told apart.
+        """
+        return self._rows(matrix, [column.weights @ column.rows(len(self.parameters)) for column in self.categorical])
+
+    def _rows(self, matrix: FloatArray, tables: Sequence[FloatArray]) -> FloatArray:
+        """Return design rows, with those of each column of categories looked up in a table by its code."""
+        if self.linear_columns == list(range(len(self.parameters))):
+            return matrix
+        rows = np.zeros((len(matrix), len(self.parameters)))
+        rows[:, self.linear_parameters] = matrix[:, self.linear_columns]
+        for column, table in zip(self.categorical, tables, strict=True):
+            rows += table[matrix[:, column.column].astype(int)]
+        if self.intercept:
+            rows[:, -1] = 1.0
+        return rows
+
+    def additive_covariance(self, covariance: FloatArray) -> FloatArray:
+        """Return the covariance of the design rows of linear columns, shape (q, q), zeros elsewhere.
+
+        Parameters
+        ----------
+        covariance : array of shape (p, p), float64
+            Of the additive noise of X's columns.
+        """
+        placed = np.zeros((len(self.parameters), len(self.parameters)))
+        at, places = self.linear_parameters, self.linear_columns
+        placed[np.ix_(at, at)] = covariance[np.ix_(places, places)]
+        return placed
+
+    def released_covariance(self, covariance: FloatArray, *, as_released: bool = False) -> FloatArray:
+        """Return the matrix N with theta'N theta the variance of a record's estimated score over the noise.
+
+        For columns of categories it is the mean over the true category, each as likely.
+
+        Parameters
+        ----------
+        covariance : array of shape (p, p), float64
+            Of the additive noise of X's columns.
+        as_released : bool
+            Whether released categories enter the score as they are, with no estimate of the true one.
+        """
+        total = self.additive_covariance(covariance)
+        for column in self.categorical:
+            matrix, rows = np.array(column.noise.matrix), column.rows(len(total))
+            estimates = rows if as_released and len(rows) == matrix.shape[1] else column.weights @ rows
+            means = matrix @ estimates
+            total += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
+        return total

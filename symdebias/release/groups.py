@@ -1,0 +1,86 @@
+"""Groups of columns, each with the mechanism that noises it."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from symdebias.exceptions import ClippingWarning
+from symdebias.mechanisms import ChannelMechanism, Mechanism
+from symdebias.mechanisms.ranges import BoolArray
+from symdebias.noise import ClippedNoise
+from symdebias.release.columns import checked_names
+
+Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
+
+
+def checked_groups(features: Any) -> Groups:
+    """Return declared features as groups of columns, each with its mechanism.
+
+    Raises
+    ------
+    TypeError, ValueError
+        They are no mechanisms, or one does not fit its columns.
+    """
+    if features is None:
+        return ()
+    if isinstance(features, Mechanism):
+        _refuse_clipped(features)
+        if isinstance(features, ChannelMechanism):
+            raise TypeError(
+                f"{type(features).__name__} noises one column of categories. Name it: features={{name: mechanism}}."
+            )
+        return ((None, features),)
+    if not isinstance(features, Mapping) or not features:
+        raise TypeError(
+            "features must be a mechanism, a mapping from columns to mechanisms, or None; got "
+            f"{type(features).__name__}{' without entries' if features == {} else ''}."
+        )
+    groups = []
+    for key, mechanism in features.items():
+        names = checked_names((key,) if isinstance(key, str) else key, "features")
+        if not names:
+            raise ValueError("features has a group without columns. Name at least one.")
+        if not isinstance(mechanism, Mechanism):
+            raise TypeError(
+                f"features are noised by mechanisms; got {type(mechanism).__name__}. Pass a mechanism, such as "
+                "GaussianMechanism or RandomizedResponse."
+            )
+        _refuse_clipped(mechanism)
+        if mechanism.width not in (None, len(names)):
+            raise ValueError(
+                f"{mechanism!r} noises {mechanism.width} column{'s' if mechanism.width != 1 else ''} together; got "
+                f"{len(names)}. Name each group with as many columns as its mechanism takes."
+            )
+        groups.append((names, mechanism))
+    return tuple(groups)
+
+
+def _refuse_clipped(mechanism: Mechanism) -> None:
+    if isinstance(mechanism.noise, ClippedNoise):
+        raise ValueError(
+            f"{mechanism!r} clips what comes out, and features cannot be corrected after that. Only a target "
+            "may be clipped after its noise: give features the mechanism without clipping."
+        )
+
+
+def report_outside(flags: list[BoolArray], records: int, outside: str) -> None:
+    """Refuse records outside the bounds, or warn the collector of them."""
+    rows = np.zeros(records, dtype=bool)
+    for flag in flags:
+        rows |= flag
+    count = int(rows.sum())
+    if count and outside == "refuse":
+        raise ValueError(
+            f"{count} of {records} records lie outside the declared bounds, the first in row "
+            f"{int(np.argmax(rows))}. "
+            'Declare wider public bounds, or pass outside="clip".'
+        )
+    if count:
+        warnings.warn(
+            f"{count} of {records} records lay outside the declared bounds and were clipped. This count is a "
+            "statistic of the true data: do not pass it on.",
+            ClippingWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,650 @@
+"""A release: which mechanism noises which columns, and what that guarantees."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symdebias import _arrays
+from symdebias._arrays import FloatArray
+from symdebias._domains import Interval, shown
+from symdebias.exceptions import NoExactCorrectionError, PrivacyError
+from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
+from symdebias.mechanisms.ranges import Labels
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.privacy import Guarantee, compose
+from symdebias.release import card
+from symdebias.release.categories import as_declared, column_codes, target_numbers
+from symdebias.release.columns import (
+    PerColumn,
+    as_json,
+    checked_names,
+    checked_numbers,
+    in_order,
+    named_numbers,
+    standardised,
+)
+from symdebias.release.design import Design
+from symdebias.release.groups import Groups, checked_groups, report_outside
+
+_CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
+_SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
+
+
+@dataclass(frozen=True, init=False)
+class Release:
+    """Which mechanism noises which columns of a record.
+
+    Parameters
+    ----------
+    features : Mechanism, mapping or None
+        One mechanism for the vector of all feature columns; or a mapping from a column's name, or a tuple of
+        names, to the mechanism of that group; or None if the features are released as they are. A mechanism of
+        categories (`RandomizedResponse`, `FiniteChannel`) takes one named column.
+    target : Mechanism, optional
+        The mechanism of the target: `RandomizedResponse` or `FiniteChannel` for a target of k values,
+        one that adds noise for a continuous one. Without it the target is released as it is.
+    noiseless : sequence of str
+        Columns released as they are. A column that is neither noised nor listed here is an error.
+    fit_intercept : bool
+        Whether models on this release have an intercept: a constant that the solver adds, last in theta.
+    center, scale : mapping from str to float, or sequence of float, optional
+        Public centre and scale, by name of the column or one per column in the order of `columns`; never
+        computed from the data. Columns are released as (x - center)/scale, which is what the bounds of the
+        mechanisms refer to. Columns without an entry are neither shifted nor scaled.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A column is named twice, a mechanism does not fit its place, a number is not finite.
+
+    Notes
+    -----
+    A column's place in `columns` is its place in the declaration, noiseless columns last. A release with
+    one mechanism for all features gets its names at `privatize` or `bind`.
+
+    A column with two categories that are numbers enters a score as that number. One with more categories, or with
+    text, enters it one-hot: a parameter per category, except the first where there is an intercept or where
+    there are two. In arrays it holds the codes 0 to k - 1 of the categories, in tables the categories themselves.
+
+    Examples
+    --------
+    >>> from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
+    >>> release = Release(
+    ...     features={("age", "hours"): GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)},
+    ...     target=RandomizedResponse(epsilon=1.0),
+    ...     noiseless=("year",),
+    ... )
+    >>> release.columns
+    ('age', 'hours', 'year')
+    >>> print(release.guarantee)
+    (2, 1e-05)-differential privacy (local, replace-one); not protected: year
+    """
+
+    groups: Groups
+    target: Mechanism | None
+    noiseless: tuple[str, ...]
+    fit_intercept: bool
+    center: PerColumn
+    scale: PerColumn
+
+    def __init__(
+        self,
+        features: Mechanism | Mapping[str | tuple[str, ...], Mechanism] | None = None,
+        target: Mechanism | None = None,
+        *,
+        noiseless: Sequence[str] = (),
+        fit_intercept: bool = False,
+        center: Mapping[str, float] | Sequence[float] | None = None,
+        scale: Mapping[str, float] | Sequence[float] | None = None,
+    ) -> None:
+        groups = checked_groups(features)
+        noiseless = checked_names(noiseless, "noiseless")
+        if target is not None and not isinstance(target, Mechanism):
+            raise TypeError(
+                f"target must be a mechanism or None; got {type(target).__name__}. Pass a RandomizedResponse, a "
+                "GaussianMechanism, or None for a target that is released as it is."
+            )
+        if not isinstance(fit_intercept, (bool, np.bool_)):
+            raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
+        named = Counter(name for names, _ in groups for name in names or ())
+        named.update(noiseless)
+        twice = sorted(name for name, count in named.items() if count > 1)
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is named more than once. Name each column once.")
+        fields = {"groups": groups, "target": target, "noiseless": noiseless, "fit_intercept": bool(fit_intercept)}
+        for field, value in fields.items():
+            object.__setattr__(self, field, value)
+        for field, given, domain in (("center", center, _CENTER), ("scale", scale, _SCALE)):
+            numbers = checked_numbers(given, domain, field)
+            if self.columns is not None:
+                numbers = named_numbers(numbers, self.columns, field)
+                self._refuse_moved_categories(field, dict(numbers))  # type: ignore[arg-type]
+            object.__setattr__(self, field, numbers)
+
+    def _refuse_moved_categories(self, field: str, numbers: Mapping[str, float]) -> None:
+        still = 1.0 if field == "scale" else 0.0
+        moved = sorted(name for name in self._labels("range") if numbers.get(name, still) != still)
+        if moved:
+            raise ValueError(
+                f"{field} names {', '.join(moved)}, a column of categories, which are neither shifted nor scaled. "
+                "Leave it out."
+            )
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.groups:
+            if self.groups[0][0] is None:
+                parts.append(f"features={self.groups[0][1]!r}")
+            else:
+                inside = ", ".join(
+                    f"{(names[0] if names and len(names) == 1 else names)!r}: {mechanism!r}"
+                    for names, mechanism in self.groups
+                )
+                parts.append(f"features={{{inside}}}")
+        if self.target is not None:
+            parts.append(f"target={self.target!r}")
+        if self.noiseless:
+            parts.append(f"noiseless={self.noiseless!r}")
+        if self.fit_intercept:
+            parts.append("fit_intercept=True")
+        for name, values in (("center", self.center), ("scale", self.scale)):
+            if values:
+                parts.append(f"{name}={as_json(values)!r}")
+        return f"Release({', '.join(parts)})"
+
+    # ---- columns -----------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns of X in their order, or None while they have no names."""
+        if self.groups and self.groups[0][0] is None:
+            return None
+        noised = [name for names, _ in self.groups for name in names or ()]
+        columns = (*noised, *self.noiseless)
+        return columns or None
+
+    @property
+    def number_of_columns(self) -> int | None:
+        """The number of columns of X, or None where one mechanism takes however many there are."""
+        if self.columns is not None:
+            return len(self.columns)
+        width = self.groups[0][1].width if self.groups else None
+        return None if width is None else width + len(self.noiseless)
+
+    def bind(self, columns: Sequence[str]) -> "Release":
+        """Return this release with names for the columns that one mechanism noises.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            All columns of X; the noiseless ones among them keep their role and go last.
+
+        Returns
+        -------
+        Release
+            Itself, where it has names already and they agree.
+
+        Raises
+        ------
+        ValueError
+            The names do not fit the ones that the release has.
+        """
+        names = checked_names(columns, "columns")
+        if len(set(names)) < len(names):
+            raise ValueError(f"the columns {', '.join(names)} repeat a name. Name each column once.")
+        if self.columns is not None:
+            if set(names) != set(self.columns):
+                raise ValueError(
+                    f"the release has the columns {', '.join(self.columns)}; got {', '.join(names)}. Bind the same."
+                )
+            return self
+        missing = [name for name in self.noiseless if name not in names]
+        if missing:
+            raise ValueError(f"the noiseless columns {', '.join(missing)} are not among {', '.join(names)}.")
+        noised = tuple(name for name in names if name not in self.noiseless)
+        features: dict[str | tuple[str, ...], Mechanism] | None = None
+        noiseless = names
+        if self.groups:
+            if not noised:
+                raise ValueError("every column is noiseless, but the release has a mechanism for features.")
+            features, noiseless = {noised: self.groups[0][1]}, self.noiseless
+        return Release(
+            features,
+            self.target,
+            noiseless=noiseless,
+            fit_intercept=self.fit_intercept,
+            center=as_json(self.center),
+            scale=as_json(self.scale),
+        )
+
+    def _bound_to(self, X: Any) -> "Release":
+        if self.columns is not None:
+            return self
+        if _arrays.is_table(X):
+            return self.bind(_arrays.column_names(X))
+        if self.groups and self.noiseless:
+            raise ValueError(
+                f"X is an array without names, and the release leaves {', '.join(self.noiseless)} without noise: which "
+                "columns those are would be a guess, and a wrong one would send the others out as they are. Pass a "
+                "table, or name the columns first: release.bind(names), noiseless ones last."
+            )
+        count = _arrays.features_array(X).shape[1]
+        self._check_count(count)
+        names = [f"x{index}" for index in range(count - len(self.noiseless))]
+        return self.bind((*names, *self.noiseless))
+
+    def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
+        """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            An array has its columns in that order; a table is matched by name.
+        check_finite : bool
+            False leaves NaN and infinity to a caller that finds them in its own pass.
+
+        Returns
+        -------
+        array of shape (n, p), float64
+            A column of categories has the codes of the outputs of its channel, whatever they are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            X does not fit; see `symdebias._arrays.features_array`.
+        """
+        return self._coded_matrix(X, "sent", check_finite=check_finite)
+
+    def true_matrix(self, X: Any) -> FloatArray:
+        """Return true X as a checked array of shape (n, p), float64, with codes for categories.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True records, already centred and scaled.
+        """
+        return self._coded_matrix(X, "range")
+
+    def true_target(self, y: Any, *, rows: int) -> FloatArray:
+        """Return true targets as a checked array of shape (n,), float64: codes where a channel noises them.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or a column of a table
+            True targets.
+        rows : int
+            The number n of records.
+        """
+        labels = self._target_labels("range")
+        target = target_numbers(y, labels, rows=rows)
+        if labels is None:
+            return target
+        _arrays.check_labels(target, labels.numbers, "labels", declare="categories={} on the mechanism")
+        return labels.codes(target).astype(float)
+
+    def _labels(self, side: str) -> dict[str, Labels]:
+        """Return the labels that go in ("range") or come out ("sent") of the columns of categories."""
+        return {
+            names[0]: getattr(mechanism, side)
+            for names, mechanism in self.groups
+            if isinstance(mechanism, ChannelMechanism) and names
+        }
+
+    def _target_labels(self, side: str) -> Labels | None:
+        return getattr(self.target, side) if isinstance(self.target, ChannelMechanism) else None
+
+    def _coded_matrix(self, X: Any, side: str, *, check_finite: bool = True) -> FloatArray:
+        """Return X checked, with codes in columns of categories: of what goes in ("range") or comes out ("sent")."""
+        if self.columns is None and _arrays.is_table(X):
+            columns = self.bind(_arrays.column_names(X)).columns
+        else:
+            columns = self.columns
+        categories = self._labels(side)
+        values = {name: labels.values for name, labels in categories.items()}
+        matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=values)
+        self._check_count(matrix.shape[1])
+        if categories and not _arrays.is_table(X):
+            assert columns is not None
+            matrix = matrix.copy()
+            for name, labels in categories.items():
+                place = columns.index(name)
+                matrix[:, place] = column_codes(matrix[:, place], labels, name)
+        return matrix
+
+    def _check_count(self, number_of_columns: int) -> None:
+        known = self.number_of_columns
+        least = len(self.noiseless) + len(self.groups)
+        if (known is not None and number_of_columns != known) or number_of_columns < least:
+            expected = str(known) if known is not None else f"at least {least}"
+            raise ValueError(
+                f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
+            )
+
+    # ---- noise -------------------------------------------------------------------------------------------
+
+    def design(self, number_of_columns: int) -> Design:
+        """Return how so many columns enter a score, and with which noise.
+
+        Parameters
+        ----------
+        number_of_columns : int
+            The number p of columns of X.
+        """
+        groups = self._placed(number_of_columns)
+        columns = self.columns or tuple(f"x{index}" for index in range(number_of_columns))
+        return Design.of(columns, groups, intercept=self.fit_intercept)
+
+    @property
+    def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
+        """The noise of the target, or None.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
+        """
+        noise = None if self.target is None else self.target.noise
+        if isinstance(noise, ClippedNoise):
+            raise NoExactCorrectionError(noise.refusal)
+        return noise
+
+    @property
+    def clips_target(self) -> bool:
+        """Whether the target is clipped after its noise, so that it is only trained on as it stands."""
+        return self.target is not None and isinstance(self.target.noise, ClippedNoise)
+
+    @property
+    def target_radius(self) -> float | None:
+        """The declared bound on the absolute value of a target with additive noise, if there is one."""
+        if self.target is None or not isinstance(self.target.noise, AdditiveNoise):
+            return None
+        return self.target.bound
+
+    def feature_variances(self, number_of_columns: int) -> FloatArray:
+        """Return the noise variance of each column, zero for noiseless ones and for categories.
+
+        Parameters
+        ----------
+        number_of_columns : int
+            The number p of columns of X.
+
+        Returns
+        -------
+        array of shape (p,), float64
+            In the order of `columns`.
+        """
+        variances = np.zeros(number_of_columns)
+        for place, noise in self.noises(number_of_columns):
+            if isinstance(noise, AdditiveNoise):
+                variances[place] = noise.coordinate_variances(place.stop - place.start)
+        return variances
+
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
+        """Return the places of each group of columns among X's columns, with their noise."""
+        noises = []
+        for place, mechanism in self._placed(number_of_columns):
+            noise = mechanism.noise
+            assert not isinstance(noise, ClippedNoise)
+            noises.append((place, noise))
+        return tuple(noises)
+
+    def _placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
+        """Return the places of each group of columns, with what noises them."""
+        self._check_count(number_of_columns)
+        placed, start = [], 0
+        for names, mechanism in self.groups:
+            width = number_of_columns - len(self.noiseless) if names is None else len(names)
+            placed.append((slice(start, start + width), mechanism))
+            start += width
+        return tuple(placed)
+
+    def record_radius(self, number_of_columns: int) -> float:
+        """Return a bound on the L2 norm of a record within the declared bounds.
+
+        A group without a radius counts as in the unit ball, a noiseless column as in [-1, 1].
+
+        Parameters
+        ----------
+        number_of_columns : int
+            The number of columns of X.
+        """
+        self._check_count(number_of_columns)
+        total = float(len(self.noiseless)) if self.groups else float(number_of_columns)
+        for _, mechanism in self.groups:
+            one_hot = isinstance(mechanism, ChannelMechanism) and not mechanism.range.is_number_pair
+            total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
+        return math.sqrt(total)
+
+    # ---- privacy -----------------------------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The composed local guarantee of a record, or None where a part is noised without a privacy claim.
+
+        Columns and targets that are released as they are stand in its ``unprotected``.
+        """
+        mechanisms = [mechanism for _, mechanism in self.groups] + ([self.target] if self.target else [])
+        parts = [mechanism.guarantee for mechanism in mechanisms]
+        if not parts or any(part is None for part in parts):
+            return None
+        total = compose([part for part in parts if part is not None])
+        features = self.noiseless if self.groups or self.noiseless else ("features",)
+        return replace(total, unprotected=(*features, *(() if self.target else ("target",))))
+
+    def privatize(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        random_state: int | np.random.Generator | None = None,
+        outside: str = "clip",
+    ) -> "Noised":
+        """Centre, scale and clip records to the declared bounds, and noise them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True records. A table is matched by name and comes back as a table.
+        y : array of shape (n,), optional
+            True targets; required if the release noises the target.
+        random_state : int, numpy.random.Generator or None
+            None draws on the operating system. A seed is for tests and simulations: whoever knows it can
+            subtract the noise, so the result carries no guarantee.
+        outside : {"clip", "refuse"}
+            What to do with records outside the bounds: clip them, with one `ClippingWarning` to the
+            collector, or raise.
+
+        Returns
+        -------
+        Noised
+            The noised records, with the release that knows their columns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The data do not fit; nothing was noised.
+
+        Warns
+        -----
+        ClippingWarning
+            Records were clipped. The count is a statistic of the data; it is not part of the result.
+
+        Notes
+        -----
+        The noise is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+        """
+        if outside not in ("clip", "refuse"):
+            raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
+        source = sampling.source(random_state)
+        if y is None and self.target is not None:
+            raise ValueError(
+                "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
+            )
+        release = self._bound_to(X)
+        columns = release.columns
+        assert columns is not None
+        matrix = release.true_matrix(X)
+        target = None
+        if y is not None:
+            target = target_numbers(y, release._target_labels("range"), rows=len(matrix))
+            _arrays.check_same_index(X, y)
+        released = standardised(matrix, columns, release.center, release.scale)
+        placed = release._placed(len(columns))
+        clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+        clipped_target = None if target is None or release.target is None else release.target.clip(target)
+        parts = clipped if clipped_target is None else [*clipped, clipped_target]
+        report_outside([part.outside for part in parts], len(matrix), outside)
+        for (place, mechanism), part in zip(placed, clipped, strict=True):
+            noised = mechanism.add_noise(part, source)
+            released[:, place] = noised.reshape(len(noised), -1)
+        sent: Any = target
+        if clipped_target is not None and release.target is not None:
+            sent = release.target.add_noise(clipped_target, source)
+            labels = release._target_labels("sent")
+            if labels is not None and labels.is_text and hasattr(y, "name"):
+                sent = as_declared(sent, labels)
+        return Noised(
+            release._as_sent(released, X),
+            None if sent is None else _arrays.column_like(y, sent),
+            release,
+            source.seeded,
+        )
+
+    def released_target(self, y: Any, *, rows: int) -> FloatArray:
+        """Return released targets as a checked array of shape (n,), float64, with text as its codes.
+
+        Parameters
+        ----------
+        y : array of shape (n,) or a column of a table
+            Released targets.
+        rows : int
+            The number n of records.
+        """
+        return target_numbers(y, self._target_labels("sent"), rows=rows)
+
+    def _as_sent(self, released: FloatArray, X: Any) -> Any:
+        """Return released records in the form of X: tables have categories as their owners know them, arrays codes."""
+        table, columns = _arrays.is_table(X), self.columns or ()
+        sent: list[Any] = list(released.T)
+        for name, labels in self._labels("sent").items():
+            place = columns.index(name)
+            if table:
+                sent[place] = as_declared(sent[place], labels)
+            elif not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
+                released[:, place] = labels.codes(released[:, place])
+        return _arrays.table_like(X, columns, sent) if table else released
+
+    def original_units(self, theta: FloatArray) -> FloatArray:
+        """Return coefficients for the columns in their own units, `center` and `scale` undone.
+
+        Parameters
+        ----------
+        theta : array of shape (p,) or (p + 1,), float64
+            Coefficients of the released columns, intercept last.
+
+        Raises
+        ------
+        ValueError
+            Columns were centred, and there is no intercept to take up the shift.
+        """
+        columns = self.columns
+        if columns is None and (self.center or self.scale):
+            raise ValueError(
+                "the columns have a center or scale, but no names yet. Use noised.release, or release.bind(names)."
+            )
+        if columns is None:
+            length = np.shape(theta)[-1] if np.ndim(theta) else 1
+            return _arrays.parameter_array(theta, length, None if np.shape(theta)[:-1] != (1,) else 1).copy()
+        design = self.design(len(columns))
+        result = _arrays.parameter_array(theta, len(design.parameters), None).copy()
+        shifts = in_order(self.center, columns, absent=0.0)
+        if shifts.any() and not self.fit_intercept:
+            raise ValueError(
+                "the columns were centred, and without an intercept no coefficients of the original columns "
+                "give the same scores. Declare fit_intercept=True."
+            )
+        scales = in_order(self.scale, columns, absent=1.0)
+        for part in design.linear:
+            result[..., part.parameter] /= scales[part.column]
+            if self.fit_intercept:
+                result[..., -1] -= result[..., part.parameter] * shifts[part.column]
+        return result
+
+    # ---- the card ----------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """Return the card: what an analyst needs to debias, and nothing about the data."""
+        return card.to_json(
+            self.groups,
+            self.target,
+            noiseless=list(self.noiseless),
+            fit_intercept=self.fit_intercept,
+            center=as_json(self.center),
+            scale=as_json(self.scale),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "Release":
+        """Read a card.
+
+        Parameters
+        ----------
+        text : str
+            What `to_json` returned. It may come from a stranger: only known kinds and finite numbers are
+            taken.
+
+        Raises
+        ------
+        ValueError
+            It is not a card of this version.
+        """
+        return card.from_json(text, cls)
+
+
+@dataclass(frozen=True, eq=False)
+class Noised:
+    """Noised records.
+
+    Attributes
+    ----------
+    X : array of shape (n, p), float64, or table
+        The noised features, in the order of ``release.columns``.
+    y : array of shape (n,), float64, column of a table, or None
+        The noised targets, as a column where a column was given.
+    release : Release
+        The release, with the names of the columns.
+    seeded : bool
+        Whether the noise came from a seed. The seed itself is not kept.
+    """
+
+    X: Any
+    y: Any
+    release: Release
+    seeded: bool
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee of the release, or None where a part is noised without a privacy claim.
+
+        Raises
+        ------
+        PrivacyError
+            The noise came from a seed: whoever knows it can subtract the noise.
+        """
+        if self.seeded:
+            raise PrivacyError(
+                "these records were noised from a seed, so that they carry no guarantee. Call privatize "
+                "without random_state for data that are to be private."
+            )
+        return self.release.guarantee
+
+
+def _taken(mechanism: Mechanism, columns: FloatArray) -> FloatArray:
+    """Return what a mechanism takes: the numbers that stand for the categories, or the columns as they are."""
+    if not isinstance(mechanism, ChannelMechanism):
+        return columns
+    return np.asarray(np.array(mechanism.range.numbers)[columns[:, 0].astype(int)])

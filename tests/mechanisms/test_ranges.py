@@ -1,0 +1,91 @@
+"""Ranges: what they take, how wide they are, and that nothing outside goes through."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symdebias.mechanisms.input_perturbation import Halves
+from symdebias.mechanisms.ranges import Ball, Grid, Labels, Numbers, rounded_up
+
+# range, bound, width, sensitivity (None where nothing is declared), the farthest values
+RANGES = [
+    (Numbers((-3, 2)), 3.0, 1, Fraction(5), (-3.0, 2.0)),
+    (Numbers(), None, None, None, None),
+    (Ball(0.1), 0.1, None, 2 * Fraction(0.1), (-0.1, 0.1)),
+    (Ball(0.1, order=1), 0.1, None, 2 * Fraction(0.1), (-0.1, 0.1)),
+    (Ball(), None, None, None, None),
+    (Grid((-0.3, 0.1), 0.1), 0.3, 1, 4 * Fraction(0.1), (-0.3, 0.1)),
+    (Grid(None, 2), None, None, None, None),
+    (Labels((-2.0, 1.0)), 2.0, 1, None, None),
+    (Labels(("n", "e", "s")), 2.0, 1, None, None),
+]
+
+
+@pytest.mark.parametrize(("inside", "bound", "width", "sensitivity", "farthest"), RANGES, ids=repr)
+def test_what_a_range_says(inside, bound, width, sensitivity, farthest):
+    assert (inside.bound, inside.width, inside.farthest) == (bound, width, farthest)
+    if sensitivity is not None:
+        assert inside.sensitivity == sensitivity
+        apart = np.subtract(*inside.farthest)
+        assert abs(apart) == pytest.approx(float(sensitivity), rel=1e-15)
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20), st.sampled_from([one[0] for one in RANGES[:6]]))
+def test_what_is_clipped_is_inside_and_a_copy(numbers, inside):
+    values = np.array(numbers)
+    if isinstance(inside, Grid):
+        values = np.rint(np.clip(values, -1e9, 1e9)) * inside.step
+    before = values.copy()
+    clipped, outside = inside.clip(values)
+    assert clipped is not values
+    np.testing.assert_array_equal(values, before)
+    if inside.bound is not None:
+        assert np.all(np.abs(clipped) <= inside.bound)
+    np.testing.assert_array_equal(clipped[~outside], values[~outside])
+
+
+def test_halves_lie_in_a_ball_each():
+    inside = Halves(1, 1.0, 2.0)
+    clipped, outside = inside.clip(np.array([[3.0, 1.0], [0.5, -9.0], [0.5, 2.0]]))
+    np.testing.assert_allclose(clipped, [[1.0, 1.0], [0.5, -2.0], [0.5, 2.0]], rtol=1e-12)
+    assert outside.tolist() == [True, True, False]
+    assert (inside.width, inside.bound) == (2, pytest.approx(math.sqrt(5)))
+    np.testing.assert_array_equal(inside.farthest, [[1.0, 2.0], [-1.0, -2.0]])
+
+
+@given(st.fractions(0, 100, max_denominator=10**9))
+def test_rounding_is_to_the_safe_side_and_no_further(exact):
+    found = rounded_up(exact)
+    assert Fraction(found) >= exact
+    assert Fraction(math.nextafter(found, -math.inf)) < exact
+
+
+def test_labels_have_codes_in_the_order_given():
+    assert Labels((3.0, 1.0, 2.0)).codes(np.array([1.0, 3.0])).tolist() == [1, 0]
+    assert Labels.declared(("b", "a"), "categories").numbers == (0.0, 1.0)
+    assert [Labels(values).is_number_pair for values in ((0.0, 1.0), ("a", "b"), (0.0, 1.0, 2.0))] == [
+        True,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: Labels.declared(("a", "a"), "inputs"), "inputs=.* does not list two or more different values"),
+    (lambda: Labels.declared(("a", 1), "inputs"), "not a number"),
+    (lambda: Labels.declared(("a", ""), "inputs"), "not a number"),
+    (lambda: Labels((0.0, 1.0)).clip(np.zeros((2, 2))), "one label per record"),
+    (lambda: Labels((0.0, 1.0)).clip(np.array([0.5])), "labels must be 0 or 1"),
+    (lambda: Grid((0, 1e-13), 1), "no multiple|one point"),
+    (lambda: Grid((1, 1 + 1e-13), 1), "one point of the grid"),
+    (lambda: Grid((0, 2**53), 1), "more than 2\\^52 steps"),
+    (lambda: Numbers((0, 1)).clip(np.zeros((2, 2))), "mechanism of its own"),
+    (lambda: Ball(-1.0), "radius"),
+])  # fmt: skip
+def test_what_is_refused(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
