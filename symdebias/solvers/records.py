@@ -145,11 +145,19 @@ class Records:
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, self.matrix, self.target, self.weights, self.total, self.noise
 
+    def losses(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the corrected losses of some records at theta, shape (m,), unweighted."""
+        kernel = self.corrected.kernels(self.columns, per_record=self.per_record).loss
+        return self._filled(kernel, theta, rows, ())
+
     def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted."""
-        matrix, target = np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
-        out = np.empty((len(matrix), theta.size))
         kernel = self.corrected.kernels(self.columns, per_record=self.per_record).gradient
+        return self._filled(kernel, theta, rows, (theta.size,))
+
+    def _filled(self, kernel: Callable[..., None], theta: FloatArray, rows: Any, shape: tuple[int, ...]) -> FloatArray:
+        matrix, target = np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
+        out = np.empty((len(matrix), *shape))
         kernel(theta.ravel(), matrix, target, self.noise, out)
         return out
 

@@ -8,81 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import sympy as sp
+from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, every_outcome, outcomes, records, release_of, truth
 from scipy import stats
 from scipy.special import expit
 
 import symdebias as sd
-from symdebias import evaluation
-from symdebias.exceptions import DivergenceError, NoExactCorrectionError, SymdebiasError
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.evaluation.accuracy import sign_surrogate
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.scores import ReleasedScores
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
-
-THETA = np.array([1.3, -0.8, 0.2])
-COIN = sd.RandomizedResponse(epsilon=1.5)
-NORMAL = sd.GaussianMechanism.from_scale(0.5)
-TRUE = sd.Release(fit_intercept=True)
-
-
-def release_of(first, target=None, **options):
-    """Return a release whose first column is noised and whose second is not; or neither."""
-    features = {} if first is None else {"first": first}
-    noiseless = ("second",) if features else ("first", "second")
-    return sd.Release(features or None, target, noiseless=noiseless, fit_intercept=True, **options)
-
-
-def records(n=400, seed=0, labels=(-1, 1)):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 2))
-    return X, np.where(rng.random(n) < expit(X @ THETA[:2] + THETA[2]), labels[1], labels[0]).astype(float)
-
-
-def outcomes(noise, value):
-    """Return the released values of a true one with their probabilities."""
-    if noise is None:
-        return np.array([value]), np.ones(1)
-    if isinstance(noise, ChannelNoise):
-        return np.array(noise.outputs), np.array(noise.matrix)[noise.inputs.index(value)]
-    assert isinstance(noise, AdditiveNoise)
-    scale = math.sqrt(noise.variance)
-    if noise.is_gaussian:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-        kept = weights > 1e-16
-        return value + scale * nodes[kept], weights[kept] / weights[kept].sum()
-    if noise.step is not None:
-        steps = np.arange(-400, 401) * noise.step
-        weights = np.exp(-np.abs(steps) * noise.tail_rate)
-        kept = weights > 1e-17
-        return value + steps[kept], weights[kept] / weights.sum()
-    nodes, weights = np.polynomial.laguerre.laggauss(64)
-    kept = weights > 1e-16
-    ends = nodes[kept] / noise.tail_rate
-    return value + np.r_[ends, -ends], np.r_[weights[kept], weights[kept]] / 2
-
-
-def every_outcome(release, X, y):
-    """Return all released records of true ones, each with its probability as weight."""
-    first = release.groups[0][1].noise if release.groups else None
-    rows, targets, weights = [], [], []
-    for record, target in zip(X, y, strict=True):
-        values = outcomes(first, record[0])
-        labels = outcomes(release.target_noise, target)
-        for (value, p), (label, q) in itertools.product(zip(*values, strict=True), zip(*labels, strict=True)):
-            rows.append((value, record[1]))
-            targets.append(label)
-            weights.append(p * q)
-    return np.array(rows), np.array(targets), np.array(weights)
-
-
-def truth(metric, X, y):
-    u = X @ THETA[:2] + THETA[2]
-    return {
-        "accuracy": np.mean(y * u > 0),
-        "log_loss": np.mean(np.logaddexp(0, -y * u)),
-        "squared_error": np.mean((y - u) ** 2),
-        "poisson": np.mean(np.exp(u) - y * u),
-    }[metric]
-
 
 # name -> (metric, release); in each the value over all outcomes is that of the true records
 EXACT = {
@@ -145,16 +81,14 @@ def test_the_sign_is_resolved_as_well_over_a_wide_range():
     labels = np.tanh(1.5 * scores)
     errors = []
     for radius in (12.0, 24.0, 48.0, 96.0):
-        found = evaluation._sign_surrogate(radius, 0.72, 90.0, 0.6)
+        found = sign_surrogate(radius, 0.72, 90.0, 0.6)
         errors.append(float(np.mean((found.slope(scores) - np.sign(scores)) * labels)) / 2)
     assert np.ptp(errors) < 0.002
     # Scores in other units, with their noise, have the same surrogate.
-    small = evaluation._sign_surrogate(0.24, 0.72e-4, 90.0, 0.006)
-    np.testing.assert_allclose(
-        small.slope(scores / 100), evaluation._sign_surrogate(24.0, 0.72, 90.0, 0.6).slope(scores)
-    )
+    small = sign_surrogate(0.24, 0.72e-4, 90.0, 0.006)
+    np.testing.assert_allclose(small.slope(scores / 100), sign_surrogate(24.0, 0.72, 90.0, 0.6).slope(scores))
     with pytest.raises(NoExactCorrectionError, match=r"takes .* waves"):
-        evaluation._sign_surrogate(5_000.0, 0.72, 90.0, 0.6)
+        sign_surrogate(5_000.0, 0.72, 90.0, 0.6)
 
 
 HEAVY = {
@@ -187,8 +121,10 @@ def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, monkeypatch):
     wanted = expit(3 * np.abs(scores)).mean()
     true = scores[:10_000]
     released, labels = true + math.sqrt(noise) * rng.normal(size=len(true)), np.tanh(1.5 * true)
-    designs, design = [], evaluation._sign_surrogate
-    monkeypatch.setattr(evaluation, "_sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1])
+    designs, design = [], sign_surrogate
+    monkeypatch.setattr(
+        "symdebias.evaluation.accuracy.sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1]
+    )
     errors, coverage = [], []
     for _ in range(draws):
         X = np.column_stack([HEAVY[kind](rng, n), rng.normal(size=n)])
@@ -222,7 +158,8 @@ def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
     parts = [outcomes(noise, float(value)) for noise, value in zip(noises, truth, strict=True)]
     X = np.array(list(itertools.product(*(values for values, _ in parts))))
     weights = np.array([math.prod(chances) for chances in itertools.product(*(chances for _, chances in parts))])
-    scores = evaluation._scores(release, theta, X)
+    data = Records.checked(None, X, np.zeros(len(X)), release)
+    scores = ReleasedScores.of(data, theta)
     assert not scores.has_exact_signs
     np.testing.assert_allclose(weights @ scores.estimates, u, atol=1e-10)
     np.testing.assert_allclose(weights @ scores.squares, u**2, atol=1e-9)
@@ -376,206 +313,8 @@ def test_an_estimate_says_what_it_is():
         found.confidence_interval(1.0)
 
 
-# ---- calibration -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("link", ["logistic", "identity", "exponential"])
-def test_calibration_has_the_true_means_over_the_noise(link):
-    release = release_of(NORMAL, COIN)
-    X, y = records(n=120)
-    released = every_outcome(release, X, y)
-    u = X @ THETA[:2] + THETA[2]
-    curve = sd.calibration_curve(
-        THETA, *released[:2], release=release, link=link, sample_weight=released[2], points=[-1.5, 0.0, 1.0]
-    )
-    s = 0.25 * THETA[0] ** 2
-    assert curve.score_variance == pytest.approx(s)
-    window = np.exp(-((u - curve.scores[:, None]) ** 2) / (2 * curve.bandwidth**2))
-    window /= window.sum(axis=1, keepdims=True)
-    model = {"logistic": expit(u), "identity": u, "exponential": np.exp(u)}[link]
-    targets = (y + 1) / 2 if link == "logistic" else y
-    np.testing.assert_allclose(curve.observed, window @ targets, atol=1e-9)
-    allowed = curve.bias if link == "logistic" else 1e-9
-    assert np.all(np.abs(curve.predicted - window @ model) <= allowed)
-    assert np.all(curve.bias < 0.01)
-    if link == "logistic":
-        naive = sd.calibration_curve(
-            THETA, released[0], released[1], release=TRUE, sample_weight=released[2], points=[-1.5, 0.0, 1.0],
-            bandwidth=curve.bandwidth,
-        )  # fmt: skip
-        assert np.abs(naive.observed - window @ targets).max() > 0.05
-
-
-def test_calibration_tells_a_calibrated_model_from_an_overconfident_one():
-    X, y = records(n=20_000)
-    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=9)
-    good = sd.calibration_curve(THETA, noised.X, noised.y, release=noised.release)
-    gap = np.abs(good.observed - good.predicted) / good.difference_standard_errors
-    assert gap.max() < 5.5  # ten windows: a false alarm below 4e-7
-    assert np.all(np.diff(good.predicted) > 0)
-    assert str(good).count("\n") == 11
-    bad = sd.calibration_curve(2 * THETA, noised.X, noised.y, release=noised.release)
-    assert (np.abs(bad.observed - bad.predicted) / bad.difference_standard_errors).max() > 6
-    # Without noise the curve is a kernel smoother of the true records.
-    plain = sd.calibration_curve(THETA, X, y, release=TRUE, points=3)
-    assert plain.score_variance == 0
-    assert np.all(plain.bias == 0)
-
-
-# ---- cross-validation --------------------------------------------------------------------------------------
-
-RIDGE_NOISE = 0.64
-GRID = (3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
-
-
-def ridge(X, y, *, l2, sample_weight=None):
-    """Least squares on debiased second moments."""
-    matrix = np.asarray(X)
-    weights = np.ones(len(matrix)) if sample_weight is None else sample_weight
-    weights = weights / weights.sum()
-    gram = (matrix * weights[:, None]).T @ matrix + (l2 - RIDGE_NOISE) * np.eye(matrix.shape[1])
-    return np.linalg.solve(gram, matrix.T @ (weights * np.asarray(y)))
-
-
-CANDIDATES = {f"l2 = {l2:g}": functools.partial(ridge, l2=l2) for l2 in GRID}
-
-
-def noised_regression(seed=0, n=1500, p=12):
-    rng = np.random.default_rng(seed)
-    covariance = 0.5 * np.ones((p, p)) + 0.5 * np.eye(p)
-    theta = np.r_[1.0, -1.0, 0.5, np.zeros(p - 3)]
-    X = rng.multivariate_normal(np.zeros(p), covariance, size=n)
-    y = X @ theta + rng.normal(size=n)
-    release = sd.Release(sd.GaussianMechanism.from_scale(math.sqrt(RIDGE_NOISE)))
-    return release.privatize(X, y, random_state=5000 + seed), theta, covariance
-
-
-def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not():
-    noised, theta, covariance = noised_regression()
-    options = {"metric": "squared_error", "random_state": 0}
-    found = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=noised.release, **options)
-    naive = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=sd.Release(), **options)
-
-    def excess(name):
-        error = CANDIDATES[name](noised.X, noised.y) - theta
-        return error @ covariance @ error
-
-    assert found.best in ("l2 = 0.03", "l2 = 0.1")
-    assert naive.best == "l2 = 1"
-    assert excess(found.best) < 0.15 < 0.4 < excess(naive.best)
-    # The squared error of the true model is 1, that of its noised records more.
-    best = found.estimates[found.best]
-    assert abs(best.value - 1.0 - excess(found.best)) < 4 * best.standard_error < 0.4
-    assert found.one_standard_error in ("l2 = 0.1", "l2 = 0.03")
-    # Pairing takes the noise that all share out of the comparison.
-    difference = found.differences["l2 = 0.1"]
-    assert difference.standard_error < found.estimates["l2 = 0.1"].standard_error / 2
-    assert found.differences[found.best].value == 0
-    table = str(found).splitlines()
-    assert len(table) == 1 + len(GRID)
-    assert [line.split("  ")[0] for line in table[1:]] == list(CANDIDATES)
-    assert sum("<- best" in line for line in table) == 1
-
-
-def test_cross_validation_is_the_mean_over_held_out_records():
-    noised, *_ = noised_regression(n=100, p=3)
-    seen = []
-
-    def spy(X, y):
-        seen.append((X, y))
-        return np.zeros(3)
-
-    table = pd.DataFrame(noised.X, columns=["x0", "x1", "x2"], index=np.arange(100)[::-1])
-    y = pd.Series(noised.y, index=table.index)
-    people = np.repeat([f"person {k}" for k in range(50)], 2)
-    weights = np.linspace(0.5, 1.5, 100)
-    found = sd.cross_validate(
-        {"zero": spy},
-        table,
-        y,
-        release=noised.release,
-        metric="squared_error",
-        folds=4,
-        clusters=people,
-        random_state=1,
-    )
-    assert len(seen) == 4
-    held_out = []
-    for X, y_part in seen:
-        assert isinstance(X, pd.DataFrame)
-        assert X.index.equals(y_part.index)
-        rows = 99 - X.index.to_numpy()
-        assert set(people[rows]).isdisjoint(np.delete(people, rows))
-        held_out.append(np.delete(np.arange(100), rows))
-    assert sorted(np.concatenate(held_out)) == list(range(100))
-    np.testing.assert_allclose(found.fold_values["zero"], [np.mean(noised.y[rows] ** 2) for rows in held_out])
-    assert found.estimates["zero"].value == pytest.approx(np.mean(noised.y**2))
-    # Weights reach the fits and the metric.
-    weighted = sd.cross_validate(
-        {"ridge": functools.partial(ridge, l2=1.0), "zero": lambda X, y, sample_weight: np.zeros(3)},
-        noised.X, noised.y, release=noised.release, metric="squared_error", sample_weight=weights, random_state=1,
-    )  # fmt: skip
-    assert weighted.estimates["zero"].value == pytest.approx(np.average(noised.y**2, weights=weights))
-
-
-def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
-    X, y = records(n=3000)
-    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)
-    found = sd.cross_validate(
-        {"wrong": lambda X, y: -THETA, "right": lambda X, y: THETA, "again": lambda X, y: THETA.copy()},
-        noised.X, noised.y, release=noised.release, metric="accuracy", random_state=0,
-    )  # fmt: skip
-    assert found.best == "right"
-    assert found.higher_is_better
-    assert found.differences["again"].value == 0
-    assert found.estimates["wrong"].value == pytest.approx(1 - found.estimates["right"].value)
-    assert found.estimates["right"].bias > 0
-
-
-@pytest.mark.exhaustive
-def test_solvers_are_candidates():
-    noised, *_ = noised_regression(n=600, p=3)
-    corrected = sd.debias(sd.losses.least_squares(), noised.release)
-    table = pd.DataFrame(noised.X, columns=noised.release.columns)
-    found = sd.cross_validate(
-        {f"l2 = {l2}": functools.partial(sd.m_estimate, corrected, l2=l2) for l2 in (10.0, 0.0)},
-        table, noised.y, release=noised.release, metric="squared_error", random_state=0,
-    )  # fmt: skip
-    assert found.best == "l2 = 0.0"
-    fit = sd.m_estimate(corrected, table, noised.y)
-    # On the records that it was fitted to a model looks better than on held-out ones, corrected or not.
-    at_once = sd.evaluate(fit, table, noised.y, metric="squared_error")
-    assert 0.8 < at_once.value < found.estimates["l2 = 0.0"].value
-
-
-def test_refused_candidates_are_reported():
-    noised, *_ = noised_regression(n=100, p=3)
-
-    def lost(X, y):
-        raise DivergenceError("training was lost.")
-
-    options = {"release": noised.release, "metric": "squared_error", "random_state": 0}
-    found = sd.cross_validate({"lost": lost, "zero": lambda X, y: np.zeros(3)}, noised.X, noised.y, **options)
-    assert found.refused == {"lost": "training was lost."}
-    assert list(found.estimates) == ["zero"]
-    assert "lost       refused: training was lost." in str(found)
-    with pytest.raises(SymdebiasError, match=r"every candidate was refused:\n  lost: training was lost\."):
-        sd.cross_validate({"lost": lost}, noised.X, noised.y, **options)
-    # A metric without finite variance at a candidate's parameters refuses that candidate alone.
-    scores, target = sp.symbols("u0:2", real=True), sp.Symbol("y", real=True)
-    loss = sd.Loss(sp.exp(scores[0]) + sp.exp(-scores[1]) + target**2, score=scores, target=target, name="sum")
-    with pytest.raises(SymdebiasError, match=r"long: at this theta .* infinite variance"):
-        sd.cross_validate(
-            {"long": lambda X, y: np.full((2, 1), 0.3)}, noised.X[:, :1], noised.y,
-            release=sd.Release(sd.LaplaceMechanism.from_scale(1.0)), metric=loss, random_state=0,
-        )  # fmt: skip
-
-
-# ---- what is refused ---------------------------------------------------------------------------------------
-
-X4, Y4 = np.array([[1.0, 0.5], [-1.0, 0.3], [0.2, -0.7], [0.9, 0.1]]), np.array([1.0, -1.0, 1.0, 1.0])
 EVALUATE = functools.partial(sd.evaluate, THETA)
-CURVE = functools.partial(sd.calibration_curve, THETA)
+HIDING = sd.FiniteChannel([[0.5, 0.5], [0.5, 0.5]], (-1, 1), (-1, 1))
 BAD = {
     "metric": (EVALUATE, {"metric": "auc"}, ValueError, "metric='auc' is not known"),
     "no release": (EVALUATE, {"metric": "accuracy", "release": None}, ValueError, "parameters alone do not say"),
@@ -602,27 +341,15 @@ BAD = {
     "one cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 1, 1, 1]}, ValueError, "single label"),
     "missing cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 2, 3, np.nan]}, ValueError, "missing labels"),
     "theta": (functools.partial(sd.evaluate, [1.0, 2.0]), {"metric": "accuracy"}, ValueError, r"must be \(3,\)"),
+    "hidden labels": (
+        EVALUATE, {"metric": "accuracy", "release": release_of(None, HIDING)}, NoExactCorrectionError, "hides its mean",
+    ),
     "no waves": (
         EVALUATE, {"metric": "accuracy", "release": release_of(sd.UniformMechanism(0.5))},
         NoExactCorrectionError, "no wave can be undone",
     ),
-    "link": (CURVE, {"link": "probit"}, ValueError, "link='probit' is not known"),
-    "bandwidth": (
-        CURVE, {"release": release_of(NORMAL), "bandwidth": 0.6}, ValueError, "bandwidth=0.6 is not above the standard",
-    ),
-    "no points": (CURVE, {"points": 0}, ValueError, "points=0 is too small"),
-    "points": (CURVE, {"points": "ten"}, TypeError, "points='ten' is neither"),
-    "far point": (CURVE, {"points": [1e3]}, ValueError, "no record has a released score near 1000"),
-    "flat": (functools.partial(sd.calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
     "overflow": (
         functools.partial(sd.evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",
-    ),
-    "overflowing prediction": (
-        functools.partial(sd.calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
-    ),
-    "other noise": (
-        CURVE, {"release": release_of(sd.LaplaceMechanism.from_scale(0.3))}, NoExactCorrectionError,
-        "another noise has a part",
     ),
 }  # fmt: skip
 
@@ -633,23 +360,3 @@ def test_bad_input_is_refused(name):
     arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
     with pytest.raises(error, match=message):
         function(arguments.pop("X"), arguments.pop("y"), **arguments)
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"candidates": {}}, TypeError, "candidates must map names, at least one"),
-        ({"candidates": {"zero": np.zeros(2)}}, TypeError, "candidates must map names, at least one"),
-        ({"folds": 1}, ValueError, "folds=1 is too small"),
-        ({"folds": 5}, ValueError, "folds=5 is more than the 4 records"),
-        ({"folds": 3, "clusters": [1, 1, 2, 2]}, ValueError, "folds=3 is more than the 2 clusters"),
-        ({"release": None}, ValueError, "parameters alone"),
-        ({"sample_weight": [1.0, 0.0, 0.0, 0.0]}, ValueError, "sample_weight is 0 for every record of a part"),
-        ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
-    ],
-)
-def test_bad_cross_validation_is_refused(options, error, message):
-    candidates = options.pop("candidates", {"zero": lambda X, y, **_: THETA})
-    arguments = {"release": TRUE, "metric": "accuracy", "folds": 2, "random_state": 0, **options}
-    with pytest.raises(error, match=message):
-        sd.cross_validate(candidates, X4, Y4, **arguments)
