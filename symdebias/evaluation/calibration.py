@@ -160,7 +160,7 @@ def calibration_curve(
     >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-X @ [1.0, -1.0])), 1, -1)
     >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
     >>> noised = release.privatize(X, y, random_state=1)
-    >>> curve = sd.calibration_curve([1.0, -1.0], noised.X, noised.y, release=release, points=5)
+    >>> curve = sd.evaluation.calibration_curve([1.0, -1.0], noised.X, noised.y, release=release, points=5)
     >>> error = (curve.observed - curve.predicted) / curve.difference_standard_errors
     >>> bool(np.abs(error).max() < 4)
     True

@@ -150,11 +150,11 @@ def cross_validate(
     >>> y = X[:, 0] + rng.normal(size=2000)
     >>> release = sd.Release(sd.GaussianMechanism.from_scale(1.0))
     >>> noised = release.privatize(X, y, random_state=1)
-    >>> found = sd.cross_validate(
+    >>> table = sd.evaluation.cross_validate(
     ...     {"half": lambda X, y: [0.5], "one": lambda X, y: [1.0]},
     ...     noised.X, noised.y, release=release, metric="squared_error", random_state=0,
     ... )
-    >>> found.best  # the naive squared error is least at one half
+    >>> table.best  # the naive squared error is least at one half
     'one'
     """
     if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):

@@ -170,9 +170,9 @@ def evaluate(
     >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-X @ [2.0, -1.0])), 1, -1)
     >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=2.0))
     >>> noised = release.privatize(X, y, random_state=1)
-    >>> found = sd.evaluate([2.0, -1.0], noised.X, noised.y, metric="accuracy", release=release)
+    >>> accuracy = sd.evaluation.evaluate([2.0, -1.0], noised.X, noised.y, metric="accuracy", release=release)
     >>> truth = np.mean(y * (X @ [2.0, -1.0]) > 0)
-    >>> bool(abs(found.value - truth) < 4 * found.standard_error), found.method, found.bias_is_certified
+    >>> bool(abs(accuracy.value - truth) < 4 * accuracy.standard_error), accuracy.method, accuracy.bias_is_certified
     (True, 'surrogate', False)
     """
     check_options(metric, radius, label_model)

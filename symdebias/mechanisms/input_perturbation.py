@@ -19,7 +19,7 @@ from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gau
 class InputPerturbation(Mechanism):
     """Normal noise on the vector (q, p) of a record with the loss (w'q)^2/2 - p'w + s, each half with its own scale.
 
-    A contributor computes q and p from their own record (`symdebias.as_quadratic`) and sends them noised.
+    A contributor computes q and p from their own record (`symdebias.quadratic.as_quadratic`) and sends them noised.
 
     Parameters
     ----------

@@ -353,7 +353,8 @@ def expected_fit(
     --------
     >>> import symdebias as sd
     >>> release = sd.Release(sd.GaussianMechanism.from_scale(1.0), sd.RandomizedResponse(epsilon=2.0))
-    >>> fit = sd.expected_fit(sd.losses.exponential(), release, sd.Population.guess([2.0, -1.0]), n=20_000, l2=1.0)
+    >>> population = sd.planning.Population.guess([2.0, -1.0])
+    >>> fit = sd.planning.expected_fit(sd.losses.exponential(), release, population, n=20_000, l2=1.0)
     >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
     True
     """

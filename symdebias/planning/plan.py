@@ -185,7 +185,7 @@ def plan(
     Examples
     --------
     >>> import symdebias as sd
-    >>> population = sd.Population.guess([1.0, -0.5])
+    >>> population = sd.planning.Population.guess([1.0, -0.5])
     >>> plan = sd.plan(sd.losses.exponential(), population, epsilon=4.0, n=100_000, l2=1.0, mechanisms=["gaussian"])
     >>> plan.best.mechanism, plan.best.expected.release.guarantee.epsilon <= 4.0
     ('gaussian', True)

@@ -8,6 +8,7 @@ from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, every_outcome, r
 from scipy.special import expit
 
 import symdebias as sd
+from symdebias.evaluation import calibration_curve
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -19,7 +20,7 @@ def test_calibration_has_the_true_means_over_the_noise(link):
     X, y = records(n=120)
     released = every_outcome(release, X, y)
     u = X @ THETA[:2] + THETA[2]
-    curve = sd.calibration_curve(
+    curve = calibration_curve(
         THETA, *released[:2], release=release, link=link, sample_weight=released[2], points=[-1.5, 0.0, 1.0]
     )
     s = 0.25 * THETA[0] ** 2
@@ -33,7 +34,7 @@ def test_calibration_has_the_true_means_over_the_noise(link):
     assert np.all(np.abs(curve.predicted - window @ model) <= allowed)
     assert np.all(curve.bias < 0.01)
     if link == "logistic":
-        naive = sd.calibration_curve(
+        naive = calibration_curve(
             THETA, released[0], released[1], release=TRUE, sample_weight=released[2], points=[-1.5, 0.0, 1.0],
             bandwidth=curve.bandwidth,
         )  # fmt: skip
@@ -43,20 +44,20 @@ def test_calibration_has_the_true_means_over_the_noise(link):
 def test_calibration_tells_a_calibrated_model_from_an_overconfident_one():
     X, y = records(n=20_000)
     noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=9)
-    good = sd.calibration_curve(THETA, noised.X, noised.y, release=noised.release)
+    good = calibration_curve(THETA, noised.X, noised.y, release=noised.release)
     gap = np.abs(good.observed - good.predicted) / good.difference_standard_errors
     assert gap.max() < 5.5  # ten windows: a false alarm below 4e-7
     assert np.all(np.diff(good.predicted) > 0)
     assert str(good).count("\n") == 11
-    bad = sd.calibration_curve(2 * THETA, noised.X, noised.y, release=noised.release)
+    bad = calibration_curve(2 * THETA, noised.X, noised.y, release=noised.release)
     assert (np.abs(bad.observed - bad.predicted) / bad.difference_standard_errors).max() > 6
     # Without noise the curve is a kernel smoother of the true records.
-    plain = sd.calibration_curve(THETA, X, y, release=TRUE, points=3)
+    plain = calibration_curve(THETA, X, y, release=TRUE, points=3)
     assert plain.score_variance == 0
     assert np.all(plain.bias == 0)
 
 
-CURVE = functools.partial(sd.calibration_curve, THETA)
+CURVE = functools.partial(calibration_curve, THETA)
 BAD = {
     "link": (CURVE, {"link": "probit"}, ValueError, "link='probit' is not known"),
     "bandwidth": (
@@ -65,9 +66,9 @@ BAD = {
     "no points": (CURVE, {"points": 0}, ValueError, "points=0 is too small"),
     "points": (CURVE, {"points": "ten"}, TypeError, "points='ten' is neither"),
     "far point": (CURVE, {"points": [1e3]}, ValueError, "no record has a released score near 1000"),
-    "flat": (functools.partial(sd.calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
+    "flat": (functools.partial(calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
     "overflowing prediction": (
-        functools.partial(sd.calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
+        functools.partial(calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
     ),
     "other noise": (
         CURVE, {"release": release_of(sd.LaplaceMechanism.from_scale(0.3))}, NoExactCorrectionError,

@@ -10,6 +10,7 @@ import sympy as sp
 from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, records
 
 import symdebias as sd
+from symdebias.evaluation import cross_validate, evaluate
 from symdebias.exceptions import DivergenceError, SymdebiasError
 
 pytestmark = pytest.mark.newest
@@ -43,8 +44,8 @@ def noised_regression(seed=0, n=1500, p=12):
 def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not():
     noised, theta, covariance = noised_regression()
     options = {"metric": "squared_error", "random_state": 0}
-    found = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=noised.release, **options)
-    naive = sd.cross_validate(CANDIDATES, noised.X, noised.y, release=sd.Release(), **options)
+    found = cross_validate(CANDIDATES, noised.X, noised.y, release=noised.release, **options)
+    naive = cross_validate(CANDIDATES, noised.X, noised.y, release=sd.Release(), **options)
 
     def excess(name):
         error = CANDIDATES[name](noised.X, noised.y) - theta
@@ -79,7 +80,7 @@ def test_cross_validation_is_the_mean_over_held_out_records():
     y = pd.Series(noised.y, index=table.index)
     people = np.repeat([f"person {k}" for k in range(50)], 2)
     weights = np.linspace(0.5, 1.5, 100)
-    found = sd.cross_validate(
+    found = cross_validate(
         {"zero": spy},
         table,
         y,
@@ -101,7 +102,7 @@ def test_cross_validation_is_the_mean_over_held_out_records():
     np.testing.assert_allclose(found.fold_values["zero"], [np.mean(noised.y[rows] ** 2) for rows in held_out])
     assert found.estimates["zero"].value == pytest.approx(np.mean(noised.y**2))
     # Weights reach the fits and the metric.
-    weighted = sd.cross_validate(
+    weighted = cross_validate(
         {"ridge": functools.partial(ridge, l2=1.0), "zero": lambda X, y, sample_weight: np.zeros(3)},
         noised.X, noised.y, release=noised.release, metric="squared_error", sample_weight=weights, random_state=1,
     )  # fmt: skip
@@ -111,7 +112,7 @@ def test_cross_validation_is_the_mean_over_held_out_records():
 def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
     X, y = records(n=3000)
     noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)
-    found = sd.cross_validate(
+    found = cross_validate(
         {"wrong": lambda X, y: -THETA, "right": lambda X, y: THETA, "again": lambda X, y: THETA.copy()},
         noised.X, noised.y, release=noised.release, metric="accuracy", random_state=0,
     )  # fmt: skip
@@ -127,14 +128,14 @@ def test_solvers_are_candidates():
     noised, *_ = noised_regression(n=600, p=3)
     corrected = sd.debias(sd.losses.least_squares(), noised.release)
     table = pd.DataFrame(noised.X, columns=noised.release.columns)
-    found = sd.cross_validate(
+    found = cross_validate(
         {f"l2 = {l2}": functools.partial(sd.m_estimate, corrected, l2=l2) for l2 in (10.0, 0.0)},
         table, noised.y, release=noised.release, metric="squared_error", random_state=0,
     )  # fmt: skip
     assert found.best == "l2 = 0.0"
     fit = sd.m_estimate(corrected, table, noised.y)
     # On the records that it was fitted to a model looks better than on held-out ones, corrected or not.
-    at_once = sd.evaluate(fit, table, noised.y, metric="squared_error")
+    at_once = evaluate(fit, table, noised.y, metric="squared_error")
     assert 0.8 < at_once.value < found.estimates["l2 = 0.0"].value
 
 
@@ -145,17 +146,17 @@ def test_refused_candidates_are_reported():
         raise DivergenceError("training was lost.")
 
     options = {"release": noised.release, "metric": "squared_error", "random_state": 0}
-    found = sd.cross_validate({"lost": lost, "zero": lambda X, y: np.zeros(3)}, noised.X, noised.y, **options)
+    found = cross_validate({"lost": lost, "zero": lambda X, y: np.zeros(3)}, noised.X, noised.y, **options)
     assert found.refused == {"lost": "training was lost."}
     assert list(found.estimates) == ["zero"]
     assert "lost       refused: training was lost." in str(found)
     with pytest.raises(SymdebiasError, match=r"every candidate was refused:\n  lost: training was lost\."):
-        sd.cross_validate({"lost": lost}, noised.X, noised.y, **options)
+        cross_validate({"lost": lost}, noised.X, noised.y, **options)
     # A metric without finite variance at a candidate's parameters refuses that candidate alone.
     scores, target = sp.symbols("u0:2", real=True), sp.Symbol("y", real=True)
     loss = sd.Loss(sp.exp(scores[0]) + sp.exp(-scores[1]) + target**2, score=scores, target=target, name="sum")
     with pytest.raises(SymdebiasError, match=r"long: at this theta .* infinite variance"):
-        sd.cross_validate(
+        cross_validate(
             {"long": lambda X, y: np.full((2, 1), 0.3)}, noised.X[:, :1], noised.y,
             release=sd.Release(sd.LaplaceMechanism.from_scale(1.0)), metric=loss, random_state=0,
         )  # fmt: skip
@@ -178,4 +179,4 @@ def test_bad_cross_validation_is_refused(options, error, message):
     candidates = options.pop("candidates", {"zero": lambda X, y, **_: THETA})
     arguments = {"release": TRUE, "metric": "accuracy", "folds": 2, "random_state": 0, **options}
     with pytest.raises(error, match=message):
-        sd.cross_validate(candidates, X4, Y4, **arguments)
+        cross_validate(candidates, X4, Y4, **arguments)

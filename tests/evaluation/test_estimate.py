@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import expit
 
 import symdebias as sd
+from symdebias.evaluation import Estimate, evaluate
 from symdebias.evaluation.accuracy import sign_surrogate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
@@ -42,11 +43,11 @@ def test_exact_metrics_have_the_true_mean_over_the_noise(name):
     if "categories" in name:
         X[:, 0] = np.where(X[:, 0] > 0, 1, -1)
     released = every_outcome(release, X, y)
-    found = sd.evaluate(THETA, *released[:2], metric=metric, release=release, sample_weight=released[2])
+    found = evaluate(THETA, *released[:2], metric=metric, release=release, sample_weight=released[2])
     wanted = truth(metric, X, y)
     assert found.value == pytest.approx(wanted, abs=1e-10)
     assert (found.bias, found.bias_is_certified, found.method) == (0.0, True, "exact")
-    naive = sd.evaluate(THETA, released[0], np.sign(released[1]) + (released[1] == 0), metric=metric, release=TRUE,
+    naive = evaluate(THETA, released[0], np.sign(released[1]) + (released[1] == 0), metric=metric, release=TRUE,
                         sample_weight=released[2]) if metric != "squared_error" else None  # fmt: skip
     assert naive is None or abs(naive.value - wanted) > 0.005
 
@@ -58,7 +59,7 @@ def test_accuracy_by_a_surrogate_is_within_its_stated_bias(noise):
     X, y = records(n=120)
     released = every_outcome(release, X, y)
     found = {
-        model: sd.evaluate(
+        model: evaluate(
             THETA, *released[:2], metric="accuracy", release=release, sample_weight=released[2], label_model=model
         )
         for model in ("any", "logistic")
@@ -70,7 +71,7 @@ def test_accuracy_by_a_surrogate_is_within_its_stated_bias(noise):
     # With labels that are logistic in the score most of the error averages out, up to the draw of 300 records.
     assert found["logistic"].bias < found["any"].bias / 5
     assert error < found["logistic"].bias + 0.02
-    naive = sd.evaluate(THETA, *released[:2], metric="accuracy", release=TRUE, sample_weight=released[2])
+    naive = evaluate(THETA, *released[:2], metric="accuracy", release=TRUE, sample_weight=released[2])
     assert abs(naive.value - truth("accuracy", X, y)) > 0.08
 
 
@@ -130,7 +131,7 @@ def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, monkeypatch):
         X = np.column_stack([HEAVY[kind](rng, n), rng.normal(size=n)])
         y = np.where(rng.random(n) < expit(3 * X @ theta), 1.0, -1.0)
         noised = release.privatize(X, y, random_state=int(rng.integers(2**31)))
-        found = sd.evaluate(theta, noised.X, noised.y, metric="accuracy", release=release, label_model="logistic")
+        found = evaluate(theta, noised.X, noised.y, metric="accuracy", release=release, label_model="logistic")
         # One record's estimate is (1 + g y s)/2, g the gain of the label, and y^2 = 1.
         bias = np.mean((designs[-1].slope(true) - np.sign(true)) * labels) / 2
         mean = np.mean(designs[-1].slope(true) * labels) / 2
@@ -172,15 +173,15 @@ def test_log_loss_by_a_surrogate_is_within_its_stated_bias():
     X, y = records(n=120)
     released = every_outcome(release, X, y)
     options = {"metric": "log_loss", "release": release, "sample_weight": released[2]}
-    found = sd.evaluate(THETA, *released[:2], **options)
+    found = evaluate(THETA, *released[:2], **options)
     assert found.method == "surrogate"
     assert not found.bias_is_certified  # no bound on the records is declared
     assert abs(found.value - truth("log_loss", X, y)) < found.bias < 0.01
     # A promised bound on the scores makes the bias a certified one.
-    promised = sd.evaluate(THETA, *released[:2], radius=6.0, **options)
+    promised = evaluate(THETA, *released[:2], radius=6.0, **options)
     assert promised.bias_is_certified
     assert abs(promised.value - truth("log_loss", X, y)) < promised.bias
-    naive = sd.evaluate(THETA, *released[:2], metric="log_loss", release=TRUE, sample_weight=released[2])
+    naive = evaluate(THETA, *released[:2], metric="log_loss", release=TRUE, sample_weight=released[2])
     assert naive.value > truth("log_loss", X, y) + 0.1
 
 
@@ -191,7 +192,7 @@ def test_declared_bounds_certify_the_bias():
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(rng.random(3000) < expit(X @ [2.0, -1.0]), 1.0, -1.0)
     noised = sd.Release(mechanism).privatize(X, y, random_state=11)
-    found = sd.evaluate([2.0, -1.0], noised.X, noised.y, metric="log_loss", release=noised.release)
+    found = evaluate([2.0, -1.0], noised.X, noised.y, metric="log_loss", release=noised.release)
     assert found.method == "surrogate"
     assert found.bias_is_certified
     wanted = np.logaddexp(0, -y * (X @ [2.0, -1.0])).mean()
@@ -210,7 +211,7 @@ def test_residual_losses_find_their_range_in_residuals():
         targets.append(y + 0.5 * nodes[b])
         weights.append(np.full(150, chances[a] * chances[b] / chances.sum() ** 2))
     loss = sd.losses.huber()
-    found = sd.evaluate(
+    found = evaluate(
         THETA, np.concatenate(rows), np.concatenate(targets),
         metric=loss, release=release, sample_weight=np.concatenate(weights),
     )  # fmt: skip
@@ -236,7 +237,7 @@ def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_err
     for draw in range(draws):
         # The design follows what is seen, so it varies from draw to draw.
         noised = release.privatize(table, y, random_state=1000 + draw)
-        found.append(sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=release, label_model="logistic"))
+        found.append(evaluate(THETA, noised.X, noised.y, metric=metric, release=release, label_model="logistic"))
     values = np.array([estimate.value for estimate in found])
     error = np.mean([estimate.standard_error for estimate in found])
     bias = np.mean([estimate.bias for estimate in found])
@@ -246,17 +247,17 @@ def test_estimates_are_unbiased_over_draws_of_the_noise(metric, draws, naive_err
     each = margins > 0 if metric == "accuracy" else np.logaddexp(0, -margins)
     noise = error**2 - np.var(each) / len(y)
     assert stats.chi2(draws - 1).ppf(1e-4) < (draws - 1) * values.var(ddof=1) / noise < stats.chi2(draws - 1).isf(1e-4)
-    naive = sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=TRUE)
+    naive = evaluate(THETA, noised.X, noised.y, metric=metric, release=TRUE)
     assert abs(naive.value - wanted) > naive_error
 
 
 def test_few_clusters_have_intervals_by_t():
     X, y = records(n=60)
-    few = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, clusters=np.repeat(np.arange(6), 10))
+    few = evaluate(THETA, X, y, metric="accuracy", release=TRUE, clusters=np.repeat(np.arange(6), 10))
     low, high = few.confidence_interval(0.9)
     assert few.clusters == 6
     assert (high - low) / (2 * few.standard_error) == pytest.approx(stats.t.ppf(0.95, 5), rel=1e-9)
-    apart = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE)
+    apart = evaluate(THETA, X, y, metric="accuracy", release=TRUE)
     low, high = apart.confidence_interval(0.9)
     assert apart.clusters is None
     assert (high - low) / (2 * apart.standard_error) == pytest.approx(stats.norm.ppf(0.95), rel=1e-9)
@@ -264,56 +265,56 @@ def test_few_clusters_have_intervals_by_t():
 
 def test_clusters_and_weights():
     X, y = records(n=200)
-    one = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE)
+    one = evaluate(THETA, X, y, metric="accuracy", release=TRUE)
     twice = np.repeat(np.arange(200), 2)
-    both = sd.evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE, clusters=twice)
+    both = evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE, clusters=twice)
     assert (both.value, both.standard_error) == pytest.approx((one.value, one.standard_error))
-    apart = sd.evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE)
+    apart = evaluate(THETA, X[twice], y[twice], metric="accuracy", release=TRUE)
     assert apart.standard_error == pytest.approx(one.standard_error / math.sqrt(2), rel=0.01)
     weights = np.r_[np.ones(100), np.zeros(100)]
-    half = sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, sample_weight=weights)
+    half = evaluate(THETA, X, y, metric="accuracy", release=TRUE, sample_weight=weights)
     assert half.value == pytest.approx(truth("accuracy", X[:100], y[:100]))
 
 
 def test_parameters_of_zero_have_no_noise():
-    found = sd.evaluate(np.zeros(3), X4, Y4, metric="log_loss", release=release_of(NORMAL, COIN))
+    found = evaluate(np.zeros(3), X4, Y4, metric="log_loss", release=release_of(NORMAL, COIN))
     assert found.value == pytest.approx(math.log(2), abs=1e-6)
-    assert sd.evaluate(np.zeros(3), X4, Y4, metric="accuracy", release=release_of(NORMAL, COIN)).value == 0.5
+    assert evaluate(np.zeros(3), X4, Y4, metric="accuracy", release=release_of(NORMAL, COIN)).value == 0.5
 
 
 def test_a_score_of_zero_counts_half():
     X = np.array([[1.0], [0.0]])
-    assert sd.evaluate([1.0], X, [1, 1], metric="accuracy", release=sd.Release()).value == 0.75
+    assert evaluate([1.0], X, [1, 1], metric="accuracy", release=sd.Release()).value == 0.75
 
 
 def test_labels_come_from_the_release_the_fit_or_the_call():
     X, y = records(labels=(0, 1))
     wanted = truth("accuracy", X, 2 * y - 1)
-    assert sd.evaluate(THETA, X, y, metric="accuracy", release=TRUE, target_values=(0, 1)).value == wanted
+    assert evaluate(THETA, X, y, metric="accuracy", release=TRUE, target_values=(0, 1)).value == wanted
     u, target = sp.symbols("u y", real=True)
     loss = sd.Loss(sp.log(1 + sp.exp(u)) - target * u, score=u, target=target, target_values=(0, 1))
     corrected = sd.debias(loss, TRUE)
-    history = sd.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+    history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
     fit = sd.Fit(THETA, corrected, "by hand", history)
-    found = sd.evaluate(fit, X, y, metric="accuracy")
+    found = evaluate(fit, X, y, metric="accuracy")
     assert (found.value, found.records) == (wanted, 400)
-    log_loss = sd.evaluate(fit, X, y, metric="log_loss")
+    log_loss = evaluate(fit, X, y, metric="log_loss")
     assert log_loss.value == pytest.approx(truth("log_loss", X, 2 * y - 1))
     text = sd.Release(None, sd.RandomizedResponse(epsilon=2.0, categories=("no", "yes")), fit_intercept=True)
     noised = text.privatize(X, np.where(y > 0, "yes", "no").astype(object), random_state=5)
-    found = sd.evaluate(THETA, noised.X, noised.y, metric="accuracy", release=noised.release)
+    found = evaluate(THETA, noised.X, noised.y, metric="accuracy", release=noised.release)
     assert abs(found.value - wanted) < 5 * found.standard_error
 
 
 def test_an_estimate_says_what_it_is():
-    found = sd.Estimate(0.75, 0.01, 0.02, False, 1000, "accuracy", "surrogate")
+    found = Estimate(0.75, 0.01, 0.02, False, 1000, "accuracy", "surrogate")
     assert found.confidence_interval(0.95) == pytest.approx((0.75 - 0.0396, 0.75 + 0.0396), abs=1e-4)
     assert str(found) == ("accuracy 0.75, standard error 0.01, bias at most 0.02 (estimated); surrogate, 1,000 records")
     with pytest.raises(ValueError, match=r"level=1.0 is too large"):
         found.confidence_interval(1.0)
 
 
-EVALUATE = functools.partial(sd.evaluate, THETA)
+EVALUATE = functools.partial(evaluate, THETA)
 HIDING = sd.FiniteChannel([[0.5, 0.5], [0.5, 0.5]], (-1, 1), (-1, 1))
 BAD = {
     "metric": (EVALUATE, {"metric": "auc"}, ValueError, "metric='auc' is not known"),
@@ -340,7 +341,7 @@ BAD = {
     "clusters": (EVALUATE, {"metric": "accuracy", "clusters": [1, 2]}, ValueError, r"clusters has the shape \(2,\)"),
     "one cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 1, 1, 1]}, ValueError, "single label"),
     "missing cluster": (EVALUATE, {"metric": "accuracy", "clusters": [1, 2, 3, np.nan]}, ValueError, "missing labels"),
-    "theta": (functools.partial(sd.evaluate, [1.0, 2.0]), {"metric": "accuracy"}, ValueError, r"must be \(3,\)"),
+    "theta": (functools.partial(evaluate, [1.0, 2.0]), {"metric": "accuracy"}, ValueError, r"must be \(3,\)"),
     "hidden labels": (
         EVALUATE, {"metric": "accuracy", "release": release_of(None, HIDING)}, NoExactCorrectionError, "hides its mean",
     ),
@@ -349,7 +350,7 @@ BAD = {
         NoExactCorrectionError, "no wave can be undone",
     ),
     "overflow": (
-        functools.partial(sd.evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",
+        functools.partial(evaluate, 2000 * THETA), {"metric": "poisson"}, DivergenceError, "record 0 is beyond",
     ),
 }  # fmt: skip
 

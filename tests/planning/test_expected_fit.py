@@ -7,11 +7,12 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError
+from symdebias.planning import Population, expected_fit, records_needed
 
 pytestmark = pytest.mark.newest
 
 EXPONENTIAL = sd.losses.exponential()
-POPULATION = sd.Population.guess([2.0, -1.0])
+POPULATION = Population.guess([2.0, -1.0])
 
 
 def release(epsilon=2.0, scale=1.0):
@@ -19,14 +20,14 @@ def release(epsilon=2.0, scale=1.0):
 
 
 def test_the_check_of_the_literature():
-    found = sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=20_000, l2=1.0)
+    found = expected_fit(EXPONENTIAL, release(), POPULATION, n=20_000, l2=1.0)
     assert 20_000 * np.trace(found.covariance) == pytest.approx(2.59, rel=0.03)
     assert np.all(found.bias == 0)
     assert found.worth < 1
 
 
 def least_squares_population():
-    return sd.Population.guess([1.0, -0.5], family="normal", residual=0.7)
+    return Population.guess([1.0, -0.5], family="normal", residual=0.7)
 
 
 SETTINGS = {
@@ -39,10 +40,10 @@ SETTINGS = {
         sd.losses.least_squares(), gradient_moments.least_squares, least_squares_population(), 1.5, None, 0.0,
     ),
     "Poisson, noise 0.4": (
-        sd.losses.poisson(), gradient_moments.poisson, sd.Population.guess([0.8, -0.5], family="count"), 0.4, None, 0.0,
+        sd.losses.poisson(), gradient_moments.poisson, Population.guess([0.8, -0.5], family="count"), 0.4, None, 0.0,
     ),
     "Poisson, noise 0.6": (
-        sd.losses.poisson(), gradient_moments.poisson, sd.Population.guess([0.8, -0.5], family="count"), 0.6, None, 0.0,
+        sd.losses.poisson(), gradient_moments.poisson, Population.guess([0.8, -0.5], family="count"), 0.6, None, 0.0,
     ),
 }  # fmt: skip
 
@@ -59,7 +60,7 @@ def test_expected_covariances_are_those_of_the_closed_form(name):
     loss, moments, population, sigma, epsilon, l2 = SETTINGS[name]
     target = None if epsilon is None else sd.RandomizedResponse(epsilon=epsilon)
     noised = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(sigma)}, target)
-    found = [sd.expected_fit(loss, noised, population, n=1_000, l2=l2, random_state=seed) for seed in range(4)]
+    found = [expected_fit(loss, noised, population, n=1_000, l2=l2, random_state=seed) for seed in range(4)]
     theta, share = found[0].theta, np.full(len(population.y), 1 / len(population.y))
     keep = {} if target is None else {"keep": target.keep_probability}
     exact = gradient_moments.covariance(
@@ -98,8 +99,8 @@ def test_predicted_errors_are_those_of_simulated_fits():
     n, theta, sigma = 5_000, np.array([0.8, -0.5]), 0.4
     noised = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(sigma)})
     loss = sd.losses.poisson()
-    population = sd.Population.guess(theta, family="count", size=100_000)
-    found = sd.expected_fit(loss, noised, population, n=n)
+    population = Population.guess(theta, family="count", size=100_000)
+    found = expected_fit(loss, noised, population, n=n)
     share = np.full(len(population.y), 1 / len(population.y))
     moments = gradient_moments.poisson(population.X, population.y, share, theta, sigma**2 * np.eye(2))
     exact = np.diag(gradient_moments.covariance(moments, theta)) / n
@@ -124,32 +125,32 @@ def test_predicted_errors_are_those_of_simulated_fits():
 
 
 def test_the_records_needed_give_what_was_wanted():
-    found = sd.records_needed(EXPONENTIAL, release(), POPULATION, standard_error=0.004, l2=1.0)
+    found = records_needed(EXPONENTIAL, release(), POPULATION, standard_error=0.004, l2=1.0)
     assert found.standard_errors.max() == pytest.approx(0.004, rel=1e-3)
-    again = sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=found.records, l2=1.0)
+    again = expected_fit(EXPONENTIAL, release(), POPULATION, n=found.records, l2=1.0)
     np.testing.assert_array_equal(again.covariance, found.covariance)
 
 
 def test_noise_beyond_any_approximation_is_refused():
     with pytest.raises(InferenceError, match="carries the corrected gradient"):
-        sd.expected_fit(EXPONENTIAL, release(scale=8.0), sd.Population.guess([3.0, -1.0]), n=1e6, l2=0.01)
+        expected_fit(EXPONENTIAL, release(scale=8.0), Population.guess([3.0, -1.0]), n=1e6, l2=0.01)
 
 
 def test_noise_and_population_do_not_share_a_stream():
-    first = sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=0)
-    other = sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=17)
+    first = expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=0)
+    other = expected_fit(EXPONENTIAL, release(), POPULATION, n=1e4, l2=1.0, random_state=17)
     np.testing.assert_allclose(first.standard_errors, other.standard_errors, rtol=0.03)
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=0), ValueError, "n="),
-        (lambda: sd.expected_fit(EXPONENTIAL, release(), POPULATION, n=0.5), ValueError, "no number of records"),
+        (lambda: expected_fit(EXPONENTIAL, release(), POPULATION, n=0), ValueError, "n="),
+        (lambda: expected_fit(EXPONENTIAL, release(), POPULATION, n=0.5), ValueError, "no number of records"),
         (
-            lambda: sd.expected_fit(
+            lambda: expected_fit(
                 EXPONENTIAL, sd.Release({"x0": sd.GaussianMechanism.from_scale(1.0)}, center={"x0": 1.0}),
-                sd.Population.guess([1.0]), n=10,
+                Population.guess([1.0]), n=10,
             ),
             ValueError,
             "released units",

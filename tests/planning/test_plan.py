@@ -7,16 +7,17 @@ import pytest
 import symdebias as sd
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.interfaces import cli
+from symdebias.planning import Option, Plan, Population
 
 pytestmark = pytest.mark.newest
 
 EXPONENTIAL = sd.losses.exponential()
-POPULATION = sd.Population.guess([2.0, -1.0])
+POPULATION = Population.guess([2.0, -1.0])
 
 
 @pytest.mark.exhaustive
 def test_a_plan_orders_its_options_and_says_what_it_assumes():
-    population = sd.Population.guess([1.0, -0.5], family="normal")
+    population = Population.guess([1.0, -0.5], family="normal")
     loss = sd.losses.least_squares()
     plan = sd.plan(loss, population, epsilon=8.0, standard_error=0.01, target_bounds=(-6.0, 6.0))
     records = [option.expected.records for option in plan.options]
@@ -31,7 +32,7 @@ def test_a_plan_orders_its_options_and_says_what_it_assumes():
 
 
 def test_a_plan_without_an_option_says_why():
-    plan = sd.Plan((sd.Option("gaussian", None, refusal="too much noise"),), "worst", None, 1.0)
+    plan = Plan((Option("gaussian", None, refusal="too much noise"),), "worst", None, 1.0)
     assert "refused" in str(plan)
     with pytest.raises(NoExactCorrectionError, match="too much noise"):
         _ = plan.best

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias.planning import Population
 
 pytestmark = pytest.mark.newest
 
@@ -23,7 +24,7 @@ def test_a_population_with_the_moments_of_a_pilot_study():
     noised = sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.2)})
     released = noised.privatize(X, np.ones(len(X)), random_state=2)
     corrected = sd.debias(EXPONENTIAL, noised)
-    population = sd.Population.from_pilot(corrected, released.X, released.y, theta=[1.0, 0.5], size=100_000)
+    population = Population.from_pilot(corrected, released.X, released.y, theta=[1.0, 0.5], size=100_000)
     inside = X[np.abs(X).max(axis=1) <= 1]
     np.testing.assert_allclose(population.X.mean(axis=0), inside.mean(axis=0), atol=4 * 1.1e-3)
     np.testing.assert_allclose(np.cov(population.X.T), np.cov(inside.T), atol=4 * 4.7e-4)
@@ -33,16 +34,16 @@ def test_a_population_with_the_moments_of_a_pilot_study():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: sd.Population.guess([]), ValueError, "no parameter|shape"),
-        (lambda: sd.Population.guess([1.0, math.nan]), ValueError, "NaN|finite"),
-        (lambda: sd.Population.guess([1.0], family="gamma"), ValueError, "not known"),
-        (lambda: sd.Population.guess([1.0], intercept=True), ValueError, "no parameter of a feature"),
-        (lambda: sd.Population.guess([1.0], mean=[0.5]), ValueError, "without covariance"),
-        (lambda: sd.Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "once in a hundred"),
-        (lambda: sd.Population.guess([1.0], covariance=[-1.0]), ValueError, "covariance"),
-        (lambda: sd.Population.guess([1.0], size=0), ValueError, "size"),
-        (lambda: sd.Population([[1.0]], [1.0]), ValueError, "two records"),
-        (lambda: sd.Population([[1.0], [np.nan]], [1.0, 1.0]), ValueError, "NaN"),
+        (lambda: Population.guess([]), ValueError, "no parameter|shape"),
+        (lambda: Population.guess([1.0, math.nan]), ValueError, "NaN|finite"),
+        (lambda: Population.guess([1.0], family="gamma"), ValueError, "not known"),
+        (lambda: Population.guess([1.0], intercept=True), ValueError, "no parameter of a feature"),
+        (lambda: Population.guess([1.0], mean=[0.5]), ValueError, "without covariance"),
+        (lambda: Population.guess([1.0], mean=[30.0], covariance=[0.1]), ValueError, "once in a hundred"),
+        (lambda: Population.guess([1.0], covariance=[-1.0]), ValueError, "covariance"),
+        (lambda: Population.guess([1.0], size=0), ValueError, "size"),
+        (lambda: Population([[1.0]], [1.0]), ValueError, "two records"),
+        (lambda: Population([[1.0], [np.nan]], [1.0, 1.0]), ValueError, "NaN"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named(call, error, message):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias.planning import Population, best_split, expected_fit
 
 pytestmark = pytest.mark.newest
 
 EXPONENTIAL = sd.losses.exponential()
-POPULATION = sd.Population.guess([2.0, -1.0])
+POPULATION = Population.guess([2.0, -1.0])
 
 
 def build(budgets):
@@ -21,9 +22,9 @@ def build(budgets):
 @pytest.mark.exhaustive
 def test_the_best_split_is_that_of_a_grid():
     options = {"n": 1e6, "l2": 1.0}
-    found = sd.best_split(EXPONENTIAL, build, POPULATION, epsilon=12.0, **options)
+    found = best_split(EXPONENTIAL, build, POPULATION, epsilon=12.0, **options)
     prices = [
-        sd.expected_fit(EXPONENTIAL, build([12 * (1 - share), 12 * share]), POPULATION, **options).criterion("worst")
+        expected_fit(EXPONENTIAL, build([12 * (1 - share), 12 * share]), POPULATION, **options).criterion("worst")
         for share in np.linspace(0.05, 0.6, 23)
     ]
     assert found.expected.criterion("worst") <= 1.02 * min(prices)
@@ -36,7 +37,7 @@ def test_the_best_split_is_that_of_a_grid():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: sd.best_split(EXPONENTIAL, build, POPULATION, epsilon=1.0, n=10, parts=1), ValueError, "no split"),
+        (lambda: best_split(EXPONENTIAL, build, POPULATION, epsilon=1.0, n=10, parts=1), ValueError, "no split"),
     ],
 )  # fmt: skip
 def test_bad_splits_are_named(call, error, message):
