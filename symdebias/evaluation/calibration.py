@@ -6,7 +6,7 @@ Within it a function of the true score is undone at a stretched score, under a l
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from scipy.stats import norm
 
 from symdebias._arrays import target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
-from symdebias.codegen.parallel import over_chunks
 from symdebias.evaluation.metric import LARGEST
 from symdebias.evaluation.records import FloatArray, Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
@@ -217,7 +216,8 @@ def calibration_curve(
                 "bandwidth."
             )
         with np.errstate(over="ignore", invalid="ignore"):
-            prediction = _undone(link, middle + stretch * away, stretch * s, smooth) * window
+            stretched = replace(scores, linear=middle + stretch * away, normal=stretch * s)
+            prediction = _undone(link, stretched, smooth) * window
         if not np.all(np.abs(prediction) < LARGEST):
             raise DivergenceError(
                 f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
@@ -251,12 +251,10 @@ def _middles(points: Any, spread: Spread) -> FloatArray:
     return target_array(np.asarray(points), rows=len(points)).copy()
 
 
-def _undone(link: str, scores: FloatArray, variance: float, smooth: surrogate.Surrogate | None) -> FloatArray:
-    """Return W_s^-1 m, m the link, at scores with normal noise of a variance s."""
+def _undone(link: str, scores: ReleasedScores, smooth: surrogate.Surrogate | None) -> FloatArray:
+    """Return W_s^-1 m, m the link, at scores with normal noise."""
     if link == "identity":
-        return scores
+        return scores.linear
     if link == "exponential":
-        return np.asarray(np.exp(scores - variance / 2))
-    if smooth is None:
-        return np.asarray(expit(scores))
-    return 0.5 + np.concatenate(over_chunks(len(scores), lambda rows: smooth.inverse_slope(scores[rows], variance)))
+        return np.asarray(np.exp(scores.linear - scores.normal / 2))
+    return np.asarray(expit(scores.linear) if smooth is None else 0.5 + scores.slope(smooth))
