@@ -56,7 +56,7 @@ def predicted(problem, release):
         return sd.planning.expected_fit(
             sd.losses.exponential(), release, population, n=len(problem.y), l2=problem.l2
         ).excess_risk
-    except sd.exceptions.SymdebiasError:
+    except sd.SymdebiasError:
         return math.nan
 
 

@@ -81,7 +81,7 @@ def print_splits():
                     release = make([epsilon * (1 - share), epsilon * share])
                     try:
                         one = sd.planning.expected_fit(loss, release, population, method="best", **options)
-                    except sd.exceptions.SymdebiasError:
+                    except sd.SymdebiasError:
                         continue
                     least = min(least, one.criterion("worst"))
                 price = found.expected.criterion("worst")

@@ -143,10 +143,10 @@ def print_fits(replicates, methods):
             theta, noised = simulated(norm, variance, n, seed)
             for name in methods:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+                    warnings.simplefilter("ignore", sd.VarianceWarning)
                     try:
                         found = METHODS[name](noised)
-                    except sd.exceptions.SymdebiasError:
+                    except sd.SymdebiasError:
                         lost[name] += 1
                         continue
                 errors[name].append(np.sum((found - theta) ** 2))

@@ -138,7 +138,7 @@ class Split:
         loss = corrected(model, mechanism, self.columns, unbiased=unbiased)
         with warnings.catch_warnings():
             # That label noise inflates gradients is what the table shows.
-            warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+            warnings.simplefilter("ignore", sd.VarianceWarning)
             fit = sd.m_estimate(loss, self.X, y, l2=L2)
         if fit.diagnostics["safeguards"]:
             raise RuntimeError(f"a fit on {mechanism} was held by {fit.diagnostics['safeguards']}")

@@ -91,7 +91,7 @@ def fitted(
 ) -> sd.Fit:
     with warnings.catch_warnings():
         # Some images are a little longer than 1, as they may be.
-        warnings.simplefilter("ignore", sd.exceptions.ClippingWarning)
+        warnings.simplefilter("ignore", sd.ClippingWarning)
         return sd.dp_lssgd(
             sd.losses.softmax(problem.classes), problem.X, problem.y, epsilon=epsilon, delta=DELTA,
             adjacency="replace-one", smoothing=sigma, record_radius=1.0, fit_intercept=True, batch_size=BATCH,
