@@ -29,28 +29,26 @@ class MeanLoss(Metric):
 
     Attributes
     ----------
+    corrected : CorrectedLoss
+        The corrected loss.
     kernel_records : symdebias.solvers.records.Records
-        The corrected loss with the records as its kernels take them.
+        The records as its kernels take them.
     spreads : mapping from bytes to Spread
         Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
     promised : bool
         Whether the caller bounds the scores.
     """
 
+    corrected: CorrectedLoss
     kernel_records: KernelRecords
     spreads: Mapping[bytes, Spread]
     promised: bool
-
-    @property
-    def corrected(self) -> CorrectedLoss:
-        """The corrected loss."""
-        return self.kernel_records.corrected
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
         columns = self.kernel_records.columns
         self.corrected.require_noise_within_limits(theta.ravel(), columns, finite_variance=True)
-        return self.kernel_records.losses(theta.ravel(), rows)
+        return self.kernel_records.taken(rows).losses(theta.ravel())
 
     @property
     def common_bias(self) -> float:
@@ -163,7 +161,7 @@ def mean_loss(
             "loss. Declare it in its score."
         )
     kernel_records = KernelRecords.checked(corrected, records.X, records.y, sample_weight=None, noise_scale=None)
-    return MeanLoss(name, corrected.method, records, kernel_records, spreads, radius is not None)
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None)
 
 
 def _of_residuals(records: Records) -> dict[str, Any]:

@@ -145,19 +145,18 @@ class Records:
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, self.matrix, self.target, self.weights, self.total, self.noise
 
-    def losses(self, theta: FloatArray, rows: Any) -> FloatArray:
-        """Return the corrected losses of some records at theta, shape (m,), unweighted."""
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return the corrected losses of the records at theta, shape (n,), unweighted."""
+        out = np.empty(len(self.matrix))
         kernel = self.corrected.kernels(self.columns, per_record=self.per_record).loss
-        return self._filled(kernel, theta, rows, ())
+        kernel(theta.ravel(), self.matrix, self.target, self.noise, out)
+        return out
 
     def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted."""
-        kernel = self.corrected.kernels(self.columns, per_record=self.per_record).gradient
-        return self._filled(kernel, theta, rows, (theta.size,))
-
-    def _filled(self, kernel: Callable[..., None], theta: FloatArray, rows: Any, shape: tuple[int, ...]) -> FloatArray:
         matrix, target = np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
-        out = np.empty((len(matrix), *shape))
+        out = np.empty((len(matrix), theta.size))
+        kernel = self.corrected.kernels(self.columns, per_record=self.per_record).gradient
         kernel(theta.ravel(), matrix, target, self.noise, out)
         return out
 
