@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from symdebias import checks, evaluation, exceptions, labels, literature, losses, planning, quadratic
 from symdebias._budget import derivation_limits
+from symdebias.assessment import Certificate, bias
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import (
@@ -30,7 +31,6 @@ from symdebias.exceptions import (
     SymdebiasError,
     VarianceWarning,
 )
-from symdebias.forward import bias
 from symdebias.labels import optimal_unbiased_randomizer
 from symdebias.losses.loss import Loss
 from symdebias.mechanisms import (
@@ -60,7 +60,6 @@ from symdebias.solvers import (
     sgd,
     step_sizes,
 )
-from symdebias.transforms.certificate import Certificate
 
 __version__ = "0.1.0"
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.metric import Metric
@@ -16,8 +17,7 @@ from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
-from symdebias.solvers.records import Records as KernelRecords
-from symdebias.transforms.certificate import numeric
+from symdebias.records import Records as KernelRecords
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
@@ -31,7 +31,7 @@ class MeanLoss(Metric):
     ----------
     corrected : CorrectedLoss
         The corrected loss.
-    kernel_records : symdebias.solvers.records.Records
+    kernel_records : symdebias.records.Records
         The records as its kernels take them.
     spreads : mapping from bytes to Spread
         Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
@@ -46,8 +46,7 @@ class MeanLoss(Metric):
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
-        columns = self.kernel_records.columns
-        self.corrected.require_noise_within_limits(theta.ravel(), columns, finite_variance=True)
+        self.kernel_records.correction.require_within_limits(theta.ravel(), finite_variance=True)
         return self.kernel_records.taken(rows).losses(theta.ravel())
 
     @property
@@ -160,7 +159,7 @@ def mean_loss(
             f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
             "loss. Declare it in its score."
         )
-    kernel_records = KernelRecords.checked(corrected, records.X, records.y, sample_weight=None, noise_scale=None)
+    kernel_records = corrected.records(records.X, records.y)
     return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None)
 
 

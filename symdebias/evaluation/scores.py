@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation.configurations import entry_rows, released_covariance, weights_of
 from symdebias.evaluation.records import FloatArray, IntegerArray, Records
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, AdditiveNoise
-from symdebias.transforms.certificate import numeric
 from symdebias.transforms.surrogate import Surrogate
 
 # The range of scores that a surrogate is designed for: at least so many standard deviations of the true score, and so

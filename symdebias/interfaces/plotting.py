@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
+from symdebias.assessment import Tradeoff
 from symdebias.interfaces.demo import CURVES, Outcome
 from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
-from symdebias.tradeoff import Tradeoff
 
 # Okabe & Ito's palette tells apart in print and for the colour-blind.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
@@ -108,7 +108,7 @@ def bias_against_variance(curves: Sequence[Tradeoff]) -> Any:
 
     Parameters
     ----------
-    curves : sequence of symdebias.tradeoff.Tradeoff
+    curves : sequence of symdebias.assessment.Tradeoff
         What `symdebias.CorrectedLoss.tradeoff` returned, for one loss at several noise levels.
 
     Returns

@@ -21,7 +21,6 @@ from symdebias.losses import Loss
 from symdebias.planning.population import Population
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.records import Records
 from symdebias.solvers.scores import designed, share_of_noise, targets_of
 from symdebias.transforms.surrogate import Scores
 
@@ -151,9 +150,9 @@ class Study:
         except SymdebiasError as error:
             raise InferenceError(f"the population has no best parameters: {error}") from None
         theta = fit.theta.ravel()
-        records = Records.checked(plain, population.X, population.y, sample_weight=None, noise_scale=None)
+        records = plain.records(population.X, population.y)
         risk = records.derivatives_or_differences()[0](theta, True)
-        penalty = plain.penalty(l2, records.columns)
+        penalty = records.correction.penalty(l2)
         mean = penalty * theta
         meat = risk.meat - np.multiply.outer(mean, mean)
         return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)
@@ -195,8 +194,8 @@ class Study:
         theta = self.theta
         if not corrected.is_resolved:
             corrected = self._resolved(corrected, n, quick)
-        columns = self.population.X.shape[1]
-        corrected.require_noise_within_limits(theta, columns, finite_variance=True, at="at the population's parameters")
+        correction = corrected.at(self.population.X.shape[1])
+        correction.require_within_limits(theta, finite_variance=True, at="at the population's parameters")
         covariance = sandwich(self.hessian, self._noised_meat(corrected, quick), n)
         bias = self._bias(corrected)
         notes: tuple[str, ...] = ()
@@ -234,7 +233,7 @@ class Study:
         y, rows, parts = self.population.y, self._rows(), corrected.surrogate_parts
         own = 0.0 if parts.target_noise is None else parts.target_noise.variance
         columns = self.population.X.shape[1]
-        noise = released_covariance(corrected.release.design(columns), corrected.noise_covariance(columns))
+        noise = released_covariance(corrected.release.design(columns), corrected.at(columns).noise_covariance())
         design = designed(
             parts,
             Scores.of(rows @ self.theta - y * parts.is_residual),
@@ -262,7 +261,7 @@ class Study:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClippingWarning)
                 noised = corrected.release.privatize(X, y, random_state=rng)
-            records = Records.checked(corrected, noised.X, noised.y, sample_weight=None, noise_scale=None)
+            records = corrected.records(noised.X, noised.y)
             gradients = records.gradients(theta, slice(None))
             centred = gradients - gradients.mean(axis=0)
             meat += centred.T @ centred / (copies * len(gradients))
@@ -283,7 +282,7 @@ class Study:
         theta, mixing = self.theta, corrected.label_mixing
         if corrected.design is None and mixing is None:
             return np.zeros(len(theta))
-        _, target, _ = self.plain.checked_records(self.population.X, self.population.y)
+        target = self.plain.records(self.population.X, self.population.y).target
         wrong = np.zeros(len(theta))
         if corrected.design is not None:
             rows, parts = self._rows(), corrected.surrogate_parts
@@ -294,8 +293,7 @@ class Study:
             assert values is not None
             away = (mixing - np.eye(len(values)))[np.searchsorted(values, target)]
             for place, value in enumerate(values):
-                labels = np.full(len(target), value)
-                records = Records.checked(self.plain, self.population.X, labels, sample_weight=None, noise_scale=None)
+                records = self.plain.records(self.population.X, np.full(len(target), value))
                 wrong += away[:, place] @ records.gradients(theta, slice(None)) / len(target)
         return np.asarray(-np.linalg.solve(self.hessian, wrong))
 

@@ -139,7 +139,7 @@ class Population:
         NoExactCorrectionError
             The noise hides the variation of the features, or there are columns of categories.
         """
-        mean, gram = debiased_moments(corrected, X, y)
+        mean, gram = debiased_moments(corrected.records(X, y))
         intercept = corrected.release.fit_intercept
         count = len(mean) - intercept
         centre = mean[:count]
