@@ -135,7 +135,7 @@ def main() -> None:
         ) -> sd.Fit:
             return run(X, y, random_state=rng)
 
-        audit = functools.partial(sd.audit, fit, FIRST, SECOND, runs=options.runs, confidence=CONFIDENCE)
+        audit = functools.partial(sd.checks.audit, fit, FIRST, SECOND, runs=options.runs, confidence=CONFIDENCE)
         whole = audit(random_state=0)
         claimed = whole.claimed.epsilon
         share = share_that_leaves(case, 1.001 * TIMES * options.epsilon)

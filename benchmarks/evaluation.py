@@ -40,9 +40,11 @@ def metrics(draws):
             for draw in range(draws):
                 noised = release.privatize(X, y, random_state=1000 + draw)
                 options = {"metric": metric, "label_model": "logistic"}
-                found.append(sd.evaluate(THETA, noised.X, noised.y, release=release, **options))
+                found.append(sd.evaluation.evaluate(THETA, noised.X, noised.y, release=release, **options))
             values = np.array([estimate.value for estimate in found])
-            naive = sd.evaluate(THETA, noised.X, noised.y, metric=metric, release=sd.Release(fit_intercept=True))
+            naive = sd.evaluation.evaluate(
+                THETA, noised.X, noised.y, metric=metric, release=sd.Release(fit_intercept=True)
+            )
             stated = np.mean([estimate.standard_error for estimate in found])
             print(
                 f"{name:<24}{metric:<10}{wanted:>8.4f}{naive.value:>8.4f}{values.mean():>9.4f}"
@@ -69,8 +71,8 @@ def choices(draws, p=12, n=1500):
         errors = {name: fit(noised.X, noised.y) - theta for name, fit in candidates.items()}
         risks = {name: error @ covariance @ error for name, error in errors.items()}
         options = {"metric": "squared_error", "random_state": seed}
-        found = sd.cross_validate(candidates, noised.X, noised.y, release=release, **options)
-        naive = sd.cross_validate(candidates, noised.X, noised.y, release=sd.Release(), **options)
+        found = sd.evaluation.cross_validate(candidates, noised.X, noised.y, release=release, **options)
+        naive = sd.evaluation.cross_validate(candidates, noised.X, noised.y, release=sd.Release(), **options)
         picks = (found.best, found.one_standard_error, naive.best, min(risks, key=risks.get))
         for way, pick in zip(chosen, picks, strict=True):
             chosen[way][pick] += 1

@@ -37,7 +37,7 @@ def planned(problem, epsilon, p, mechanisms):
     # A long l2 shrinks theta: the labels of the population follow the direction, at the strength without it.
     mean, gram = sd.solvers.scores.debiased_moments(corrected.records(pilot.X, pilot.y))
     spread = np.diag(gram) - mean**2
-    population = sd.Population.guess(
+    population = sd.planning.Population.guess(
         fit.theta * problem.l2, mean=np.clip(mean, -0.5, 0.5), covariance=np.clip(spread, 0.02, 0.5)
     )
     plan = sd.plan(
@@ -51,12 +51,12 @@ def predicted(problem, release):
     """Return the excess risk that the sandwich promises, from true records."""
     rng = np.random.default_rng(5)
     rows = rng.choice(len(problem.y), min(100_000, len(problem.y)), replace=False)
-    population = sd.Population(problem.X[rows], problem.y[rows])
+    population = sd.planning.Population(problem.X[rows], problem.y[rows])
     try:
-        return sd.expected_fit(
+        return sd.planning.expected_fit(
             sd.losses.exponential(), release, population, n=len(problem.y), l2=problem.l2
         ).excess_risk
-    except sd.exceptions.SymdebiasError:
+    except sd.SymdebiasError:
         return math.nan
 
 

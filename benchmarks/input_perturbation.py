@@ -36,7 +36,7 @@ def best(functions: list[Callable[[], object]], repeats: int) -> list[float]:
 
 
 def serve(q: np.ndarray, p: np.ndarray, *, products: bool = False) -> np.ndarray:
-    statistics = sd.QuadraticStatistics(q.shape[1], products=products)
+    statistics = sd.quadratic.QuadraticStatistics(q.shape[1], products=products)
     statistics.add(q, p)
     if products:
         return statistics.corrected(0.01).theta

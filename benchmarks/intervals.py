@@ -139,7 +139,7 @@ def exponential(n=20_000, noise=1.0, budget=2.0, **changes):
 
 def averaged(epochs, covariance="plug-in"):
     options = {
-        "step_size": sd.StepSize(0.5, power=0.6),
+        "step_size": sd.step_sizes.StepSize(0.5, power=0.6),
         "batch_size": 4,
         "epochs": epochs,
         "average": True if epochs == 1 else 0.5,

@@ -54,11 +54,13 @@ def print_errors(fits):
     print(f"{'':<42}{'expected se':>12}{'simulated / expected':>22}   ({fits} fits, +- {1 / math.sqrt(2 * fits):.3f})")
     for name, (loss, release, theta, family, n, l2) in SETTINGS.items():
         options = {"family": family, "intercept": release.fit_intercept}
-        expected = sd.expected_fit(loss, release, sd.Population.guess(theta, **options), n=n, l2=l2)
+        expected = sd.planning.expected_fit(loss, release, sd.planning.Population.guess(theta, **options), n=n, l2=l2)
         corrected = sd.debias(loss, release)
         found = []
         for seed in range(fits):
-            records = sd.Population.guess(theta, size=n, random_state=np.random.default_rng([8, seed]), **options)
+            records = sd.planning.Population.guess(
+                theta, size=n, random_state=np.random.default_rng([8, seed]), **options
+            )
             noised = release.privatize(records.X, records.y, random_state=np.random.default_rng([9, seed]))
             found.append(sd.m_estimate(corrected, noised.X, noised.y, l2=l2).theta)
         ratios = np.std(found, axis=0, ddof=1) / expected.standard_errors
@@ -68,18 +70,18 @@ def print_errors(fits):
 
 def print_splits():
     print(f"\n{'split of a budget':<42}{'target':>9}{'over the least of a grid':>26}{'half-half':>11}")
-    population = sd.Population.guess([2.0, -1.0])
+    population = sd.planning.Population.guess([2.0, -1.0])
     for loss, l2 in ((sd.losses.exponential(), 1.0), (sd.losses.logistic(), 0.0)):
         for name, make in (("gaussian", gaussian), ("laplace", pure)):
             for epsilon in (6.0, 12.0):
                 options = {"n": 1e6, "l2": l2}
-                found = sd.best_split(loss, make, population, epsilon=epsilon, **options)
+                found = sd.planning.best_split(loss, make, population, epsilon=epsilon, **options)
                 least = math.inf
                 for share in np.linspace(0.02, 0.9, 45):
                     release = make([epsilon * (1 - share), epsilon * share])
                     try:
-                        one = sd.expected_fit(loss, release, population, method="best", **options)
-                    except sd.exceptions.SymdebiasError:
+                        one = sd.planning.expected_fit(loss, release, population, method="best", **options)
+                    except sd.SymdebiasError:
                         continue
                     least = min(least, one.criterion("worst"))
                 price = found.expected.criterion("worst")

@@ -23,7 +23,7 @@ import symdebias as sd
 U, Y = sp.symbols("u y", real=True)
 THETA = np.array([0.6, -0.4])
 # Errors that a user is meant to see.
-FAMILY = (sd.exceptions.SymdebiasError, ValueError, TypeError)
+FAMILY = (sd.SymdebiasError, ValueError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--derive-only", action="store_true", help="leave kernels out: no errors of exact corrections")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+    warnings.simplefilter("ignore", sd.VarianceWarning)
     results = [
         run(seed, compile_kernels=not options.derive_only)
         for seed in range(options.seed, options.seed + options.losses)

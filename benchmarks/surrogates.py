@@ -8,8 +8,8 @@ s, for scores up to 2, 5 and 10: uncorrected, by series of order 1 to 3, and by 
 labels by randomized response of budget 2), by the default beside the methods of the literature? What does a record
 cost?
 
-The methods of the literature are the package's own (`symdebias.compare_methods`); the Monte-Carlo corrected score runs
-here in spite of the poles of the logistic function. A method that finds no fit is counted as refused, and its error is
+The methods of the literature are the package's own (`symdebias.literature`); the Monte-Carlo corrected score runs here
+in spite of the poles of the logistic function. A method that finds no fit is counted as refused, and its error is
 that of its other fits.
 """
 
@@ -110,7 +110,7 @@ def of_the_literature(method, **options):
 
 def quadratic(noised):
     corrected = sd.debias(sd.losses.logistic(), noised.release)
-    return sd.quadratic_pilot(corrected, noised.X, noised.y).theta
+    return sd.quadratic.quadratic_pilot(corrected, noised.X, noised.y).theta
 
 
 def by_newton(noised):
@@ -118,15 +118,15 @@ def by_newton(noised):
 
 
 METHODS = {
-    "naive": of_the_literature(sd.naive),
+    "naive": of_the_literature(sd.literature.naive),
     "series, K = 1": series(1),
     "series, K = 2": series(2),
     "series, K = 3": series(3),
-    "regression calibration": of_the_literature(sd.regression_calibration),
-    "SIMEX": of_the_literature(sd.simex, repeats=lambda n: max(1, 400_000 // n), random_state=0),
-    "conditional score": of_the_literature(sd.conditional_score),
+    "regression calibration": of_the_literature(sd.literature.regression_calibration),
+    "SIMEX": of_the_literature(sd.literature.simex, repeats=lambda n: max(1, 400_000 // n), random_state=0),
+    "conditional score": of_the_literature(sd.literature.conditional_score),
     "Monte-Carlo score": of_the_literature(
-        sd.monte_carlo_score, draws=lambda n: max(2, min(20, 2_000_000 // n)), poles="ignore", random_state=0
+        sd.literature.monte_carlo_score, draws=lambda n: max(2, min(20, 2_000_000 // n)), poles="ignore", random_state=0
     ),
     "quadratic (pilot)": quadratic,
     "surrogate by sgd": by_sgd,
@@ -143,10 +143,10 @@ def print_fits(replicates, methods):
             theta, noised = simulated(norm, variance, n, seed)
             for name in methods:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+                    warnings.simplefilter("ignore", sd.VarianceWarning)
                     try:
                         found = METHODS[name](noised)
-                    except sd.exceptions.SymdebiasError:
+                    except sd.SymdebiasError:
                         lost[name] += 1
                         continue
                 errors[name].append(np.sum((found - theta) ** 2))

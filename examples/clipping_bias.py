@@ -60,7 +60,7 @@ def rows(n: int, seed: int = 0) -> list[Row]:
     for radius in RADII:
         mechanism = sd.GaussianMechanism(epsilon=6.0, delta=1e-5, radius=radius)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sd.exceptions.ClippingWarning)  # it is what is shown
+            warnings.simplefilter("ignore", sd.ClippingWarning)  # it is what is shown
             noised = sd.Release(mechanism).privatize(X, y, random_state=rng)
         inside = X * np.minimum(1, radius / norms)[:, None]
         fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)

@@ -61,7 +61,7 @@ def designed(design: Callable[..., sd.LabelRandomizer], *, unbiased: bool) -> Co
     """Return a randomizer that is designed for the labels' private prior; both share the budget."""
 
     def noise(y: np.ndarray, epsilon: float, seed: int) -> tuple[np.ndarray, Mechanism]:
-        sent = sd.privatize_labels(y, LABELS, epsilon, design=design, random_state=seed)
+        sent = sd.labels.privatize_labels(y, LABELS, epsilon, design=design, random_state=seed)
         return sent.y, sent.randomizer
 
     return Contender(unbiased, noise)
@@ -87,12 +87,14 @@ def staircase(epsilon: float) -> Mechanism:
 
 CONTENDERS = {
     "optimal unbiased": designed(sd.optimal_unbiased_randomizer, unbiased=True),
-    "debiased randomized response": declared(lambda e: sd.debiased_randomized_response(LABELS, e), unbiased=True),
+    "debiased randomized response": declared(
+        lambda e: sd.labels.debiased_randomized_response(LABELS, e), unbiased=True
+    ),
     "Laplace": declared(laplace, unbiased=True),
     "staircase": declared(staircase, unbiased=True),
     "discrete Laplace": declared(lambda e: sd.DiscreteLaplaceMechanism(e, ENDS), unbiased=True),
     "discrete staircase": declared(lambda e: sd.DiscreteStaircaseMechanism(e, ENDS), unbiased=True),
-    "randomized response on bins": designed(sd.randomized_response_on_bins, unbiased=False),
+    "randomized response on bins": designed(sd.labels.randomized_response_on_bins, unbiased=False),
     "randomized response": declared(lambda e: sd.RandomizedResponse(e, tuple(LABELS)), unbiased=False),
     "Laplace, clipped": declared(lambda e: sd.ClippedMechanism(laplace(e), *ENDS), unbiased=False),
     "staircase, clipped": declared(lambda e: sd.ClippedMechanism(staircase(e), *ENDS), unbiased=False),
@@ -136,7 +138,7 @@ class Split:
         loss = corrected(model, mechanism, self.columns, unbiased=unbiased)
         with warnings.catch_warnings():
             # That label noise inflates gradients is what the table shows.
-            warnings.simplefilter("ignore", sd.exceptions.VarianceWarning)
+            warnings.simplefilter("ignore", sd.VarianceWarning)
             fit = sd.m_estimate(loss, self.X, y, l2=L2)
         if fit.diagnostics["safeguards"]:
             raise RuntimeError(f"a fit on {mechanism} was held by {fit.diagnostics['safeguards']}")
@@ -237,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.picture is not None:
         plotting.save(picture(curves["linear"], without["linear"]), options.picture)
     if options.matrix is not None:
-        sent = sd.privatize_labels(split.y, LABELS, 1.0, random_state=0)
+        sent = sd.labels.privatize_labels(split.y, LABELS, 1.0, random_state=0)
         plotting.save(plotting.randomizer_matrix(sent.randomizer), options.matrix)
 
 

@@ -29,7 +29,7 @@ from symdebias.interfaces import plotting
 DELTA, BATCH = 1e-5, 128
 # Wang et al. 2019, Table 2: accuracy at three budgets, for sigma 0 and 3, with the paper's own noise and n = 60,000.
 PUBLISHED = {0.1: (73.49, 77.13), 0.2: (78.92, 82.22), 0.3: (81.74, 85.11)}
-Step = float | sd.StepSize
+Step = float | sd.step_sizes.StepSize
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def fitted(
 ) -> sd.Fit:
     with warnings.catch_warnings():
         # Some images are a little longer than 1, as they may be.
-        warnings.simplefilter("ignore", sd.exceptions.ClippingWarning)
+        warnings.simplefilter("ignore", sd.ClippingWarning)
         return sd.dp_lssgd(
             sd.losses.softmax(problem.classes), problem.X, problem.y, epsilon=epsilon, delta=DELTA,
             adjacency="replace-one", smoothing=sigma, record_radius=1.0, fit_intercept=True, batch_size=BATCH,
@@ -238,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     steps: dict[str, Step] = {f"{step:g}": step for step in options.steps}
     if options.published_steps:
         # With rows c times as long, steps are c^2 times as long in our parameters: 1/t on pixels of 0 to 1 is 100/t.
-        steps |= {"1/t": sd.inverse_time(1.0), "100/t": sd.inverse_time(100.0)}
+        steps |= {"1/t": sd.step_sizes.inverse_time(1.0), "100/t": sd.step_sizes.inverse_time(100.0)}
     text, found = report(problems, options.budgets, options.sigmas, steps, options.epochs, options.runs)
     print(text)
     print(f"\n{problem.name} without privacy: {without_privacy(problem):.1f}")

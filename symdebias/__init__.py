@@ -2,24 +2,37 @@
 
 Declare a loss, say how the records were noised, and get the corrected loss and gradient: unbiased on the
 noised records, compiled, with a certificate.
+
+What every fit needs stands here. The rest has rooms: `losses`, `planning` before the data exist, `labels` for
+randomizers of labels, `step_sizes`, `evaluation` of models, `literature` for methods to compare with, `quadratic`
+losses, `checks` of mechanisms and solvers, and `exceptions`.
 """
 
-from symdebias import exceptions, losses
+import difflib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from symdebias import checks, evaluation, exceptions, labels, literature, losses, planning, quadratic
 from symdebias._budget import derivation_limits
-from symdebias.assessment import Certificate, NoiseBias, Tradeoff, bias
-from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, audit, check_guarantee, check_unbiased
+from symdebias.assessment import Certificate, bias
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
 from symdebias.driver import debias
-from symdebias.evaluation import (
-    CalibrationCurve,
-    CrossValidation,
-    Estimate,
-    calibration_curve,
-    cross_validate,
-    evaluate,
+from symdebias.exceptions import (
+    CacheWarning,
+    ClippingWarning,
+    ConvergenceWarning,
+    DerivationLimitError,
+    DivergenceError,
+    InferenceError,
+    InfiniteVarianceError,
+    MissingDependencyError,
+    NoExactCorrectionError,
+    PrivacyError,
+    SymdebiasError,
+    VarianceWarning,
 )
-from symdebias.losses import Loss
+from symdebias.labels import optimal_unbiased_randomizer
+from symdebias.losses.loss import Loss
 from symdebias.mechanisms import (
     ClippedMechanism,
     DiscreteLaplaceMechanism,
@@ -33,143 +46,91 @@ from symdebias.mechanisms import (
     StaircaseMechanism,
     UniformMechanism,
 )
-from symdebias.planning import (
-    ExpectedFit,
-    Option,
-    Plan,
-    Population,
-    Split,
-    best_split,
-    expected_fit,
-    plan,
-    records_needed,
-)
+from symdebias.planning import plan
 from symdebias.privacy import Guarantee
-from symdebias.randomizers import (
-    PrivatizedLabels,
-    debiased_randomized_response,
-    feasible_outputs,
-    optimal_unbiased_randomizer,
-    prior_budget,
-    private_prior,
-    privatize_labels,
-    randomized_response_on_bins,
-    round_labels,
-)
-from symdebias.release import Noised, Release
+from symdebias.release import Release
 from symdebias.solvers import (
-    Baseline,
-    Comparison,
-    ComparisonRow,
     Fit,
-    History,
-    QuadraticEstimate,
-    QuadraticPilot,
-    QuadraticStatistics,
-    StepSize,
-    compare_methods,
-    conditional_score,
-    constant,
     dp_lssgd,
     input_perturbation,
-    inverse_square_root,
-    inverse_time,
     laplacian_smoothing,
     m_estimate,
-    monte_carlo_score,
-    naive,
     objective_perturbation,
     output_perturbation,
-    quadratic_pilot,
-    regression_calibration,
     sgd,
-    simex,
+    step_sizes,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Baseline",
-    "CalibrationCurve",
+    "CacheWarning",
     "Certificate",
     "ClippedMechanism",
-    "Comparison",
-    "ComparisonRow",
+    "ClippingWarning",
+    "ConvergenceWarning",
     "CorrectedLoss",
-    "CrossValidation",
+    "DerivationLimitError",
     "DiscreteLaplaceMechanism",
     "DiscreteStaircaseMechanism",
-    "Estimate",
-    "ExpectedFit",
+    "DivergenceError",
     "FiniteChannel",
     "Fit",
     "GaussianMechanism",
     "Guarantee",
-    "GuaranteeCheck",
-    "History",
+    "InferenceError",
+    "InfiniteVarianceError",
     "InputPerturbation",
     "LabelRandomizer",
     "LaplaceMechanism",
     "Loss",
-    "NoiseBias",
-    "Noised",
-    "Option",
-    "Plan",
-    "Population",
-    "PrivatizedLabels",
-    "QuadraticBounds",
-    "QuadraticEstimate",
-    "QuadraticLoss",
-    "QuadraticPilot",
-    "QuadraticStatistics",
+    "MissingDependencyError",
+    "NoExactCorrectionError",
+    "PrivacyError",
     "RandomizedResponse",
     "Release",
-    "Split",
     "StaircaseMechanism",
-    "StepSize",
-    "Tradeoff",
-    "UnbiasednessCheck",
+    "SymdebiasError",
     "UniformMechanism",
-    "as_quadratic",
-    "audit",
-    "best_split",
+    "VarianceWarning",
     "bias",
-    "calibration_curve",
-    "check_guarantee",
-    "check_unbiased",
-    "compare_methods",
-    "conditional_score",
-    "constant",
-    "cross_validate",
+    "checks",
     "debias",
-    "debiased_randomized_response",
     "derivation_limits",
     "dp_lssgd",
-    "evaluate",
+    "evaluation",
     "exceptions",
-    "expected_fit",
-    "feasible_outputs",
     "input_perturbation",
-    "inverse_square_root",
-    "inverse_time",
+    "labels",
     "laplacian_smoothing",
+    "literature",
     "losses",
     "m_estimate",
-    "monte_carlo_score",
-    "naive",
     "objective_perturbation",
     "optimal_unbiased_randomizer",
     "output_perturbation",
     "plan",
-    "prior_budget",
-    "private_prior",
-    "privatize_labels",
-    "quadratic_pilot",
-    "randomized_response_on_bins",
-    "records_needed",
-    "regression_calibration",
-    "released_loss",
-    "round_labels",
+    "planning",
+    "quadratic",
     "sgd",
-    "simex",
+    "step_sizes",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
+if not TYPE_CHECKING:  # for which every name would exist
+
+    def __getattr__(name: str) -> Any:
+        """Say where a name lives, or which one is spelled much like it."""
+        message = f"module 'symdebias' has no attribute {name!r}."
+        rooms = {room: value for room in __all__ if isinstance(value := globals()[room], ModuleType)}
+        public = {f"symdebias.{one}": one for one in __all__}
+        public |= {f"symdebias.{room}.{one}": one for room, value in rooms.items() for one in value.__all__}
+        places = [place for place, one in public.items() if one == name]
+        if not places:
+            alike = difflib.get_close_matches(name, public.values(), n=1)
+            places = [place for place, one in public.items() if one in alike]
+        raise AttributeError(f"{message} Use {places[0]}." if places else message)

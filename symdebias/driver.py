@@ -319,7 +319,7 @@ def _require_gradient(loss: Loss) -> None:
         raise NoExactCorrectionError(
             f"{loss.expression} jumps at {loss.scores[0]} = {place:g}: its gradient says nothing of the jump, and "
             "nothing can be trained on it. Train on a continuous loss, such as the logistic or the hinge loss, and ask "
-            'for the accuracy with symdebias.evaluate(..., metric="accuracy").'
+            'for the accuracy with symdebias.evaluation.evaluate(..., metric="accuracy").'
         )
     for symbol in (*loss.scores, *loss.parameters):
         if sp.diff(loss.expression, symbol).has(sp.DiracDelta):

@@ -7,6 +7,7 @@ failures of the method itself, each with its cause and its remedy.
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
+    "ConvergenceWarning",
     "DerivationLimitError",
     "DivergenceError",
     "InferenceError",

@@ -397,8 +397,8 @@ def test_every_entry_refuses_records_whose_row_labels_disagree(pandas):
         lambda: sd.m_estimate(corrected, X, shuffled),
         lambda: sd.m_estimate(corrected, X, y, clusters=shuffled),
         lambda: sd.sgd(corrected, X, y, sample_weight=shuffled, step_size=0.1, batch_size=3, random_state=0),
-        lambda: sd.evaluate(theta, X, shuffled, metric="squared_error", release=release),
-        lambda: sd.regression_calibration(sd.losses.least_squares(), release, X, shuffled),
+        lambda: sd.evaluation.evaluate(theta, X, shuffled, metric="squared_error", release=release),
+        lambda: sd.literature.regression_calibration(sd.losses.least_squares(), release, X, shuffled),
     ]
     for call in calls:
         with pytest.raises(ValueError, match="have different row labels"):

@@ -149,7 +149,7 @@ def test_a_part_that_is_hidden_moves_no_gradient_and_is_stated():
     assert certificate.loss_offset == pytest.approx(1 / 3, abs=1e-12)
     assert certificate.gradient_bias < 1e-12
     assert "exact up to a part of the loss that no parameter changes" in str(certificate)
-    check = sd.check_unbiased(mechanism, sd.losses.least_squares())
+    check = sd.checks.check_unbiased(mechanism, sd.losses.least_squares())
     assert check.release.target == mechanism
     assert check.unbiased
     exactly = sd.debias(sd.losses.least_squares(), sd.Release(target=CHANNELS["debiased"], noiseless=("a",)))
@@ -349,13 +349,13 @@ def test_metrics_state_what_a_channel_hides_and_compare_without_it():
     release = sd.Release(target=mechanism, noiseless=("a",))
     X, y = rng.normal(size=(400, 1)), rng.integers(0, 3, 400).astype(float)
     noised = release.privatize(X, y, random_state=1)
-    found = sd.evaluate([0.5], noised.X, noised.y, metric="squared_error", release=release)
+    found = sd.evaluation.evaluate([0.5], noised.X, noised.y, metric="squared_error", release=release)
     assert (found.bias, found.bias_is_certified) == (pytest.approx(2 / 3), True)
     candidates = {"a": lambda X, y: [0.5], "b": lambda X, y: [0.9]}
-    compared = sd.cross_validate(candidates, noised.X, noised.y, release=release, metric="squared_error")
+    compared = sd.evaluation.cross_validate(candidates, noised.X, noised.y, release=release, metric="squared_error")
     assert [difference.bias for difference in compared.differences.values()] == [0.0, 0.0]
     # A hidden metric: the mean over records of the worst label's bias.
-    found = sd.evaluate([0.5], noised.X, noised.y, metric=sd.losses.huber(), release=release)
+    found = sd.evaluation.evaluate([0.5], noised.X, noised.y, metric=sd.losses.huber(), release=release)
     corrected = sd.debias(sd.losses.huber(), release)
     every = [np.abs(corrected.bias([0.5], X, np.full(400, label))) for label in (0.0, 1.0, 2.0)]
     assert found.bias == pytest.approx(np.max(every, axis=0).mean())
@@ -370,7 +370,7 @@ def test_plans_have_the_bias_of_what_is_hidden():
     y = np.clip(np.round(1 + X[:, 0] + 0.5 * rng.normal(size=2000)), 0, 2)
     loss, mechanism = HIDDEN["least squares on bins"]
     release = sd.Release(target=mechanism, noiseless=("a",), fit_intercept=True)
-    found = sd.expected_fit(loss, release, sd.Population(X, y), n=1e5)
+    found = sd.planning.expected_fit(loss, release, sd.planning.Population(X, y), n=1e5)
     corrected = sd.debias(loss, release)
     mixed = corrected.label_mixing @ np.array([0.0, 1.0, 2.0])
     rows = np.column_stack([X, np.ones(2000)])
@@ -473,12 +473,12 @@ def test_fits_of_released_labels_are_those_of_numbers():
     """Randomized response on bins: the uncorrected fit is that of least squares on what was sent."""
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, size=(500, 2)), rng.integers(1, 8, 500).astype(float)
-    mechanism = sd.randomized_response_on_bins(range(1, 8), np.full(7, 1 / 7), 1.0)
+    mechanism = sd.labels.randomized_response_on_bins(range(1, 8), np.full(7, 1 / 7), 1.0)
     noised = sd.Release(target=mechanism, noiseless=("a", "b")).privatize(X, y, random_state=1)
     plain = sd.debias(sd.losses.least_squares(), noised.release, method="none")
     wanted = np.linalg.lstsq(X, noised.y, rcond=None)[0]
     np.testing.assert_allclose(sd.m_estimate(plain, noised.X, noised.y).theta, wanted, rtol=1e-9)
-    naive = sd.naive(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+    naive = sd.literature.naive(sd.losses.least_squares(), noised.release, noised.X, noised.y)
     np.testing.assert_allclose(naive.theta, wanted, rtol=1e-6)
     descended = sd.sgd(plain, noised.X, noised.y, epochs=1, random_state=0)
     assert np.isfinite(descended.theta).all()

@@ -26,7 +26,7 @@ _THRESHOLDS = 200
 
 @dataclass(frozen=True)
 class GuaranteeCheck:
-    """What `check_guarantee` or `audit` found.
+    """The answer of `check_guarantee` or `audit`.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class GuaranteeCheck:
             (self.sampled_epsilon, claimed.epsilon),
         ]
         # Written so that NaN does not hold.
-        return all(found is None or found <= limit for found, limit in checks)
+        return all(measured is None or measured <= limit for measured, limit in checks)
 
     def __str__(self) -> str:
         lines = [f"{'holds' if self.holds else 'REFUTED'}: {self.claimed}"]
@@ -147,9 +147,9 @@ def audit(
     for X, y in (first, second):
         rows = []
         for _ in range(runs):
-            found = fit(X, y, rng)
-            claims.add(found.guarantee)
-            rows.append(np.ravel(found.theta))
+            fitted = fit(X, y, rng)
+            claims.add(fitted.guarantee)
+            rows.append(np.ravel(fitted.theta))
         results.append(np.array(rows))
     if len(claims) > 1:
         raise PrivacyError(

@@ -46,16 +46,16 @@ class SamplerCheck:
     def holds(self) -> bool:
         """Whether no deviation is larger than chance allows."""
         # Written so that NaN fails.
-        return all(found <= allowed for _, found, allowed in self.deviations)
+        return all(seen <= allowed for _, seen, allowed in self.deviations)
 
     @property
     def seen(self) -> dict[str, float]:
         """What is seen of each kind with near certainty: twice what chance allows."""
-        found: dict[str, float] = {}
+        sizes: dict[str, float] = {}
         for what, _, allowed in self.deviations:
             kind = what.split(" at ")[0]
-            found[kind] = max(found.get(kind, 0.0), 2 * allowed)
-        return found
+            sizes[kind] = max(sizes.get(kind, 0.0), 2 * allowed)
+        return sizes
 
     def __str__(self) -> str:
         power = ", ".join(f"{kind} off by {size:.2g}" for kind, size in self.seen.items())
@@ -106,24 +106,24 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
             drawn.append((f"{name}, sum of columns {i} and {j}", columns[:, i] + columns[:, j], variance))
     chance = math.log(2 * len(drawn) * (2 + 2 * len(FREQUENCIES)) / FALSE_ALARM)
     kurtosis = _kurtosis(noise)
-    found = [
+    deviations = [
         part for name, values, variance in drawn for part in _of_column(name, values, variance, noise, kurtosis, chance)
     ]
-    return SamplerCheck(samples, tuple(found))
+    return SamplerCheck(samples, tuple(deviations))
 
 
 def characteristic_values(noise: AdditiveNoise, variance: float) -> list[tuple[float, float, float]]:
     """Return (frequency, phi there, phi at twice it), for normal noise of the given variance."""
-    found = []
+    values_at = []
     for frequency in FREQUENCIES:
         w = frequency / math.sqrt(variance)
         if noise.is_gaussian:
-            found.append((w, math.exp(-(frequency**2) / 2), math.exp(-2 * frequency**2)))
+            values_at.append((w, math.exp(-(frequency**2) / 2), math.exp(-2 * frequency**2)))
             continue
         exact = exactly(noise.characteristic_function)
         values = [float(exact.xreplace({FREQUENCY: sp.Rational(x)}).evalf(25)) for x in (w, 2 * w)]
-        found.append((w, values[0], values[1]))
-    return found
+        values_at.append((w, values[0], values[1]))
+    return values_at
 
 
 def _inputs(mechanism: Mechanism) -> list[tuple[str, FloatArray]]:
@@ -153,23 +153,23 @@ def _of_column(
     if variance == 0:
         return [(f"mean{name}", float(np.abs(values).max()), 0.0)]
     unit = values / math.sqrt(variance)
-    found = [(f"mean{name}", *_catoni(unit, 1.0, chance))]
+    deviations = [(f"mean{name}", *_catoni(unit, 1.0, chance))]
     if kurtosis is not None:
-        found.append((f"variance{name}", *_catoni(unit**2 - 1, max(kurtosis - 1, 1e-12), chance)))
+        deviations.append((f"variance{name}", *_catoni(unit**2 - 1, max(kurtosis - 1, 1e-12), chance)))
     for w, at_once, at_twice in characteristic_values(noise, variance):
         cosines, sines = np.cos(w * values), np.sin(w * values)
         for part, wanted, spread in (
             (cosines, at_once, (1 + at_twice) / 2 - at_once**2),
             (sines, 0.0, (1 - at_twice) / 2),
         ):
-            found.append(
+            deviations.append(
                 (
                     f"characteristic function{name}",
                     abs(float(part.mean()) - wanted),
                     _bernstein(max(spread, 0.0), 2.0, len(values), chance),
                 )
             )
-    return found
+    return deviations
 
 
 def _catoni(values: FloatArray, variance: float, chance: float) -> tuple[float, float]:
@@ -188,12 +188,12 @@ def _bernstein(variance: float, range_: float, samples: int, chance: float) -> f
 def _of_channel(mechanism: Mechanism, noise: ChannelNoise, samples: int, rng: np.random.Generator) -> SamplerCheck:
     outputs, matrix = np.array(noise.outputs, dtype=float), np.array(noise.matrix)
     chance = math.log(2 * matrix.size / FALSE_ALARM)
-    found = []
+    deviations = []
     for value, row in zip(noise.inputs, matrix, strict=True):
         sent = mechanism.privatize(np.full(samples, value), random_state=rng)
         shares = (sent[:, None] == outputs).mean(axis=0)
         for share, probability in zip(shares, row, strict=True):
             # What has no probability is never sent.
             allowed = _bernstein(probability * (1 - probability), 1.0, samples, chance) if probability > 0 else 0.0
-            found.append((f"probability at the input {value:g}", abs(float(share - probability)), allowed))
-    return SamplerCheck(samples, tuple(found))
+            deviations.append((f"probability at the input {value:g}", abs(float(share - probability)), allowed))
+    return SamplerCheck(samples, tuple(deviations))

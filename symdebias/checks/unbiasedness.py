@@ -25,7 +25,7 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class UnbiasednessCheck:
-    """What `check_unbiased` found.
+    """The answer of `check_unbiased`.
 
     Attributes
     ----------

@@ -133,7 +133,7 @@ def _plan(options: argparse.Namespace) -> None:
         "fit_intercept": options.intercept,
         "l2": options.l2,
     }
-    found = plan(
+    answer = plan(
         make(),
         population,
         epsilon=options.epsilon,
@@ -141,10 +141,10 @@ def _plan(options: argparse.Namespace) -> None:
         standard_error=options.standard_error,
         **settings,
     )
-    print(found)
-    best = found.best.expected
+    print(answer)
+    best = answer.best.expected
     assert best is not None
-    print(f"\nbest: {found.best.mechanism}; release:\n  {best.release!r}")
+    print(f"\nbest: {answer.best.mechanism}; release:\n  {best.release!r}")
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):

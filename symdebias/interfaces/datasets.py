@@ -3,7 +3,7 @@
 import gzip
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,20 +159,8 @@ def adult(folder: str | Path | None = None) -> Dataset:
     ValueError
         A line is not of the files' form.
     """
-    where = folder if folder is not None else os.environ.get(_VARIABLE)
-    advice = (
-        'Get "Adult" from the UCI Machine Learning Repository (https://archive.ics.uci.edu/dataset/2/adult), '
-        f"put adult.data and adult.test into a folder, and set {_VARIABLE} to it."
-    )
-    if where is None:
-        raise FileNotFoundError(f"{_VARIABLE} is not set. {advice}")
-    rows: list[list[float]] = []
-    labels: list[float] = []
-    for name in _ADULT_FILES:
-        for line, place in _lines(Path(where), name, advice):
-            row, label = _adult_record(line, place)
-            rows.append(row)
-            labels.append(label)
+    records = [_adult_record(*line) for line in _lines(folder, _ADULT_FILES, "Adult", "2/adult")]
+    rows, labels = [row for row, _ in records], [label for _, label in records]
     return Dataset(np.array(rows), np.array(labels), tuple(_ADULT_COLUMNS))
 
 
@@ -209,21 +197,9 @@ def census(folder: str | Path | None = None) -> Dataset:
     ----------
     Badanidiyuru et al. 2023 (arXiv 2312.05659), Section 5, on the label; the coding is ours.
     """
-    where = folder if folder is not None else os.environ.get(_VARIABLE)
-    advice = (
-        'Get "Census-Income (KDD)" from the UCI Machine Learning Repository '
-        "(https://archive.ics.uci.edu/dataset/117/census+income+kdd), put census-income.test into a folder, and set "
-        f"{_VARIABLE} to it."
-    )
-    if where is None:
-        raise FileNotFoundError(f"{_VARIABLE} is not set. {advice}")
-    rows: list[list[float]] = []
-    weeks: list[float] = []
-    for line, place in _lines(Path(where), _CENSUS_FILE, advice):
-        fields = _census_fields(line, place)
-        if float(fields[_WEEKS]) > 0:
-            rows.append(_census_row(fields))
-            weeks.append(float(fields[_WEEKS]))
+    lines = _lines(folder, (_CENSUS_FILE,), "Census-Income (KDD)", "117/census+income+kdd")
+    worked = [fields for fields in (_census_fields(*line) for line in lines) if float(fields[_WEEKS]) > 0]
+    rows, weeks = [_census_row(fields) for fields in worked], [float(fields[_WEEKS]) for fields in worked]
     columns = (
         "age", "age^2", *(f"age>{knot:g}" for knot in _AGE_KNOTS), "education", "wage", "gains", "losses", "dividends",
         "employer", "year", "sex", "income", *(name for names in _CENSUS_CATEGORIES.values() for name in names),
@@ -231,19 +207,26 @@ def census(folder: str | Path | None = None) -> Dataset:
     return Dataset(np.array(rows).reshape(len(rows), len(columns)), np.array(weeks), columns)
 
 
-def _lines(folder: Path, name: str, advice: str) -> Iterator[tuple[str, str]]:
-    """Give the lines of a file of records, each with its place, which a message may name."""
-    path = folder / name
-    zipped = path.with_name(name + ".gz")
-    if path.is_file():
-        text = path.read_text()
-    elif zipped.is_file():
-        text = gzip.decompress(zipped.read_bytes()).decode()
-    else:
-        raise FileNotFoundError(f"there is neither {path} nor {zipped}. {advice}")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("|"):
-            yield line, f"{path.name}, line {number}"
+def _lines(folder: str | Path | None, names: Sequence[str], title: str, address: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of files of records, each with its place, which a message may name."""
+    where = folder if folder is not None else os.environ.get(_VARIABLE)
+    advice = (
+        f'Get "{title}" from the UCI Machine Learning Repository (https://archive.ics.uci.edu/dataset/{address}), put '
+        f"{' and '.join(names)} into a folder, and set {_VARIABLE} to it."
+    )
+    if where is None:
+        raise FileNotFoundError(f"{_VARIABLE} is not set. {advice}")
+    for path in (Path(where) / name for name in names):
+        zipped = path.with_name(path.name + ".gz")
+        if path.is_file():
+            text = path.read_text()
+        elif zipped.is_file():
+            text = gzip.decompress(zipped.read_bytes()).decode()
+        else:
+            raise FileNotFoundError(f"there is neither {path} nor {zipped}. {advice}")
+        for number, line in enumerate(text.splitlines(), start=1):
+            if line.strip() and not line.startswith("|"):
+                yield line, f"{path.name}, line {number}"
 
 
 def _census_fields(line: str, where: str) -> list[str]:

@@ -62,7 +62,7 @@ class Problem:
     def optimum(self) -> FloatArray:
         """Return the minimiser of the regularised risk on the true records."""
         loss, identity = self.uncorrected, np.eye(self.X.shape[1])
-        found = minimize(
+        result = minimize(
             self.risk,
             np.zeros(self.X.shape[1]),
             jac=lambda theta: loss.mean_gradient(theta, self.X, self.y) + self.l2 * theta,
@@ -70,7 +70,7 @@ class Problem:
             method="trust-exact",
             options={"gtol": 1e-12},
         )
-        return np.asarray(found.x)
+        return np.asarray(result.x)
 
     def fits(self, random_state: int, *, record: int | None = None, progress: bool = False) -> Iterator[Fit]:
         """Yield the fits of the three curves, in the order of `CURVES`.

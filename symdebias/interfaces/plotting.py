@@ -1,4 +1,7 @@
-"""Pictures, by Matplotlib; every function takes results and writes or returns a figure."""
+"""Pictures, by Matplotlib: every function but `save` takes results and returns a figure that is not shown yet.
+
+Where Matplotlib is not installed they raise MissingDependencyError.
+"""
 
 import itertools
 import math
@@ -78,19 +81,8 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
     ----------
     outcomes : sequence of Outcome
         What to draw.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure, not shown.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
-    figure = figures.Figure(figsize=(5.2 * len(outcomes), 3.9), layout="constrained")
+    figure = _figure(5.2 * len(outcomes), 3.9)
     axes = np.atleast_1d(figure.subplots(1, len(outcomes)))
     for panel, outcome in zip(axes, outcomes, strict=True):
         for curve, fit in outcome.fits.items():
@@ -104,11 +96,7 @@ def excess_risk(outcomes: Sequence[Outcome]) -> Any:
                 linewidth=1.8,
             )
         panel.set_yscale("log")
-        panel.set_xlabel("records seen (millions)")
-        panel.set_ylabel("excess risk on true records")
-        panel.set_title(outcome.problem.name, fontsize=10)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        _label(panel, "records seen (millions)", "excess risk on true records", outcome.problem.name)
     # Above the panels, where no curve runs.
     columns = len(CURVES) if len(outcomes) > 1 else 1
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
@@ -120,22 +108,16 @@ def bias_against_variance(curves: Sequence[Tradeoff]) -> Any:
 
     Parameters
     ----------
-    curves : sequence of symdebias.Tradeoff
+    curves : sequence of symdebias.assessment.Tradeoff
         What `symdebias.CorrectedLoss.tradeoff` returned, for one loss at several noise levels.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The figure, not shown: series by order, the quadratic alone, and the line of surrogates.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
+        Series by order, the quadratic alone, and the line of surrogates.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
     ticker = _optional.require("matplotlib.ticker", extra="plot")
-    figure = figures.Figure(figsize=(4.0 * len(curves), 3.9), layout="constrained")
+    figure = _figure(4.0 * len(curves), 3.9)
     axes = np.atleast_1d(figure.subplots(1, len(curves)))
     for panel, curve in zip(axes, curves, strict=True):
         chosen = {method: [c for c in curve.choices if c.method == method] for method in _MARKS}
@@ -158,11 +140,12 @@ def bias_against_variance(curves: Sequence[Tradeoff]) -> Any:
             panel.xaxis.set_minor_locator(ticker.NullLocator())
         else:
             panel.xaxis.set_major_locator(ticker.MaxNLocator(5))
-        panel.set_xlabel("largest deviation of the loss of one record")
-        panel.set_ylabel("largest bias of the loss")
-        panel.set_title(f"s = {curve.score_variance:g}, |u| <= {curve.radius:g}", fontsize=10)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        _label(
+            panel,
+            "largest deviation of the loss of one record",
+            "largest bias of the loss",
+            f"s = {curve.score_variance:g}, |u| <= {curve.radius:g}",
+        )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
@@ -186,20 +169,9 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     Parameters
     ----------
     curves : mapping from str to sequence of ExpectedFit
-        For each mechanism what `symdebias.expected_fit` or a plan says at several budgets.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure, not shown.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
+        For each mechanism what `symdebias.planning.expected_fit` or a plan says at several budgets.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
-    figure = figures.Figure(figsize=(5.6, 4.0), layout="constrained")
+    figure = _figure(5.6, 4.0)
     panel = figure.subplots()
     for (name, fits), colour in zip(curves.items(), _PALETTE, strict=False):
         budgets = [_budget(fit) for fit in fits]
@@ -213,11 +185,10 @@ def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:
     panel.set_yscale("log")
     panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in np.round(budgets, 6)])
     panel.minorticks_off()
-    panel.set_xlabel("epsilon of a record, best split")
-    panel.set_ylabel("largest expected standard error")
-    panel.set_title(f"{truth[0].records:,.0f} records", fontsize=10)
+    _label(
+        panel, "epsilon of a record, best split", "largest expected standard error", f"{truth[0].records:,.0f} records"
+    )
     panel.grid(alpha=0.25, which="both")
-    panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False)
     return figure
 
@@ -234,24 +205,13 @@ def randomizer_matrix(randomizer: LabelRandomizer) -> Any:
     randomizer : LabelRandomizer
         The randomizer.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure, not shown.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
-
     References
     ----------
     Badanidiyuru et al. 2023 (arXiv 2312.05659), Figures 2 and 3.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
     matrix, outputs, labels = (np.array(part) for part in (randomizer.matrix, randomizer.outputs, randomizer.labels))
     prior = np.full(len(labels), 1 / len(labels)) if randomizer.prior is None else np.array(randomizer.prior)
-    figure = figures.Figure(figsize=(7.2, 5.6), layout="constrained")
+    figure = _figure(7.2, 5.6)
     bars, panel = figure.subplots(2, 1, sharex=True, height_ratios=(1, 3))
     places = np.arange(len(outputs))
     bars.bar(places, prior @ matrix, width=1.0, color=_PALETTE[0], linewidth=0)
@@ -304,23 +264,12 @@ def label_losses(
     without_noise : float
         The test error of training on true labels: errors are drawn less this. What is not above it is off the picture.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure, not shown.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
-
     References
     ----------
     Badanidiyuru et al. 2023 (arXiv 2312.05659), Figures 4 and 5.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
     ticker = _optional.require("matplotlib.ticker", extra="plot")
-    figure = figures.Figure(figsize=(9.6, 5.4), layout="constrained")
+    figure = _figure(9.6, 5.4)
     left, right = figure.subplots(1, 2)
     counts = {True: 0, False: 0}
     for name, curve in curves.items():
@@ -342,10 +291,7 @@ def label_losses(
         budgets = sorted({epsilon for curve in curves.values() for epsilon in curve.epsilons})
         panel.set_xticks(budgets, labels=[f"{budget:g}" for budget in budgets])
         panel.xaxis.set_minor_locator(ticker.NullLocator())
-        panel.set_xlabel("epsilon of a label")
-        panel.set_ylabel(what)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        _label(panel, "epsilon of a label", what)
     above = [value for curve in curves.values() for value in curve.test - without_noise if value > 0]
     if without_noise and above:
         # The lower ends of bars reach 0, which a logarithmic axis never does.
@@ -361,7 +307,7 @@ def label_losses(
 
 
 def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]], *, columns: int = 2) -> Any:
-    """Draw errors against the number of records, a panel per problem and a line per method.
+    """Draw errors against the number of records, a panel per problem, a line per method and bars of two deviations.
 
     Parameters
     ----------
@@ -369,20 +315,9 @@ def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]]
         By title: what is measured, and the curves by name of the method.
     columns : int
         How many panels stand side by side.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        The figure, not shown; bars are two standard errors to each side.
-
-    Raises
-    ------
-    MissingDependencyError
-        Matplotlib is not installed.
     """
-    figures = _optional.require("matplotlib.figure", extra="plot")
     rows = -(-len(panels) // columns)
-    figure = figures.Figure(figsize=(4.9 * min(columns, len(panels)), 3.4 * rows + 0.6), layout="constrained")
+    figure = _figure(4.9 * min(columns, len(panels)), 3.4 * rows + 0.6)
     axes = np.atleast_1d(figure.subplots(rows, min(columns, len(panels)))).ravel()
     names = list(dict.fromkeys(name for _, curves in panels.values() for name in curves))
     styles = dict(zip(names, itertools.cycle(_KINDS), strict=False))
@@ -398,11 +333,7 @@ def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]]
         positive = np.concatenate([curve.means[np.isfinite(curve.means)] for curve in curves.values()])
         if len(positive) and positive.max() > 4 * positive.min() > 0:
             panel.set_yscale("log")
-        panel.set_xlabel("records")
-        panel.set_ylabel(measure)
-        panel.set_title(title, fontsize=10)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        _label(panel, "records", measure, title)
     for panel in axes[len(panels) :]:
         panel.set_visible(False)
     figure.legend(
@@ -416,3 +347,17 @@ def _budget(fit: ExpectedFit) -> float:
     if guarantee is None:
         raise ValueError("a release without a guarantee has no budget to draw. Plan with mechanisms of a budget.")
     return guarantee.epsilon
+
+
+def _figure(width: float, height: float) -> Any:
+    figures = _optional.require("matplotlib.figure", extra="plot")
+    return figures.Figure(figsize=(width, height), layout="constrained")
+
+
+def _label(panel: Any, x: str, y: str, title: str = "") -> None:
+    """Name the axes of a panel, and give it a grid and no frame."""
+    panel.set_xlabel(x)
+    panel.set_ylabel(y)
+    panel.set_title(title, fontsize=10)
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)

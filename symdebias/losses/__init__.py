@@ -1,6 +1,5 @@
 """Declare a loss: as an expression of the score and the target, or of features and parameters."""
 
-from symdebias.losses import catalogue
 from symdebias.losses.catalogue import (
     exponential,
     hinge,
@@ -15,11 +14,11 @@ from symdebias.losses.catalogue import (
     squared_hinge,
     squared_margin,
 )
-from symdebias.losses.loss import Loss
+
+# Public as symdebias.Loss.
+from symdebias.losses.loss import Loss as Loss
 
 __all__ = [
-    "Loss",
-    "catalogue",
     "exponential",
     "hinge",
     "huber",

@@ -66,7 +66,7 @@ class Halves(Range):
 class InputPerturbation(Mechanism):
     """Normal noise on the vector (q, p) of a record with the loss (w'q)^2/2 - p'w + s, each half with its own scale.
 
-    A contributor computes q and p from their own record (`symdebias.as_quadratic`) and sends them noised.
+    A contributor computes q and p from their own record (`symdebias.quadratic.as_quadratic`) and sends them noised.
 
     Parameters
     ----------

@@ -55,7 +55,8 @@ class LabelRandomizer(ChannelMechanism):
 
     Notes
     -----
-    `sd.optimal_unbiased_randomizer`, `sd.debiased_randomized_response` and `sd.randomized_response_on_bins` make them.
+    `symdebias.labels` makes them: by `optimal_unbiased_randomizer`, `debiased_randomized_response` and
+    `randomized_response_on_bins`.
     The draw takes one 53-bit uniform number per label and realises the matrix exactly; the time that it takes and
     what is left in memory are not covered.
 

@@ -62,7 +62,7 @@ def input_perturbation(
     Parameters
     ----------
     loss : Loss
-        Quadratic in its parameters with a Hessian of rank one; see `symdebias.as_quadratic`.
+        Quadratic in its parameters with a Hessian of rank one; see `symdebias.quadratic.as_quadratic`.
     X : array of shape (n, p) or table
         The true records.
     y : array of shape (n,)

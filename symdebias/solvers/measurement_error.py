@@ -246,7 +246,7 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> B
     >>> import numpy as np, symdebias as sd
     >>> x = np.random.default_rng(0).normal(size=(20_000, 1))
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(x, 2 * x[:, 0], random_state=1)
-    >>> fit = sd.naive(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+    >>> fit = sd.literature.naive(sd.losses.least_squares(), noised.release, noised.X, noised.y)
     >>> bool(abs(fit.theta[0] - 1.0) < 0.05)  # half of 2: noise and signal have the same variance
     True
     """
@@ -305,7 +305,7 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
     >>> import numpy as np, symdebias as sd
     >>> x = np.random.default_rng(0).normal(size=(20_000, 1))
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(x, 2 * x[:, 0], random_state=1)
-    >>> fit = sd.regression_calibration(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+    >>> fit = sd.literature.regression_calibration(sd.losses.least_squares(), noised.release, noised.X, noised.y)
     >>> bool(abs(fit.theta[0] - 2.0) < 0.1)
     True
     """
@@ -374,7 +374,8 @@ def simex(
     >>> import numpy as np, symdebias as sd
     >>> x = np.random.default_rng(0).normal(size=(20_000, 1))
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(x, 2 * x[:, 0], random_state=1)
-    >>> fit = sd.simex(sd.losses.least_squares(), noised.release, noised.X, noised.y, repeats=5, random_state=2)
+    >>> loss = sd.losses.least_squares()
+    >>> fit = sd.literature.simex(loss, noised.release, noised.X, noised.y, repeats=5, random_state=2)
     >>> bool(abs(fit.theta[0] - 2.0) < 0.1)
     True
     """
@@ -460,7 +461,7 @@ def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float
     >>> x = rng.normal(size=(20_000, 1))
     >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-x[:, 0])), 1, -1)
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(x, y, random_state=1)
-    >>> fit = sd.conditional_score(sd.losses.logistic(), noised.release, noised.X, noised.y)
+    >>> fit = sd.literature.conditional_score(sd.losses.logistic(), noised.release, noised.X, noised.y)
     >>> bool(abs(fit.theta[0] - 1.0) < 0.2)
     True
     """
@@ -543,7 +544,7 @@ def monte_carlo_score(
     >>> x = rng.normal(size=(20_000, 1))
     >>> y = rng.poisson(np.exp(0.5 * x[:, 0]))
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(x, y, random_state=1)
-    >>> fit = sd.monte_carlo_score(sd.losses.poisson(), noised.release, noised.X, noised.y, random_state=2)
+    >>> fit = sd.literature.monte_carlo_score(sd.losses.poisson(), noised.release, noised.X, noised.y, random_state=2)
     >>> bool(abs(fit.theta[0] - 0.5) < 0.1)
     True
     """
@@ -1069,7 +1070,7 @@ def compare_methods(
     >>> import numpy as np, symdebias as sd
     >>> x = np.random.default_rng(0).normal(size=(20_000, 1))
     >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(x, 2 * x[:, 0], random_state=1)
-    >>> found = sd.compare_methods(
+    >>> found = sd.literature.compare_methods(
     ...     sd.losses.least_squares(), noised.release, noised.X, noised.y,
     ...     methods=("naive", "regression_calibration"), true_theta=[2.0],
     ... )

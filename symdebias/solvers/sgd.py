@@ -456,7 +456,7 @@ def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int
     if covariance == "batch means" and not (isinstance(step_size, StepSize) and 0.5 < step_size.power < 1):
         raise ValueError(
             f"batch means need step sizes eta t^-a with 1/2 < a < 1; got step_size={shown(step_size, 80)}. Pass "
-            "StepSize(eta, power=0.6)."
+            "symdebias.step_sizes.StepSize(eta, power=0.6)."
         )
     if covariance == "batch means" and epochs > 1:
         raise ValueError(

@@ -13,6 +13,8 @@ from symdebias.records import Records
 from symdebias.solvers.health import curvatures
 from symdebias.solvers.metric import definite, inverse_root
 
+__all__ = ["StepSize", "constant", "inverse_square_root", "inverse_time"]
+
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # The least curvature that steps are slowed down by, relative to the largest.

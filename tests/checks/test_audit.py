@@ -33,7 +33,7 @@ def test_solvers_keep_their_claim_and_lose_it_with_less_noise(name):
 
     def audit():
         run = lambda X, y, rng: case.fit(X, y, random_state=rng)  # noqa: E731
-        return sd.audit(run, SCRIPT["FIRST"], SCRIPT["SECOND"], runs=2500, confidence=CONFIDENCE, random_state=0)
+        return sd.checks.audit(run, SCRIPT["FIRST"], SCRIPT["SECOND"], runs=2500, confidence=CONFIDENCE, random_state=0)
 
     check = audit()
     assert check.claimed.epsilon <= 1.0
@@ -74,7 +74,7 @@ def test_the_direction_is_the_one_that_separates():
         def __init__(self, shift, rng):
             self.theta = spread * rng.normal(size=3) + [0.0, shift, 0.0]
 
-    check = sd.audit(lambda X, y, rng: Found(X, rng), (0.0, None), (6.0, None), runs=400, random_state=0)
+    check = sd.checks.audit(lambda X, y, rng: Found(X, rng), (0.0, None), (6.0, None), runs=400, random_state=0)
     assert check.sampled_epsilon > 2.5
     assert not check.holds
 
@@ -86,7 +86,7 @@ class Unclaimed:
 
 def test_what_cannot_be_audited_is_refused():
     with pytest.raises(PrivacyError, match="no privacy claim"):
-        sd.audit(lambda *_: Unclaimed(), (0, 0), (0, 0), runs=200)
+        sd.checks.audit(lambda *_: Unclaimed(), (0, 0), (0, 0), runs=200)
     budgets = iter(np.linspace(0.1, 1.0, 400))
 
     class Varying:
@@ -96,11 +96,11 @@ def test_what_cannot_be_audited_is_refused():
             self.guarantee = sd.Guarantee(next(budgets), 0.0, "central", "replace-one")
 
     with pytest.raises(PrivacyError, match="different guarantees"):
-        sd.audit(lambda *_: Varying(), (0, 0), (0, 0), runs=200)
+        sd.checks.audit(lambda *_: Varying(), (0, 0), (0, 0), runs=200)
     for change, message in (
         ({"runs": 10}, "runs"),
         ({"confidence": 1.0}, "confidence"),
         ({"confidence": math.nan}, "c"),
     ):
         with pytest.raises(ValueError, match=message):
-            sd.audit(lambda *_: Unclaimed(), (0, 0), (0, 0), **change)
+            sd.checks.audit(lambda *_: Unclaimed(), (0, 0), (0, 0), **change)

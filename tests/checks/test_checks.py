@@ -44,7 +44,7 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_mechanisms_are_left_alone(name, seed):
     """False-alarm rate: 1e-9 for each of the 72 checks."""
-    check = sd.check_guarantee(SOUND[name], samples=20_000, confidence=1 - 1e-9, random_state=seed)
+    check = sd.checks.check_guarantee(SOUND[name], samples=20_000, confidence=1 - 1e-9, random_state=seed)
     assert check.holds, str(check)
     assert check.exact_delta is not None
 
@@ -53,7 +53,7 @@ def test_sound_mechanisms_are_left_alone(name, seed):
 def test_the_exact_loss_is_the_claim(name):
     """Calibration is tight: a tenth less noise would break it."""
     mechanism = SOUND[name]
-    check = sd.check_guarantee(mechanism, method="exact")
+    check = sd.checks.check_guarantee(mechanism, method="exact")
     if mechanism.guarantee.delta == 0:
         assert check.exact_epsilon == pytest.approx(mechanism.epsilon, rel=1e-9)
         assert check.exact_delta < 1e-12
@@ -103,7 +103,7 @@ DEFECTS = {
 def test_defects_are_refuted(name):
     """Factors of two at epsilon 1, with 1e5 samples."""
     mechanism, method = DEFECTS[name]
-    check = sd.check_guarantee(mechanism, method=method, random_state=0)
+    check = sd.checks.check_guarantee(mechanism, method=method, random_state=0)
     assert not check.holds, str(check)
     assert "REFUTED" in str(check)
 
@@ -112,12 +112,12 @@ def test_a_channel_that_rules_an_input_out_has_no_claim():
     channel = FiniteChannel([[1.0, 0.0], [0.5, 0.5]], (0, 1))
     assert channel.guarantee is None
     with pytest.raises(PrivacyError, match="makes no privacy claim"):
-        sd.check_guarantee(channel)
+        sd.checks.check_guarantee(channel)
 
     class Claiming(FiniteChannel):
         guarantee = Guarantee(1.0, 0.0)
 
-    check = sd.check_guarantee(Claiming([[1.0, 0.0], [0.5, 0.5]], (0, 1)), method="exact")
+    check = sd.checks.check_guarantee(Claiming([[1.0, 0.0], [0.5, 0.5]], (0, 1)), method="exact")
     assert check.exact_epsilon == math.inf
     assert not check.holds
 
@@ -135,7 +135,7 @@ def test_a_channel_that_rules_an_input_out_has_no_claim():
 def test_arguments_that_are_refused(change, message):
     arguments = {"mechanism": LaplaceMechanism(1.0, bounds=(0, 1)), **change}
     with pytest.raises((TypeError, ValueError, PrivacyError), match=message):
-        sd.check_guarantee(arguments.pop("mechanism"), **arguments)
+        sd.checks.check_guarantee(arguments.pop("mechanism"), **arguments)
 
 
 # ---- unbiasedness ----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ class TwoLaplaces(LaplaceMechanism):
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)
 def test_a_mechanism_of_ones_own_gets_its_correction_unasked(loss):
     mechanism = TwoLaplaces(8.0, bounds=(0.0, 1.0))
-    check = sd.check_unbiased(mechanism, loss, random_state=0)
+    check = sd.checks.check_unbiased(mechanism, loss, random_state=0)
     assert check.unbiased, str(check)
     assert check.mean == pytest.approx(0.0, abs=1e-12)
     assert check.variance == pytest.approx(1.0, rel=1e-9)
@@ -175,7 +175,7 @@ def test_a_density_that_is_not_that_of_the_characteristic_function_is_seen():
             density = right.density.subs(VALUE, VALUE * sp.Rational(101, 100))
             return AdditiveNoise(right.variance, right.characteristic_function, density, tail_rate=right.tail_rate)
 
-    check = sd.check_unbiased(Wrong(8.0, bounds=(0.0, 1.0)), sd.losses.squared_margin())
+    check = sd.checks.check_unbiased(Wrong(8.0, bounds=(0.0, 1.0)), sd.losses.squared_margin())
     assert not check.unbiased
     assert "NOT unbiased" in str(check)
 
@@ -204,7 +204,7 @@ def test_a_wrong_density_is_seen_whatever_the_family(name):
             right = super().noise
             return AdditiveNoise(right.variance, right.characteristic_function, density, tail_rate=right.tail_rate)
 
-    check = sd.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
+    check = sd.checks.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
     assert not check.density_holds
     assert not check.unbiased
     assert "the density is NOT that of the characteristic function" in str(check)
@@ -218,7 +218,7 @@ def test_a_wrong_sampler_is_seen(family, stretch, shift):
         def _add_noise(self, values, source):
             return values + shift + stretch * (super()._add_noise(values, source) - values)
 
-    check = sd.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
+    check = sd.checks.check_unbiased(Wrong.from_scale(0.5), sd.losses.squared_margin(), random_state=0)
     assert check.density_holds
     assert not check.sampler.holds
     assert not check.unbiased
@@ -230,25 +230,25 @@ def test_a_wrong_sampler_is_seen(family, stretch, shift):
 def test_sound_mechanisms_draw_what_they_declare(name, seed):
     """False-alarm rate: 1e-6 for each of the checks."""
     loss = sd.losses.logistic() if "response" in name or "categories" in name else sd.losses.squared_margin()
-    check = sd.check_unbiased(SOUND[name], loss, random_state=seed)
+    check = sd.checks.check_unbiased(SOUND[name], loss, random_state=seed)
     assert check.unbiased, str(check)
     assert "draws what is declared" in str(check)
 
 
 def test_noise_on_vectors_and_coins_of_a_wrong_sampler_are_seen():
     sound = GaussianMechanism.from_covariance([[0.3, 0.1], [0.1, 0.2]])
-    assert sd.check_unbiased(sound, sd.losses.exponential(), random_state=0).unbiased
+    assert sd.checks.check_unbiased(sound, sd.losses.exponential(), random_state=0).unbiased
 
     class Independent(GaussianMechanism):
         def _add_noise(self, values, source):
             noise = super()._add_noise(np.zeros_like(values), source)
             return values + np.column_stack([noise[:, 0], np.roll(noise[:, 1], 1)])
 
-    check = sd.check_unbiased(
+    check = sd.checks.check_unbiased(
         Independent.from_covariance([[0.3, 0.1], [0.1, 0.2]]), sd.losses.exponential(), random_state=0
     )
     assert not check.sampler.holds
-    assert not sd.check_unbiased(Biased(1.0), sd.losses.logistic(), random_state=0).unbiased
+    assert not sd.checks.check_unbiased(Biased(1.0), sd.losses.logistic(), random_state=0).unbiased
 
 
 def test_false_alarms_of_a_sampler_are_as_rare_as_stated():
@@ -260,21 +260,21 @@ def test_false_alarms_of_a_sampler_are_as_rare_as_stated():
 
 def test_channels_are_checked_on_the_target_or_on_a_feature():
     coin = RandomizedResponse(1.0)
-    assert sd.check_unbiased(coin, sd.losses.logistic()).release.target == coin
+    assert sd.checks.check_unbiased(coin, sd.losses.logistic()).release.target == coin
     four = RandomizedResponse(1.0, ("n", "e", "s", "w"))
-    check = sd.check_unbiased(four, sd.losses.logistic())
+    check = sd.checks.check_unbiased(four, sd.losses.logistic())
     assert check.release.groups[0][1] == four
     assert check.unbiased
     odd = FiniteChannel([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], (-1, 1), (-1, 0, 1))
-    assert sd.check_unbiased(odd, sd.losses.exponential()).unbiased
+    assert sd.checks.check_unbiased(odd, sd.losses.exponential()).unbiased
 
 
 def test_what_cannot_be_checked_says_so():
     with pytest.raises(NoExactCorrectionError, match="telescoping sums"):
-        sd.check_unbiased(UniformMechanism(0.5), sd.losses.logistic())
-    assert sd.check_unbiased(UniformMechanism(0.5), sd.losses.least_squares()).unbiased
-    assert sd.check_unbiased(StaircaseMechanism(2.0, bounds=(0, 1)), sd.losses.squared_margin()).unbiased
+        sd.checks.check_unbiased(UniformMechanism(0.5), sd.losses.logistic())
+    assert sd.checks.check_unbiased(UniformMechanism(0.5), sd.losses.least_squares()).unbiased
+    assert sd.checks.check_unbiased(StaircaseMechanism(2.0, bounds=(0, 1)), sd.losses.squared_margin()).unbiased
     with pytest.raises(TypeError, match="must be a symdebias Mechanism"):
-        sd.check_unbiased("laplace", sd.losses.logistic())
+        sd.checks.check_unbiased("laplace", sd.losses.logistic())
     with pytest.raises(TypeError, match=r"must be a symdebias\.Loss"):
-        sd.check_unbiased(RandomizedResponse(1.0), "logistic")
+        sd.checks.check_unbiased(RandomizedResponse(1.0), "logistic")

@@ -48,7 +48,7 @@ FORMS = {
 @pytest.mark.parametrize("name", FORMS)
 def test_q_and_p(name):
     loss, expansion, q, p = FORMS[name]
-    found = sd.as_quadratic(loss, expansion=expansion)
+    found = sd.quadratic.as_quadratic(loss, expansion=expansion)
     for side, wanted in ((found.q, q), (found.p, p)):
         assert [sp.simplify(a - b) for a, b in zip(side, wanted, strict=True)] == [0] * len(wanted)
     assert found.expanded == (expansion == "taylor")
@@ -59,7 +59,7 @@ def test_q_and_p(name):
 def test_the_form_is_the_loss_to_second_order(name):
     """(w'q)^2/2 - p'w + s has the value, gradient and Hessian of the loss at 0, on the values of the target."""
     loss, expansion, _, _ = FORMS[name]
-    found = sd.as_quadratic(loss, expansion=expansion)
+    found = sd.quadratic.as_quadratic(loss, expansion=expansion)
     variables = loss.scores or loss.parameters
     form = sum(a * b for a, b in zip(found.q, variables, strict=True)) ** 2 / 2 + found.constant
     form -= sum(a * b for a, b in zip(found.p, variables, strict=True))
@@ -77,7 +77,7 @@ def test_the_form_is_the_loss_to_second_order(name):
 @pytest.mark.parametrize("name", FORMS)
 def test_vectors_of_records(name):
     loss, expansion, q, p = FORMS[name]
-    found = sd.as_quadratic(loss, expansion=expansion)
+    found = sd.quadratic.as_quadratic(loss, expansion=expansion)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5, 2))
     y = rng.choice(loss.target_values, size=5) if loss.target_values else rng.normal(size=5)
@@ -110,20 +110,20 @@ REFUSED = [
 @pytest.mark.parametrize(("loss", "expansion", "message"), REFUSED, ids=str)
 def test_losses_that_have_no_such_form(loss, expansion, message):
     with pytest.raises(NoExactCorrectionError, match=message):
-        sd.as_quadratic(loss, expansion=expansion)
+        sd.quadratic.as_quadratic(loss, expansion=expansion)
 
 
 def test_arguments_that_are_refused():
     with pytest.raises(TypeError, match=r"Call it: least_squares\(\)"):
-        sd.as_quadratic(sd.losses.least_squares)
+        sd.quadratic.as_quadratic(sd.losses.least_squares)
     with pytest.raises(TypeError, match=r"must be a symdebias\.Loss"):
-        sd.as_quadratic("u**2")
+        sd.quadratic.as_quadratic("u**2")
     for word in ("none", None, 2):
         with pytest.raises(ValueError, match="expansion="):
-            sd.as_quadratic(sd.losses.least_squares(), expansion=word)
+            sd.quadratic.as_quadratic(sd.losses.least_squares(), expansion=word)
     for dimension in (0, -1, 1.0, True, None):
         with pytest.raises((TypeError, ValueError), match="dimension"):
-            sd.released_loss(dimension)
+            sd.quadratic.released_loss(dimension)
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------
@@ -136,14 +136,16 @@ def assert_just_above(found, wanted):
 
 
 def test_bounds_by_hand():
-    found = sd.as_quadratic(sd.losses.least_squares()).bounds(radius=0.5, record_radius=2.0, target_bounds=(-1, 3))
+    found = sd.quadratic.as_quadratic(sd.losses.least_squares()).bounds(
+        radius=0.5, record_radius=2.0, target_bounds=(-1, 3)
+    )
     # ||x|| <= 2, |y| <= 3: lambda 4, P 6, zeta = 0.5 4 + 6.
     assert_just_above((found.curvature, found.q_bound, found.p_bound, found.lipschitz), (4.0, 2.0, 6.0, 8.0))
-    margin = sd.as_quadratic(sd.losses.squared_margin()).bounds(radius=3.0, record_radius=1.0)
+    margin = sd.quadratic.as_quadratic(sd.losses.squared_margin()).bounds(radius=3.0, record_radius=1.0)
     assert_just_above((margin.curvature, margin.p_bound, margin.lipschitz), (1.0, 1.0, 4.0))
-    log = sd.as_quadratic(sd.losses.logistic(), expansion="taylor").bounds(radius=1.0, record_radius=1.0)
+    log = sd.quadratic.as_quadratic(sd.losses.logistic(), expansion="taylor").bounds(radius=1.0, record_radius=1.0)
     assert_just_above((log.curvature, log.q_bound, log.p_bound, log.lipschitz), (0.25, 0.5, 0.5, 0.75))
-    poisson = sd.as_quadratic(sd.losses.poisson(), expansion="taylor")
+    poisson = sd.quadratic.as_quadratic(sd.losses.poisson(), expansion="taylor")
     found = poisson.bounds(radius=1.0, record_radius=1.0, target_bounds=(0, 8))
     assert_just_above((found.p_bound, found.lipschitz), (7.0, 8.0))
 
@@ -160,7 +162,7 @@ BOXES = {
 def test_bounds_of_free_forms_hold_and_are_near_the_maximum(name):
     """On a grid with all corners: no record exceeds them, and the largest one comes within 1e-4."""
     eta, ends = 1.5, (-1.0, 2.0)
-    quadratic = sd.as_quadratic(FORMS[name][0])
+    quadratic = sd.quadratic.as_quadratic(FORMS[name][0])
     found = quadratic.bounds(radius=eta, feature_bounds=BOXES[name], target_bounds=ends)
     axes = [np.linspace(low, high, 41) for low, high in (*BOXES[name], ends)]
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
@@ -182,7 +184,7 @@ def test_bounds_of_free_forms_hold_and_are_near_the_maximum(name):
 def test_neighbours_of_scores_change_by_the_bounds(name):
     """Records and their opposites on the sphere: q by 2 sqrt(lambda), p by 2 P < 2 zeta, and gradients reach zeta."""
     loss, expansion, _, _ = FORMS[name]
-    quadratic, eta, length = sd.as_quadratic(loss, expansion=expansion), 0.8, 1.7
+    quadratic, eta, length = sd.quadratic.as_quadratic(loss, expansion=expansion), 0.8, 1.7
     ends = None if loss.target_values else (-2.0, 1.5)
     found = quadratic.bounds(radius=eta, record_radius=length, target_bounds=ends)
     rng = np.random.default_rng(1)
@@ -207,15 +209,15 @@ def test_neighbours_of_scores_change_by_the_bounds(name):
 @settings(max_examples=20)
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
 def test_bounds_are_rounded_up(length, eta):
-    found = sd.as_quadratic(sd.losses.logistic(), expansion="taylor").bounds(radius=eta, record_radius=length)
+    found = sd.quadratic.as_quadratic(sd.losses.logistic(), expansion="taylor").bounds(radius=eta, record_radius=length)
     square = Fraction(length) ** 2 / 4
     assert square <= Fraction(found.curvature) <= square * (1 + Fraction(1, 2**50))
     assert square <= Fraction(found.q_bound) ** 2 <= square * (1 + Fraction(1, 2**48))
     assert Fraction(found.lipschitz) >= Fraction(eta) * square + Fraction(length) / 2
 
 
-LEAST_SQUARES = sd.as_quadratic(sd.losses.least_squares())
-FREE = sd.as_quadratic(FORMS["free form"][0])
+LEAST_SQUARES = sd.quadratic.as_quadratic(sd.losses.least_squares())
+FREE = sd.quadratic.as_quadratic(FORMS["free form"][0])
 BAD_BOUNDS = [
     (LEAST_SQUARES, {"record_radius": None}, "record_radius was not given"),
     (LEAST_SQUARES, {"feature_bounds": [(-1, 1)]}, "feature_bounds was"),
@@ -226,18 +228,18 @@ BAD_BOUNDS = [
     (LEAST_SQUARES, {"target_bounds": 1.0}, "no pairs"),
     *[(LEAST_SQUARES, {"radius": value}, "radius") for value in (0.0, -1.0, math.nan, math.inf, "1", None, True)],
     *[(LEAST_SQUARES, {"record_radius": value}, "record_radius") for value in (0.0, -1.0, math.nan, math.inf, "1")],
-    (sd.as_quadratic(sd.losses.squared_margin()), {"target_bounds": (0, 1)}, "declared target_values"),
+    (sd.quadratic.as_quadratic(sd.losses.squared_margin()), {"target_bounds": (0, 1)}, "declared target_values"),
     (FREE, {"feature_bounds": [(-1, 1), (-1, 1)]}, "both given or both left out"),
     (FREE, {"record_radius": None}, "both given or both left out"),
     (FREE, {"record_radius": None, "feature_bounds": [(-1, 1)]}, "1 bounds were given for 2"),
     (FREE, {"record_radius": None, "feature_bounds": [(-1, 1), (1, 1)]}, "in order"),
     (FREE, {"record_radius": None, "feature_bounds": "no"}, "no pairs"),
-    (sd.as_quadratic(free((T1 * X1 + T2 / X2 - Y) ** 2)), {}, "not bounded over the declared records"),
+    (sd.quadratic.as_quadratic(free((T1 * X1 + T2 / X2 - Y) ** 2)), {}, "not bounded over the declared records"),
 ]  # fmt: skip
 
 
 def test_bounds_that_hold_the_declared_values_say_nothing_new():
-    quadratic = sd.as_quadratic(sd.losses.squared_margin())
+    quadratic = sd.quadratic.as_quadratic(sd.losses.squared_margin())
     known = quadratic.bounds(radius=1.0, record_radius=1.0)
     assert quadratic.bounds(radius=1.0, record_radius=1.0, target_bounds=(-1, 1)) == known
 

@@ -30,7 +30,7 @@ def test_the_picture_of_a_randomizer_shows_its_matrix(tmp_path):
 def test_many_outputs_have_few_names_and_jumps_are_marked():
     labels = range(1, 31)
     best = sd.optimal_unbiased_randomizer(labels, np.full(30, 1 / 30), 1.0)
-    for randomizer in (best, sd.debiased_randomized_response(labels, 1.0)):
+    for randomizer in (best, sd.labels.debiased_randomized_response(labels, 1.0)):
         panel = plotting.randomizer_matrix(randomizer).axes[1]
         assert len(panel.get_xticks()) == 12
         marked = [line.get_xdata()[0] for line in panel.lines]

@@ -72,7 +72,7 @@ def test_the_release_keeps_its_guarantee_and_its_card():
 
 
 def test_the_check_of_guarantees_takes_the_noise_before_clipping():
-    check = sd.check_guarantee(CLIPPED, samples=20_000, random_state=0)
+    check = sd.checks.check_guarantee(CLIPPED, samples=20_000, random_state=0)
     assert check.holds
     assert check.exact_epsilon == pytest.approx(1.0, rel=1e-9)
     assert check.sampled_epsilon <= 1.0
@@ -100,7 +100,9 @@ def test_training_without_a_correction_works_and_is_biased(noised):
         fit.confidence_interval()
     assert "uncorrected" in fit.summary()
     assert plain.at(2).uncorrected is not None
-    np.testing.assert_allclose(sd.naive(sd.losses.least_squares(), RELEASE, records.X, records.y).theta, fit.theta)
+    np.testing.assert_allclose(
+        sd.literature.naive(sd.losses.least_squares(), RELEASE, records.X, records.y).theta, fit.theta
+    )
     descended = sd.sgd(plain, records.X, records.y, epochs=2, random_state=0)
     assert np.isfinite(descended.theta).all()
 
@@ -139,14 +141,14 @@ def refused_calls():
         "certificate": lambda: plain.certificate,
         "bias of the loss": lambda: plain.bias(np.ones(2), np.zeros((1, 2)), [0.0]),
         "sd.bias": lambda: sd.bias(loss, RELEASE),
-        "evaluate": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric="squared_error"),
-        "evaluate a loss": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric=loss),
-        "accuracy": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric="accuracy"),
-        "check_unbiased": lambda: sd.check_unbiased(CLIPPED, loss),
-        "regression calibration": lambda: sd.regression_calibration(loss, noisy, X, y),
-        "simex": lambda: sd.simex(loss, noisy, X, y),
-        "conditional score": lambda: sd.conditional_score(sd.losses.logistic(), noisy, X, y),
-        "Monte-Carlo score": lambda: sd.monte_carlo_score(loss, noisy, X, y),
+        "evaluate": lambda: sd.evaluation.evaluate(np.ones(2), X, y, release=RELEASE, metric="squared_error"),
+        "evaluate a loss": lambda: sd.evaluation.evaluate(np.ones(2), X, y, release=RELEASE, metric=loss),
+        "accuracy": lambda: sd.evaluation.evaluate(np.ones(2), X, y, release=RELEASE, metric="accuracy"),
+        "check_unbiased": lambda: sd.checks.check_unbiased(CLIPPED, loss),
+        "regression calibration": lambda: sd.literature.regression_calibration(loss, noisy, X, y),
+        "simex": lambda: sd.literature.simex(loss, noisy, X, y),
+        "conditional score": lambda: sd.literature.conditional_score(sd.losses.logistic(), noisy, X, y),
+        "Monte-Carlo score": lambda: sd.literature.monte_carlo_score(loss, noisy, X, y),
         "target noise": lambda: RELEASE.target_noise,
     }
 

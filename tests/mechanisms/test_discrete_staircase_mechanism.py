@@ -111,7 +111,7 @@ def test_log_probabilities_of_neighbours_differ_by_one_epsilon_at_most(sensitivi
 
 
 def test_the_check_of_guarantees_finds_the_budget():
-    check = sd.check_guarantee(TEN, samples=20_000, random_state=0)
+    check = sd.checks.check_guarantee(TEN, samples=20_000, random_state=0)
     assert check.holds
     assert check.exact_epsilon == pytest.approx(2.0, rel=1e-12)
     assert 1.5 < check.sampled_epsilon <= 2.0

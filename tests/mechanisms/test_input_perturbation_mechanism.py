@@ -94,7 +94,7 @@ def test_the_sampler():
 
 
 def test_the_check_of_guarantees_agrees():
-    check = sd.check_guarantee(MECHANISM, samples=20_000, random_state=0)
+    check = sd.checks.check_guarantee(MECHANISM, samples=20_000, random_state=0)
     assert check.holds
     assert check.exact_delta == pytest.approx(MECHANISM.delta, rel=1e-6)
     weak = dataclasses.replace(MECHANISM, q_scale=2.0, p_scale=4.0)
@@ -125,7 +125,7 @@ def test_the_corrected_loss_is_the_true_one_on_average():
     """By Gauss-Hermite quadrature over the noise of q and p, to 1e-9: exact for a polynomial of degree two."""
     mechanism = sd.InputPerturbation(1, 0.7, 1.3, 2.0, 2.0, 0.01)
     release = sd.Release({mechanism.columns: mechanism})
-    corrected = sd.debias(sd.released_loss(1), release)
+    corrected = sd.debias(sd.quadratic.released_loss(1), release)
     assert corrected.is_exact
     nodes, weights = np.polynomial.hermite_e.hermegauss(3)
     weights = weights / weights.sum()

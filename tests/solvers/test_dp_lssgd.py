@@ -63,7 +63,7 @@ def twin(loss, X, y, seed, *, clip, multiplier, probability, batch, steps, sizes
 def test_the_kernel_takes_the_steps_of_the_algorithm(kind):
     loss, options = CASES[kind]
     X, y = records(kind)
-    schedule = sd.inverse_square_root(0.7)
+    schedule = sd.step_sizes.inverse_square_root(0.7)
     fit = sd.dp_lssgd(
         loss, X, y, **BUDGET, **options, clip=0.8, batch_size=20, epochs=2, step_size=schedule, l2=0.3, radius=0.05,
         record=(1, 7), random_state=11,

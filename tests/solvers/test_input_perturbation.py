@@ -94,7 +94,7 @@ def test_only_noised_numbers_depend_on_the_records():
 
 def test_what_contributors_send_is_what_the_guarantee_covers():
     """Every record and its worst neighbour: the change in units of the noise is at most that of the guarantee."""
-    mechanism, quadratic = FIT.diagnostics["mechanism"], sd.as_quadratic(LEAST_SQUARES)
+    mechanism, quadratic = FIT.diagnostics["mechanism"], sd.quadratic.as_quadratic(LEAST_SQUARES)
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(300, 2))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -117,7 +117,7 @@ def test_clipping_is_the_mechanisms_own(monkeypatch):
         sd.InputPerturbation, "add_noise", lambda self, clipped, source: seen.append(clipped.values)
         or add_noise(self, clipped, source),
     )  # fmt: skip
-    monkeypatch.setattr(sd.QuadraticLoss, "vectors", lambda self, X, y: (9 * X, 9 * X))
+    monkeypatch.setattr(sd.quadratic.QuadraticLoss, "vectors", lambda self, X, y: (9 * X, 9 * X))
     sd.input_perturbation(LEAST_SQUARES, X[:500], Y[:500], **OPTIONS)
     (values,) = seen
     assert np.linalg.norm(values[:, :2], axis=1).max() <= 1
@@ -255,9 +255,9 @@ def test_at_the_noise_of_a_local_budget_only_the_corrected_server_is_near():
     """(q, p) at epsilon 4 of their own, 400,000 records: the ridge of the noise halves the plain fit and more."""
     rows, target = problem(400_000, seed=2)
     mechanism = sd.InputPerturbation.from_budget(2, epsilon=4.0, delta=1e-5, q_bound=1.0, p_bound=1.0)
-    vectors = sd.as_quadratic(LEAST_SQUARES).vectors(rows, target)
+    vectors = sd.quadratic.as_quadratic(LEAST_SQUARES).vectors(rows, target)
     sent = mechanism.privatize(np.concatenate(vectors, axis=1), random_state=0)
-    statistics = sd.QuadraticStatistics(2, products=True)
+    statistics = sd.quadratic.QuadraticStatistics(2, products=True)
     statistics.add(sent[:, :2], sent[:, 2:])
     plain, corrected = statistics.solve(radius=1.0).w, statistics.corrected(mechanism.q_scale**2)
     share = (1 / 6) / (1 / 6 + mechanism.q_scale**2)

@@ -354,7 +354,7 @@ def softmax(scores):
 def test_the_covariance_of_averaged_descent():
     X, y = simulated(40_000, 6)
     newton = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
-    options = {"step_size": sd.StepSize(0.5, power=0.6), "batch_size": 4, "l2": 1.0, "random_state": 0}
+    options = {"step_size": sd.step_sizes.StepSize(0.5, power=0.6), "batch_size": 4, "l2": 1.0, "random_state": 0}
     plug_in = sd.sgd(EXPONENTIAL, X, y, average=True, covariance="plug-in", **options)
     np.testing.assert_allclose(plug_in.standard_errors, newton.standard_errors, rtol=0.02)
     assert np.all(np.abs(plug_in.theta - newton.theta) < newton.standard_errors)
@@ -388,7 +388,7 @@ def test_the_covariance_of_averaged_descent():
         held.confidence_interval()
     with pytest.raises(InferenceError, match="batches of steps"):
         _ = sd.sgd(
-            EXPONENTIAL, X[:50], y[:50], step_size=sd.StepSize(0.1, power=0.6), average=True,
+            EXPONENTIAL, X[:50], y[:50], step_size=sd.step_sizes.StepSize(0.1, power=0.6), average=True,
             covariance="batch means", l2=1.0,
         ).covariance  # fmt: skip
     with pytest.raises(InferenceError, match="no covariance"):
@@ -404,7 +404,7 @@ def test_batch_means_know_the_covariance_to_the_noise_of_few_batches():
     """
     X, y = simulated(40_000, 6)
     exact = np.diag(sd.m_estimate(EXPONENTIAL, X, y, l2=1.0).covariance)
-    options = {"step_size": sd.StepSize(0.5, power=0.6), "batch_size": 4, "l2": 1.0, "average": True}
+    options = {"step_size": sd.step_sizes.StepSize(0.5, power=0.6), "batch_size": 4, "l2": 1.0, "average": True}
     ratios = [
         np.diag(sd.sgd(EXPONENTIAL, X, y, covariance="batch means", random_state=seed, **options).covariance) / exact
         for seed in range(40)
@@ -488,9 +488,14 @@ def test_levels_and_restrictions_are_checked():
         ({"covariance": "sandwich", "average": True}, "not known"),
         ({"covariance": "plug-in"}, "averaged iterates"),
         ({"covariance": "batch means", "average": True}, "1/2 < a < 1"),
-        ({"covariance": "batch means", "average": True, "step_size": sd.inverse_time(1.0)}, "1/2 < a < 1"),
+        ({"covariance": "batch means", "average": True, "step_size": sd.step_sizes.inverse_time(1.0)}, "1/2 < a < 1"),
         (
-            {"covariance": "batch means", "average": True, "step_size": sd.StepSize(0.5, power=0.6), "epochs": 2},
+            {
+                "covariance": "batch means",
+                "average": True,
+                "step_size": sd.step_sizes.StepSize(0.5, power=0.6),
+                "epochs": 2,
+            },
             "far too small",
         ),
     ],

@@ -56,15 +56,20 @@ def test_naive_is_statsmodels_where_there_is_no_noise(loss, family):
     api = pytest.importorskip("statsmodels.api")
     X, y = records(loss.name, 1_000)
     release = sd.Release(noiseless=("a", "b", "c"), fit_intercept=True)
-    found = sd.naive(loss, release, X, y)
+    found = sd.literature.naive(loss, release, X, y)
     options = {} if family == "OLS" else {"disp": 0, "tol": 1e-12}
     expected = getattr(api, family)((y + 1) / 2 if family == "Logit" else y, np.column_stack([X, np.ones(len(X))]))
     expected = expected.fit(cov_type="HC0", **options)
     np.testing.assert_allclose(found.theta, expected.params, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.standard_errors, expected.bse, rtol=1e-5)
     # Without noise every method is this fit.
-    for method in (sd.regression_calibration, sd.simex, sd.conditional_score, sd.monte_carlo_score):
-        if method is not sd.conditional_score or loss is not LINEAR:
+    for method in (
+        sd.literature.regression_calibration,
+        sd.literature.simex,
+        sd.literature.conditional_score,
+        sd.literature.monte_carlo_score,
+    ):
+        if method is not sd.literature.conditional_score or loss is not LINEAR:
             np.testing.assert_allclose(method(loss, release, X, y).theta, found.theta, rtol=1e-6, atol=1e-8)
 
 
@@ -74,11 +79,11 @@ def test_naive_is_statsmodels_where_there_is_no_noise(loss, family):
 def test_linear_regression_is_attenuated_and_calibration_is_the_method_of_moments():
     released = noised("linear", MIXED, 2_000)
     X, y = np.column_stack([released.X, np.ones(len(released.X))]), released.y
-    naive = sd.naive(LINEAR, released.release, released.X, y)
+    naive = sd.literature.naive(LINEAR, released.release, released.X, y)
     np.testing.assert_allclose(naive.theta, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-9)
     D = np.zeros((4, 4))
     D[:2, :2] = CORRELATED.covariance
-    found = sd.regression_calibration(LINEAR, released.release, released.X, y)
+    found = sd.literature.regression_calibration(LINEAR, released.release, released.X, y)
     np.testing.assert_allclose(found.theta, np.linalg.solve(X.T @ X / len(X) - D, X.T @ y / len(X)), rtol=1e-7)
 
 
@@ -97,7 +102,7 @@ def test_covariance_of_calibration_is_the_jackknife_of_the_method_of_moments():
         ]
     )
     expected = np.sqrt((n - 1) / n * np.sum((left_out - left_out.mean(axis=0)) ** 2, axis=0))
-    found = sd.regression_calibration(LINEAR, released.release, released.X, y)
+    found = sd.literature.regression_calibration(LINEAR, released.release, released.X, y)
     np.testing.assert_allclose(found.standard_errors, expected, rtol=0.02)
 
 
@@ -109,7 +114,7 @@ def test_influence_of_a_record_on_calibration_is_what_leaving_it_out_does():
     )
     for row in (0, 7, 99):
         X, y = np.delete(released.X, row, axis=0), np.delete(released.y, row)
-        without = sd.regression_calibration(POISSON, released.release, X, y).theta
+        without = sd.literature.regression_calibration(POISSON, released.release, X, y).theta
         np.testing.assert_allclose(
             fit[0] - without, fit[1][row] / 400, rtol=0.05, atol=0.05 * np.abs(fit[1]).mean() / 400
         )
@@ -124,7 +129,7 @@ def test_simex_has_the_bias_of_its_extrapolant(extrapolant):
     0.1 or less; those of the line and the parabola are 0.41 and 0.13.
     """
     released = one_column(100_000, 1.0, 0.4)
-    found = sd.simex(
+    found = sd.literature.simex(
         LINEAR, released.release, released.X, released.y,
         extrapolant=extrapolant, levels=(1.0, 2.0), repeats=3, random_state=5,
     )  # fmt: skip
@@ -158,7 +163,9 @@ def test_standard_errors_of_simex_are_those_of_replicates():
     n, noise, errors = 400, np.sqrt(0.4), []
     for seed in range(40):
         released = one_column(n, 1.0, 0.4, seed=2 * seed)
-        fit = sd.simex(LINEAR, released.release, released.X, released.y, repeats=1, levels=(1, 2), random_state=seed)
+        fit = sd.literature.simex(
+            LINEAR, released.release, released.X, released.y, repeats=1, levels=(1, 2), random_state=seed
+        )
         rng = np.random.default_rng(seed)
         added = [0.0, *(noise * rng.normal(size=(n, 1))[:, 0] for _ in range(2))]
         assert fit.theta[0] == pytest.approx(simex_slopes(released.X[:, 0], released.y, added), rel=1e-5)
@@ -244,11 +251,11 @@ def test_expected_counts_are_sums_over_all_counts():
 def test_conditional_score_finds_the_true_parameters(loss, release):
     """Within 5.5 of its standard errors, false alarms 2e-7 per case; these are a bias of 0.2 or less."""
     released = noised(loss.name, release, 100_000, seed=3)
-    found = sd.conditional_score(loss, released.release, released.X, released.y)
+    found = sd.literature.conditional_score(loss, released.release, released.X, released.y)
     off = np.abs(found.theta - THETA)
     assert 5.5 * found.standard_errors.max() < 0.2
     assert np.all(off < 5.5 * found.standard_errors)
-    naive = sd.naive(loss, released.release, released.X, released.y)
+    naive = sd.literature.naive(loss, released.release, released.X, released.y)
     assert np.abs((naive.theta - THETA) / naive.standard_errors).max() > 15
 
 
@@ -271,13 +278,13 @@ def test_monte_carlo_score_of_noised_labels_and_targets():
     )
     quartic = sd.Loss((U - Y) ** 4 / 4 + (U - Y) ** 2 / 2, score=U, target=Y)
     released = noised("linear", noisy, 20_000)
-    found = sd.monte_carlo_score(quartic, released.release, released.X, released.y, draws=2, random_state=1)
+    found = sd.literature.monte_carlo_score(quartic, released.release, released.X, released.y, draws=2, random_state=1)
     assert 5.5 * found.standard_errors.max() < 0.3
     assert np.all(np.abs(found.theta - THETA) < 5.5 * found.standard_errors)
     released = noised("logistic", LABELLED, 20_000)
     squared = sd.losses.squared_margin()
-    found = sd.monte_carlo_score(squared, released.release, released.X, released.y, draws=2, random_state=1)
-    moments = sd.regression_calibration(squared, released.release, released.X, released.y)
+    found = sd.literature.monte_carlo_score(squared, released.release, released.X, released.y, draws=2, random_state=1)
+    moments = sd.literature.regression_calibration(squared, released.release, released.X, released.y)
     # The loss is quadratic, for which calibration is exact: two estimates of the same parameters.
     assert np.all(np.abs(found.theta - moments.theta) < 3 * found.standard_errors)
 
@@ -286,10 +293,10 @@ def test_monte_carlo_score_passes_poles_by_only_when_told():
     released = noised("logistic", MIXED, 5_000)
     arguments = (LOGISTIC, released.release, released.X, released.y)
     with pytest.raises(NoExactCorrectionError, match="not known to be entire"):
-        sd.monte_carlo_score(*arguments)
-    found = sd.monte_carlo_score(*arguments, poles="ignore", draws=2, random_state=0)
+        sd.literature.monte_carlo_score(*arguments)
+    found = sd.literature.monte_carlo_score(*arguments, poles="ignore", draws=2, random_state=0)
     assert "singularities" in str(found)
-    again = sd.monte_carlo_score(*arguments, poles="ignore", draws=2, random_state=0)
+    again = sd.literature.monte_carlo_score(*arguments, poles="ignore", draws=2, random_state=0)
     np.testing.assert_array_equal(found.theta, again.theta)
 
 
@@ -319,27 +326,37 @@ LAPLACE = sd.Release(sd.LaplaceMechanism.from_scale(0.3)).bind(("a", "b"))
 GAUSSIAN = sd.Release(sd.GaussianMechanism.from_scale(0.5)).bind(("a", "b"))
 CATEGORIES = sd.Release({"a": sd.GaussianMechanism.from_scale(0.5), "b": sd.RandomizedResponse(epsilon=1.0)})
 OTHER_VALUES = sd.FiniteChannel([[0.8, 0.2], [0.3, 0.7]], inputs=(-1, 1), outputs=(0, 1))
-EVERY = (sd.regression_calibration, sd.simex, sd.conditional_score, sd.monte_carlo_score)
+EVERY = (
+    sd.literature.regression_calibration,
+    sd.literature.simex,
+    sd.literature.conditional_score,
+    sd.literature.monte_carlo_score,
+)
 
 
 @pytest.mark.parametrize(
     ("method", "loss", "release", "message"),
     [
         *((method, LOGISTIC, CATEGORIES, "a column of categories") for method in EVERY),
-        (sd.naive, LOGISTIC, sd.Release(GAUSSIAN.groups[0][1], OTHER_VALUES), "other values"),
-        (sd.conditional_score, LOGISTIC, LAPLACE, "normal noise"),
-        (sd.monte_carlo_score, sd.losses.squared_margin(), LAPLACE, "normal noise"),
-        (sd.conditional_score, LINEAR, GAUSSIAN, "the log loss of two labels"),
-        (sd.conditional_score, sd.losses.exponential(), GAUSSIAN, "the log loss of two labels"),
-        (sd.conditional_score, POISSON, GAUSSIAN, "no non-negative integers"),
+        (sd.literature.naive, LOGISTIC, sd.Release(GAUSSIAN.groups[0][1], OTHER_VALUES), "other values"),
+        (sd.literature.conditional_score, LOGISTIC, LAPLACE, "normal noise"),
+        (sd.literature.monte_carlo_score, sd.losses.squared_margin(), LAPLACE, "normal noise"),
+        (sd.literature.conditional_score, LINEAR, GAUSSIAN, "the log loss of two labels"),
+        (sd.literature.conditional_score, sd.losses.exponential(), GAUSSIAN, "the log loss of two labels"),
+        (sd.literature.conditional_score, POISSON, GAUSSIAN, "no non-negative integers"),
         (
-            sd.conditional_score,
+            sd.literature.conditional_score,
             POISSON,
             sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.GaussianMechanism.from_scale(0.5)),
             "counts needs them as they are",
         ),
-        (sd.monte_carlo_score, sd.losses.softmax(2), GAUSSIAN, "one score"),
-        (sd.regression_calibration, LINEAR, sd.Release(sd.GaussianMechanism.from_scale(50.0)), "hides all variation"),
+        (sd.literature.monte_carlo_score, sd.losses.softmax(2), GAUSSIAN, "one score"),
+        (
+            sd.literature.regression_calibration,
+            LINEAR,
+            sd.Release(sd.GaussianMechanism.from_scale(50.0)),
+            "hides all variation",
+        ),
     ],
 )
 def test_a_method_refuses_what_it_is_not_for(method, loss, release, message):
@@ -362,15 +379,15 @@ def test_no_root_is_no_fit():
     clean = sd.Release(noiseless=("a", "b"))
     separated = np.where(X[:, 0] > 0, 1.0, -1.0)
     with pytest.raises(DivergenceError, match=r"has no root|does not decide"):
-        sd.naive(LOGISTIC, clean, X, separated)
+        sd.literature.naive(LOGISTIC, clean, X, separated)
     twice = np.column_stack([X[:, 0], X[:, 0]])
     with pytest.raises(DivergenceError, match="does not decide theta"):
-        sd.naive(LINEAR, clean, twice, separated)
-    assert np.isfinite(sd.naive(LINEAR, clean, twice, separated, l2=0.1).theta).all()
+        sd.literature.naive(LINEAR, clean, twice, separated)
+    assert np.isfinite(sd.literature.naive(LINEAR, clean, twice, separated, l2=0.1).theta).all()
     t, x, y = sp.symbols("t x y", real=True)
     valley = sd.Loss.of_features((t**2 - 1) ** 2 + x * t * y / 100, features=[x], parameters=[t], target=y)
     with pytest.raises(DivergenceError, match="no minimum"):
-        sd.naive(valley, sd.Release(noiseless=("x",)), X[:, :1], np.zeros(200))
+        sd.literature.naive(valley, sd.Release(noiseless=("x",)), X[:, :1], np.zeros(200))
     with pytest.raises(DivergenceError, match="pole"):
         methods._rational(np.array([0.0, 0.5, 1.0, 2.0]), np.array([100.0, 5.0, 2.0, 1.0]))
 
@@ -392,7 +409,9 @@ BAD = np.array([[np.nan, 0.0], [0.0, 1.0]])
         ({"l2": "much"}, TypeError, "l2"),
     ],
 )
-@pytest.mark.parametrize("method", [sd.naive, *EVERY, sd.compare_methods], ids=lambda method: method.__name__)
+@pytest.mark.parametrize(
+    "method", [sd.literature.naive, *EVERY, sd.literature.compare_methods], ids=lambda method: method.__name__
+)
 def test_bad_records_are_errors_and_no_refusals(method, options, error, message):
     known = {"loss": LOGISTIC, "release": GAUSSIAN, "X": np.eye(2), "y": np.array([-1.0, 1.0])} | options
     rest = {name: known.pop(name) for name in ("l2",) if name in known}
@@ -403,22 +422,22 @@ def test_bad_records_are_errors_and_no_refusals(method, options, error, message)
 @pytest.mark.parametrize(
     ("method", "options", "error", "message"),
     [
-        (sd.simex, {"extrapolant": "cubic"}, ValueError, "extrapolant='cubic'"),
-        (sd.simex, {"levels": (1.0,)}, ValueError, "needs 2"),
-        (sd.simex, {"levels": (1.0, 1.0, 2.0)}, ValueError, "repeats a value"),
-        (sd.simex, {"levels": (-1.0, 1.0, 2.0)}, ValueError, "levels"),
-        (sd.simex, {"levels": "many"}, TypeError, "sequence"),
-        (sd.simex, {"levels": 2.0}, TypeError, "sequence"),
-        (sd.simex, {"repeats": 0}, ValueError, "repeats"),
-        (sd.simex, {"random_state": "seed"}, TypeError, "random_state"),
-        (sd.monte_carlo_score, {"draws": 0}, ValueError, "draws"),
-        (sd.monte_carlo_score, {"poles": True}, ValueError, "poles"),
-        (sd.compare_methods, {"methods": ("naive", "magic")}, ValueError, "'magic'"),
-        (sd.compare_methods, {"methods": ()}, ValueError, "empty"),
-        (sd.compare_methods, {"methods": ("naive", "naive")}, ValueError, "repeats"),
-        (sd.compare_methods, {"methods": "naive"}, TypeError, "sequence"),
-        (sd.compare_methods, {"true_theta": [1.0]}, ValueError, "theta"),
-        (sd.compare_methods, {"true_theta": [1.0, np.nan]}, ValueError, "NaN"),
+        (sd.literature.simex, {"extrapolant": "cubic"}, ValueError, "extrapolant='cubic'"),
+        (sd.literature.simex, {"levels": (1.0,)}, ValueError, "needs 2"),
+        (sd.literature.simex, {"levels": (1.0, 1.0, 2.0)}, ValueError, "repeats a value"),
+        (sd.literature.simex, {"levels": (-1.0, 1.0, 2.0)}, ValueError, "levels"),
+        (sd.literature.simex, {"levels": "many"}, TypeError, "sequence"),
+        (sd.literature.simex, {"levels": 2.0}, TypeError, "sequence"),
+        (sd.literature.simex, {"repeats": 0}, ValueError, "repeats"),
+        (sd.literature.simex, {"random_state": "seed"}, TypeError, "random_state"),
+        (sd.literature.monte_carlo_score, {"draws": 0}, ValueError, "draws"),
+        (sd.literature.monte_carlo_score, {"poles": True}, ValueError, "poles"),
+        (sd.literature.compare_methods, {"methods": ("naive", "magic")}, ValueError, "'magic'"),
+        (sd.literature.compare_methods, {"methods": ()}, ValueError, "empty"),
+        (sd.literature.compare_methods, {"methods": ("naive", "naive")}, ValueError, "repeats"),
+        (sd.literature.compare_methods, {"methods": "naive"}, TypeError, "sequence"),
+        (sd.literature.compare_methods, {"true_theta": [1.0]}, ValueError, "theta"),
+        (sd.literature.compare_methods, {"true_theta": [1.0, np.nan]}, ValueError, "NaN"),
     ],
 )
 def test_bad_options_are_errors(method, options, error, message):
@@ -436,7 +455,7 @@ def test_a_comparison_has_a_row_for_each_method_and_says_who_refused():
     release = sd.Release({("a", "b"): CORRELATED}, noiseless=("c",))
     released = release.privatize(*records("poisson", 20_000, seed=4, theta=theta), random_state=5)
     arguments = (POISSON, released.release, released.X, released.y)
-    found = sd.compare_methods(*arguments, true_theta=theta[:3], random_state=0)
+    found = sd.literature.compare_methods(*arguments, true_theta=theta[:3], random_state=0)
     assert [row.method for row in found.rows] == list(methods.METHODS)
     naive = found["naive"].distance
     assert all(found[row].distance < naive / 2 for row in ("conditional_score", "monte_carlo_score", "corrected"))
@@ -446,21 +465,23 @@ def test_a_comparison_has_a_row_for_each_method_and_says_who_refused():
     assert all(name in text for name in ("a", "b", "c", "distance", *methods.METHODS))
     with pytest.raises(KeyError, match="was not compared"):
         found["magic"]
-    few = sd.compare_methods(*arguments, methods=("simex",), random_state=0)
+    few = sd.literature.compare_methods(*arguments, methods=("simex",), random_state=0)
     np.testing.assert_array_equal(few["simex"].theta, found["simex"].theta)
     assert few["simex"].distance is None
-    refused = sd.compare_methods(LINEAR, *arguments[1:], methods=("conditional_score",))
+    refused = sd.literature.compare_methods(LINEAR, *arguments[1:], methods=("conditional_score",))
     assert refused["conditional_score"].theta is None
     assert "refused: the conditional score" in str(refused)
 
 
 def test_results_are_read_only_and_print_as_tables():
     released = noised("linear", MIXED, 500)
-    found = sd.naive(LINEAR, released.release, released.X, released.y)
+    found = sd.literature.naive(LINEAR, released.release, released.X, released.y)
     for array in (found.theta, found.covariance):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
     assert all(name in str(found) for name in ("naive", "intercept", "std. error"))
-    three = sd.naive(sd.losses.softmax(3), sd.Release(noiseless=("a",)), released.X[:, :1], np.arange(500) % 3, l2=0.1)
+    three = sd.literature.naive(
+        sd.losses.softmax(3), sd.Release(noiseless=("a",)), released.X[:, :1], np.arange(500) % 3, l2=0.1
+    )
     assert three.theta.shape == three.standard_errors.shape == (3, 1)
     assert "2: a" in str(three)

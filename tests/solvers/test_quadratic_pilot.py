@@ -63,7 +63,7 @@ def test_pilot_of_a_quadratic_problem_is_its_solution():
     y = X @ theta + 0.3 * rng.normal(size=n)
     data = noised(sd.Release(MEASURED), X, y)
     corrected = sd.debias(sd.losses.huber(1e4), data.release, method="surrogate")
-    found = sd.quadratic_pilot(corrected, data.X, data.y)
+    found = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     gram = data.X.T @ data.X / n - 0.64 * np.eye(2)
     np.testing.assert_allclose(found.theta, np.linalg.solve(gram, data.X.T @ data.y / n), rtol=1e-8)
     assert found.score_variance == pytest.approx(0.64 * found.theta @ found.theta)
@@ -77,7 +77,7 @@ def test_pilot_is_the_fixed_point_of_the_published_formula():
     X, y = logistic_records(50_000, [1.0, -0.5])
     data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)
-    found = sd.quadratic_pilot(corrected, data.X, data.y)
+    found = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     gram = data.X.T @ data.X / len(y) - 0.64 * np.eye(2)
     mean = data.X.T @ data.y / len(y) / np.tanh(1.0)
     u = np.linspace(-40, 40, 20_001)
@@ -90,13 +90,13 @@ def test_weights_and_own_noise_scales():
     X, y = logistic_records(4_000, [1.0, -0.5])
     data = noised(sd.Release(MEASURED), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)
-    whole = sd.quadratic_pilot(corrected, data.X, data.y)
+    whole = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     weights = np.where(np.arange(4_000) < 2_000, 1.0, 0.0)
-    half = sd.quadratic_pilot(corrected, data.X, data.y, sample_weight=weights)
-    alone = sd.quadratic_pilot(corrected, data.X[:2_000], data.y[:2_000])
+    half = sd.quadratic.quadratic_pilot(corrected, data.X, data.y, sample_weight=weights)
+    alone = sd.quadratic.quadratic_pilot(corrected, data.X[:2_000], data.y[:2_000])
     np.testing.assert_allclose(half.theta, alone.theta, rtol=1e-9)
     assert half.records == pytest.approx(2_000)
-    own = sd.quadratic_pilot(corrected, data.X, data.y, noise_scale=np.full(4_000, 0.8))
+    own = sd.quadratic.quadratic_pilot(corrected, data.X, data.y, noise_scale=np.full(4_000, 0.8))
     np.testing.assert_allclose(own.theta, whole.theta, rtol=1e-9)
 
 
@@ -109,11 +109,11 @@ def test_noise_that_hides_everything_is_clipped_or_refused():
         data = noised(sd.Release(sd.GaussianMechanism.from_scale(6.0)), X, y, seed=seed)
         largest = np.linalg.eigvalsh(data.X.T @ data.X / 300 - 36.0 * np.eye(2)).max()
         if largest > 0:
-            assert sd.quadratic_pilot(corrected, data.X, data.y, l2=1.0).clipped
+            assert sd.quadratic.quadratic_pilot(corrected, data.X, data.y, l2=1.0).clipped
             outcomes.add("clipped")
             continue
         with pytest.raises(sd.exceptions.NoExactCorrectionError, match="hides all variation"):
-            sd.quadratic_pilot(corrected, data.X, data.y)
+            sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
         outcomes.add("refused")
     assert outcomes == {"clipped", "refused"}
 
@@ -124,7 +124,7 @@ def test_nothing_holds_separated_labels_back():
     corrected = sd.debias(sd.losses.logistic(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.8)}))
     labels = np.sign(X[:, 0])
     with pytest.raises(sd.exceptions.DivergenceError, match="runs away"):
-        sd.quadratic_pilot(corrected, X, labels)
-    assert sd.quadratic_pilot(corrected, X, labels, l2=0.1).theta[0] > 0
+        sd.quadratic.quadratic_pilot(corrected, X, labels)
+    assert sd.quadratic.quadratic_pilot(corrected, X, labels, l2=0.1).theta[0] > 0
     with pytest.raises(TypeError, match=r"what symdebias\.debias returned"):
-        sd.quadratic_pilot(sd.losses.logistic(), X, labels)
+        sd.quadratic.quadratic_pilot(sd.losses.logistic(), X, labels)

@@ -21,7 +21,7 @@ def released(n, d, seed=0):
 
 
 def filled(q, p, **options):
-    statistics = sd.QuadraticStatistics(q.shape[1], **options)
+    statistics = sd.quadratic.QuadraticStatistics(q.shape[1], **options)
     statistics.add(q, p)
     return statistics
 
@@ -36,7 +36,7 @@ def test_any_order_and_any_blocks_give_the_same_sums(products, monkeypatch):
     whole = filled(q, p, products=products)
     monkeypatch.setattr(quadratic_statistics, "_BLOCK", 7)
     monkeypatch.setattr(quadratic_statistics, "_PRODUCT_BLOCK", 7)
-    parts = sd.QuadraticStatistics(3, products=products)
+    parts = sd.quadratic.QuadraticStatistics(3, products=products)
     for rows in (slice(600, None), slice(0, 1), slice(1, 600)):
         parts.add(q[rows], p[rows])
     left, right = filled(q[:300], p[:300], products=products), filled(q[300:], p[300:], products=products)
@@ -64,7 +64,7 @@ def test_arrays_of_any_kind(kind):
 
 
 def filled_of(q, p):
-    statistics = sd.QuadraticStatistics(2)
+    statistics = sd.quadratic.QuadraticStatistics(2)
     statistics.add(q, p)
     return statistics
 
@@ -101,7 +101,7 @@ def test_exactly_unbiased_sums(seed, noise_q, noise_p):
     """
     rng = np.random.default_rng(seed)
     q, p = rng.normal(size=(4, 2)), rng.normal(size=(4, 2))
-    statistics = sd.QuadraticStatistics(2)
+    statistics = sd.quadratic.QuadraticStatistics(2)
     for signs in itertools.product([-1.0, 1.0], repeat=4):
         statistics.add(q + noise_q * np.array(signs[:2]), p + noise_p * np.array(signs[2:]))
     np.testing.assert_allclose(statistics.gram / 16 - 4 * noise_q**2 * np.eye(2), q.T @ q, atol=1e-9)
@@ -118,7 +118,7 @@ def test_it_is_what_m_estimate_finds():
     q = rng.normal(size=(3000, 2)) * [1.0, 0.6]
     mechanism = sd.InputPerturbation(2, 0.5, 0.8, 20.0, 20.0, 0.01)
     sent = mechanism.privatize(np.concatenate([q, q * (q @ [[0.7], [-0.4]])], axis=1), random_state=0)
-    corrected = sd.debias(sd.released_loss(2), sd.Release({mechanism.columns: mechanism}))
+    corrected = sd.debias(sd.quadratic.released_loss(2), sd.Release({mechanism.columns: mechanism}))
     fit = sd.m_estimate(corrected, sent, np.zeros(len(sent)), radius=10.0)
     estimate = filled(*released_vectors(sent, 2), products=True).corrected(mechanism.q_scale**2)
     np.testing.assert_allclose(estimate.theta, fit.theta, rtol=1e-7)
@@ -132,7 +132,7 @@ def test_its_standard_errors_are_those_of_the_closed_form():
     rng = np.random.default_rng(4)
     q = rng.normal(size=(100_000, 2)) * [1.0, 0.7]
     p = q * (q @ [[0.7], [-0.4]] + 0.3 * rng.normal(size=(100_000, 1)))
-    statistics = sd.QuadraticStatistics(2, products=True)
+    statistics = sd.quadratic.QuadraticStatistics(2, products=True)
     statistics.add(q + 0.4 * rng.normal(size=q.shape), p + rng.normal(size=p.shape))
     best = np.linalg.solve(q.T @ q, p.sum(axis=0))
     moments = gradient_moments.quadratic(q, p, np.full(len(q), 1 / len(q)), best, 0.16, 1.0)
@@ -150,7 +150,7 @@ def test_its_errors_are_the_spread_over_releases():
     for _ in range(1_000):
         q = rng.normal(size=(1_000, 2)) * [1.0, 0.7]
         p = q * (q @ [[0.7], [-0.4]] + 0.3 * rng.normal(size=(1_000, 1)))
-        statistics = sd.QuadraticStatistics(2, products=True)
+        statistics = sd.quadratic.QuadraticStatistics(2, products=True)
         statistics.add(q + 0.4 * rng.normal(size=q.shape), p + rng.normal(size=p.shape))
         estimate = statistics.corrected(0.16)
         errors.append((estimate.theta - [0.7, -0.4]) / estimate.standard_errors)
@@ -219,15 +219,15 @@ def test_other_refusals():
     statistics = filled(*released(5, 2))
     for value in (0, -1, 2.0, "2", None, True):
         with pytest.raises((TypeError, ValueError), match="dimension"):
-            sd.QuadraticStatistics(value)
+            sd.quadratic.QuadraticStatistics(value)
     with pytest.raises(ValueError, match="too many to keep"):
-        sd.QuadraticStatistics(65, products=True)
+        sd.quadratic.QuadraticStatistics(65, products=True)
     with pytest.raises(TypeError, match="only QuadraticStatistics merge"):
         statistics.merge([1])
-    for other in (sd.QuadraticStatistics(3), sd.QuadraticStatistics(2, products=True)):
+    for other in (sd.quadratic.QuadraticStatistics(3), sd.quadratic.QuadraticStatistics(2, products=True)):
         with pytest.raises(ValueError, match="does not merge into"):
             statistics.merge(other)
-    empty = sd.QuadraticStatistics(2)
+    empty = sd.quadratic.QuadraticStatistics(2)
     with pytest.raises(ValueError, match="no records were added"):
         empty.solve(radius=1.0)
     with pytest.raises(ValueError, match="no records were added"):

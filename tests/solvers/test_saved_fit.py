@@ -43,7 +43,9 @@ def made(theta, corrected, **options):
     theta = np.asarray(theta, dtype=float)
     theta.setflags(write=False)
     options = {"diagnostics": {"records": 10, "steps": 1, "seconds": 0.1}, **options}
-    return sd.Fit(theta=theta, corrected=corrected, solver="by hand", history=sd.History.empty(theta), **options)
+    return sd.Fit(
+        theta=theta, corrected=corrected, solver="by hand", history=sd.solvers.History.empty(theta), **options
+    )
 
 
 def same(value, other):
@@ -68,7 +70,7 @@ def assert_same(fit, other):
     for name in ("theta", "solver", "history", "inference", "own_guarantee", "claim"):
         assert same(getattr(fit, name), getattr(other, name)), name
     assert same(dict(fit.diagnostics), dict(other.diagnostics))
-    for name in ("declared", "release", "method", "order", "nodes", "design", "reason", "is_exact", "notes"):
+    for name in ("declared", "release", "method", "approach", "design", "reason", "is_exact", "notes"):
         assert getattr(fit.corrected, name) == getattr(other.corrected, name), name
     assert fit.summary() == other.summary()
 
@@ -234,7 +236,7 @@ def test_every_value_of_a_fit_comes_back(tmp_path):
         "fortran": np.asfortranarray(np.ones((2, 3))), "big": np.arange(3, dtype=">i4"), "number": 10**30,
     }  # fmt: skip
     inference = Inference(np.eye(2) / 7, "sandwich", "a refusal", np.array([0.1, np.inf]), ("one", "two"), 7)
-    history = sd.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
+    history = sd.solvers.History(np.array([0, 4]), np.array([0, 512]), np.array([[0.0, 1.0], [0.5, 1 / 3]]))
     fit = replace(
         made([0.1, -1 / 3], corrected, diagnostics=diagnostics, inference=inference),
         history=history,

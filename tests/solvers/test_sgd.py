@@ -62,7 +62,7 @@ def test_the_kernel_takes_the_steps_of_algorithm_1(columns, intercept, weighted,
     steps = -(-n // batch_size)
     sizes = 0.1 / np.sqrt(np.arange(1, steps + 1))
     fit = sd.sgd(
-        corrected, X, y, step_size=sd.inverse_square_root(0.1), batch_size=batch_size, l2=0.5, radius=0.005,
+        corrected, X, y, step_size=sd.step_sizes.inverse_square_root(0.1), batch_size=batch_size, l2=0.5, radius=0.005,
         order="given", sample_weight=weights, record=range(steps + 1),
     )  # fmt: skip
     path = twin(
@@ -176,13 +176,13 @@ def test_free_form_losses_train():
     y = 0.8 * X[:, 0] ** 2 - 0.5 * X[:, 1]
     noised = release.privatize(X, y, random_state=1)
     corrected = sd.debias(free_form_loss(), release)
-    fit = sd.sgd(corrected, noised.X, noised.y, step_size=sd.inverse_time(2.0, offset=20), batch_size=500, epochs=3,
-                 average=0.5, random_state=0)  # fmt: skip
+    fit = sd.sgd(corrected, noised.X, noised.y, step_size=sd.step_sizes.inverse_time(2.0, offset=20),
+                 batch_size=500, epochs=3, average=0.5, random_state=0)  # fmt: skip
     # The standard error is below .01 here, and the uncorrected fit is .1 and more off.
     assert fit.theta == pytest.approx([0.8, -0.5], abs=0.05)
     plain = sd.debias(free_form_loss(), release, method="none")
-    naive = sd.sgd(plain, noised.X, noised.y, step_size=sd.inverse_time(2.0, offset=20), batch_size=500, epochs=3,
-                   average=0.5, random_state=0)  # fmt: skip
+    naive = sd.sgd(plain, noised.X, noised.y, step_size=sd.step_sizes.inverse_time(2.0, offset=20),
+                   batch_size=500, epochs=3, average=0.5, random_state=0)  # fmt: skip
     assert np.abs(naive.theta - [0.8, -0.5]).max() > 0.1
 
 

@@ -14,8 +14,8 @@ from scipy.optimize import linprog
 import symdebias as sd
 from symdebias import _optional
 from symdebias.exceptions import MissingDependencyError, PrivacyError
+from symdebias.labels.columns import Duals, Task, lower_bound, price_line, price_outputs
 from symdebias.mechanisms.realised import Unrealisable, realised, strict_ratio
-from symdebias.randomizers.columns import Duals, Task, lower_bound, price_line, price_outputs
 
 pytestmark = pytest.mark.newest
 
@@ -93,7 +93,7 @@ def test_published_comparisons():
     laplace = sd.LaplaceMechanism(1.0, bounds=(1, 52)).noise.variance
     assert laplace == pytest.approx(5202)
     # randomized response on the two end points, after unbiased rounding to them
-    ends = sd.debiased_randomized_response((1, 52), 1.0)
+    ends = sd.labels.debiased_randomized_response((1, 52), 1.0)
     low, high = ends.outputs
     rounded = sum(
         ((52 - y) * p + (y - 1) * (1 - p)) / 51 * (t - y) ** 2
@@ -113,7 +113,7 @@ def test_promises_hold_from_little_budget_to_much(epsilon, prior):
         sd.LaplaceMechanism(epsilon, bounds=(1, 52)).noise.variance,
         sd.StaircaseMechanism(epsilon, bounds=(1, 52), gamma="squared").noise.variance,
         sd.DiscreteStaircaseMechanism(epsilon, bounds=(1, 52)).noise.variance,
-        sd.debiased_randomized_response(LABELS, epsilon, prior=prior).noisy_label_loss,
+        sd.labels.debiased_randomized_response(LABELS, epsilon, prior=prior).noisy_label_loss,
         sd.optimal_unbiased_randomizer(LABELS, prior, epsilon, outputs=mesh(LABELS, epsilon, 103)).noisy_label_loss,
     ]
     assert best.noisy_label_loss <= min(others)
@@ -205,7 +205,7 @@ def test_affine_maps_of_the_labels_map_the_optimum(count, epsilon, shift, factor
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 20.0])
 def test_feasible_outputs_are_feasible_and_the_range_of_the_labels_is_not(epsilon):
     labels = np.arange(5.0)
-    outputs = sd.feasible_outputs(labels, epsilon, mesh=9)
+    outputs = sd.labels.feasible_outputs(labels, epsilon, mesh=9)
     assert sd.optimal_unbiased_randomizer(labels, np.full(5, 0.2), epsilon, outputs=outputs).unbiased
     with pytest.raises(ValueError, match="They must reach farther than the labels"):
         sd.optimal_unbiased_randomizer(labels, np.full(5, 0.2), epsilon, outputs=np.linspace(0, 4, 9))
@@ -336,29 +336,31 @@ def test_drawn_labels_have_the_probabilities_of_the_matrix():
 class TestPrivatizeLabels:
     def test_budgets_add_up_and_the_guarantee_says_who_saw_what(self):
         y = np.random.default_rng(0).integers(0, 5, 2000)
-        noised = sd.privatize_labels(y, range(5), 1.0)
+        noised = sd.labels.privatize_labels(y, range(5), 1.0)
         assert noised.prior_epsilon == pytest.approx(math.sqrt(5 / 2000))
         assert Fraction(noised.prior_epsilon) + Fraction(noised.randomizer.epsilon) <= 1
         assert noised.guarantee.epsilon == pytest.approx(1.0, abs=1e-12)
         assert (noised.guarantee.model, noised.guarantee.unprotected) == ("central", ("features",))
-        public = sd.privatize_labels(y, range(5), 1.0, prior=np.full(5, 0.2))
+        public = sd.labels.privatize_labels(y, range(5), 1.0, prior=np.full(5, 0.2))
         assert (public.guarantee.model, public.guarantee.epsilon) == ("local", 1.0)
         assert set(noised.y) <= set(noised.randomizer.outputs)
 
     def test_a_seed_protects_nothing(self):
         y = np.arange(5).repeat(20)
-        first, second = (sd.privatize_labels(y, range(5), 1.0, random_state=3) for _ in range(2))
+        first, second = (sd.labels.privatize_labels(y, range(5), 1.0, random_state=3) for _ in range(2))
         assert (first.y == second.y).all()
         with pytest.raises(PrivacyError, match="noised from a seed"):
             _ = first.guarantee
-        fresh = [sd.privatize_labels(y, range(5), 1.0).y for _ in range(2)]
+        fresh = [sd.labels.privatize_labels(y, range(5), 1.0).y for _ in range(2)]
         assert (fresh[0] != fresh[1]).any()
 
     def test_other_designs_and_continuous_labels(self):
         y = np.random.default_rng(1).uniform(0, 4, 500)
         with pytest.raises(ValueError, match="row 0"):
-            sd.privatize_labels(y, range(5), 1.0)
-        noised = sd.privatize_labels(y, range(5), 1.0, rounding="unbiased", design=sd.randomized_response_on_bins)
+            sd.labels.privatize_labels(y, range(5), 1.0)
+        noised = sd.labels.privatize_labels(
+            y, range(5), 1.0, rounding="unbiased", design=sd.labels.randomized_response_on_bins
+        )
         assert not noised.randomizer.unbiased
 
     @pytest.mark.parametrize(
@@ -374,7 +376,7 @@ class TestPrivatizeLabels:
             ({"design": "optimal"}, TypeError, "Give a function"),
             ({"design": lambda labels, prior, epsilon: None}, PrivacyError, "no LabelRandomizer"),
             (
-                {"design": lambda labels, prior, epsilon: sd.debiased_randomized_response(labels, 2 * epsilon)},
+                {"design": lambda labels, prior, epsilon: sd.labels.debiased_randomized_response(labels, 2 * epsilon)},
                 PrivacyError,
                 "within the budget",
             ),
@@ -383,4 +385,4 @@ class TestPrivatizeLabels:
     def test_bad_input(self, change, error, message):
         arguments = {"y": [0, 1, 1, 0], "labels": (0, 1), "epsilon": 1.0} | change
         with pytest.raises(error, match=message):
-            sd.privatize_labels(**arguments)
+            sd.labels.privatize_labels(**arguments)

@@ -9,11 +9,8 @@ import scipy.linalg
 
 from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
-from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
-from symdebias.mechanisms.realised import LARGEST_RATIO, Unrealisable, realised, strict_ratio
-from symdebias.noise import checked_prior
-from symdebias.randomizers.adaptive import adaptive_optimum, mesh_optimum
-from symdebias.randomizers.columns import (
+from symdebias.labels.adaptive import adaptive_optimum, mesh_optimum
+from symdebias.labels.columns import (
     Columns,
     Duals,
     FloatArray,
@@ -26,7 +23,10 @@ from symdebias.randomizers.columns import (
     price_line,
     price_outputs,
 )
-from symdebias.randomizers.conic import mesh_free_optimum
+from symdebias.labels.conic import mesh_free_optimum
+from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
+from symdebias.mechanisms.realised import LARGEST_RATIO, Unrealisable, realised, strict_ratio
+from symdebias.noise import checked_prior
 
 _GAP = 1e-9
 _NOTHING = 1e-11
@@ -152,12 +152,12 @@ class _Design:
 
 def _over_line(task: Task) -> _Design:
     """Return the optimum over all numbers."""
-    found = mesh_free_optimum(task, gap=_GAP)
-    columns, masses = found.columns(len(task.labels))
+    optimum = mesh_free_optimum(task, gap=_GAP)
+    columns, masses = optimum.columns(len(task.labels))
     if len(masses) > 2 * len(task.labels):
         masses = best_masses(task, columns, masses).masses
     columns, masses = _on_line(task, columns, masses)
-    return _Design(columns.outputs, task.weights(columns.chosen).T * masses, found.duals, price_line)
+    return _Design(columns.outputs, task.weights(columns.chosen).T * masses, optimum.duals, price_line)
 
 
 def _over_mesh(task: Task, mesh: FloatArray, loss: str) -> _Design:

@@ -126,18 +126,18 @@ def solved(cost: FloatArray, **constraints: Any) -> Any:
         Nothing satisfies the constraints.
     """
     for tolerance in _TOLERANCES:
-        found = linprog(
+        result = linprog(
             cost,
             **constraints,
             bounds=(0, None),
             method="highs-ds",
             options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
         )
-        if found.status == 2:
+        if result.status == 2:
             raise Infeasible("no randomizer of these outputs is unbiased")
-        if found.status == 0:
-            return found
-    raise ArithmeticError(f"the linear programme of {len(cost)} variables ended with: {found.message}")
+        if result.status == 0:
+            return result
+    raise ArithmeticError(f"the linear programme of {len(cost)} variables ended with: {result.message}")
 
 
 def masses_of(task: Task, columns: Columns) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -171,11 +171,11 @@ def best_masses(task: Task, columns: Columns, near: FloatArray | None = None) ->
     losses = task.prior * task.loss(columns.outputs[:, None], task.labels)
     cost = (task.weights(columns.chosen) * losses).sum(axis=1)
     unit = float(np.median(cost * scale)) or 1.0
-    found = solved(cost * scale / unit, A_eq=matrix, b_eq=right)
-    multipliers = np.asarray(found.eqlin.marginals) * unit
+    result = solved(cost * scale / unit, A_eq=matrix, b_eq=right)
+    multipliers = np.asarray(result.eqlin.marginals) * unit
     count = len(task.labels)
     duals = Duals(multipliers[:count], multipliers[count:])
-    return Optimum(np.asarray(found.x) * scale, float(found.fun) * unit, duals)
+    return Optimum(np.asarray(result.x) * scale, float(result.fun) * unit, duals)
 
 
 Pricing = Callable[[Task, Duals], tuple[FloatArray, FloatArray, BoolArray]]

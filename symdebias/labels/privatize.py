@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import EPSILON, shown
 from symdebias.exceptions import PrivacyError
+from symdebias.labels.optimal import optimal_unbiased_randomizer
+from symdebias.labels.prior import prior_budget, private_prior
+from symdebias.labels.rounding import round_labels
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.noise import checked_prior
 from symdebias.privacy import Guarantee, compose
-from symdebias.randomizers.optimal import optimal_unbiased_randomizer
-from symdebias.randomizers.prior import prior_budget, private_prior
-from symdebias.randomizers.rounding import round_labels
 
 Designer = Callable[[Any, Any, float], LabelRandomizer]
 

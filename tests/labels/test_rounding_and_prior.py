@@ -20,7 +20,7 @@ LABELS = (-1.0, 0.5, 4.0)
 
 def test_declared_labels_stay():
     y = np.tile(LABELS, 1000)
-    np.testing.assert_array_equal(sd.round_labels(y, LABELS), y)
+    np.testing.assert_array_equal(sd.labels.round_labels(y, LABELS), y)
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ def test_declared_labels_stay():
 )
 def test_the_neighbours_are_drawn_with_the_label_as_mean(value, low, high):
     """Each count at a false-alarm rate of 1e-7; a probability wrong by .006 is seen almost surely."""
-    rounded = sd.round_labels(np.full(RECORDS, value), LABELS, random_state=1)
+    rounded = sd.labels.round_labels(np.full(RECORDS, value), LABELS, random_state=1)
     assert set(rounded) == {low, high}
     assert rate_p_value(rounded == high, (value - low) / (high - low)) > LEVEL
 
 
 def test_without_a_seed_every_record_has_its_own_coin():
     y = np.random.default_rng(0).uniform(-1, 4, RECORDS)
-    rounded = sd.round_labels(y[:, None], LABELS)
+    rounded = sd.labels.round_labels(y[:, None], LABELS)
     errors = rounded - y
     low = np.where(y < 0.5, -1.0, 0.5)
     spread = (y - low) * (np.where(y < 0.5, 0.5, 4.0) - y)
@@ -54,7 +54,7 @@ def test_probabilities_are_right_to_the_bit(monkeypatch):
 
     monkeypatch.setattr(sampling, "flips", record)
     y = np.random.default_rng(0).uniform(-1, 4, 500)
-    sd.round_labels(y, LABELS)
+    sd.labels.round_labels(y, LABELS)
     wanted = [(v + 1) / 1.5 if v < 0.5 else (v - 0.5) / 3.5 for v in y.tolist()]
     np.testing.assert_allclose(seen[0], wanted, rtol=1e-15)
 
@@ -62,9 +62,9 @@ def test_probabilities_are_right_to_the_bit(monkeypatch):
 def test_labels_outside_are_refused_or_clipped():
     y = [0.0, -3.0, 4.5, 4.0]
     with pytest.raises(ValueError, match=r"2 of 4 labels lie outside \[-1, 4\], the first in row 1"):
-        sd.round_labels(y, LABELS)
+        sd.labels.round_labels(y, LABELS)
     with pytest.warns(ClippingWarning, match=r"2 of 4 labels.*not the labels"):
-        rounded = sd.round_labels(y, LABELS, outside="clip")
+        rounded = sd.labels.round_labels(y, LABELS, outside="clip")
     assert rounded[1:].tolist() == [-1.0, 4.0, 4.0]
 
 
@@ -83,14 +83,14 @@ def test_labels_outside_are_refused_or_clipped():
 )
 def test_rounding_that_is_refused(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        sd.round_labels(*arguments)
+        sd.labels.round_labels(*arguments)
 
 
 def test_options_of_rounding_that_are_refused():
     with pytest.raises(ValueError, match="outside"):
-        sd.round_labels([0.0], LABELS, outside="ignore")
+        sd.labels.round_labels([0.0], LABELS, outside="ignore")
     with pytest.raises(TypeError, match="random_state"):
-        sd.round_labels([0.0], LABELS, random_state="1")
+        sd.labels.round_labels([0.0], LABELS, random_state="1")
 
 
 # ---- prior -----------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def noises_of(monkeypatch, epsilon):
         return np.zeros(shape, dtype=np.int64)
 
     monkeypatch.setattr(sampling, "discrete_laplace_noise", record)
-    prior = sd.private_prior([0, 2, 2, 2], (0, 1, 2), epsilon)
+    prior = sd.labels.private_prior([0, 2, 2, 2], (0, 1, 2), epsilon)
     return prior, asked
 
 
@@ -125,7 +125,7 @@ def test_the_counts_have_the_law_of_the_noise():
     epsilon, draws = 0.5, 4000
     y = np.repeat([0.0, 1.0], [3000, 1000])
     rng = np.random.default_rng(0)
-    shares = np.array([sd.private_prior(y, (0, 1), epsilon, random_state=rng)[0] for _ in range(draws)])
+    shares = np.array([sd.labels.private_prior(y, (0, 1), epsilon, random_state=rng)[0] for _ in range(draws)])
     # d share = (X - 3 Y)/(4 n) to first order, n = 1000; the second order is 1e-5 of the first.
     q = math.exp(-epsilon / 2)
     variance = 2 * q / (1 - q) ** 2
@@ -139,7 +139,7 @@ def test_the_counts_have_the_law_of_the_noise():
 def test_a_small_budget_still_gives_probabilities():
     zeros = uniform = 0
     for seed in range(300):
-        prior = sd.private_prior([0, 1], (0, 1, 2), 1e-3, random_state=seed)
+        prior = sd.labels.private_prior([0, 1], (0, 1, 2), 1e-3, random_state=seed)
         assert prior.shape == (3,)
         assert (prior >= 0).all()
         assert prior.sum() == pytest.approx(1, abs=1e-12)
@@ -152,9 +152,9 @@ def test_a_small_budget_still_gives_probabilities():
 
 def test_a_prior_designs_a_randomizer():
     y = np.random.default_rng(0).integers(0, 5, 2000)
-    spent = sd.prior_budget(5, len(y), 1.0)
-    prior = sd.private_prior(y, range(5), spent, random_state=0)
-    assert sd.randomized_response_on_bins(range(5), prior, 1.0 - spent).prior == pytest.approx(prior.tolist())
+    spent = sd.labels.prior_budget(5, len(y), 1.0)
+    prior = sd.labels.private_prior(y, range(5), spent, random_state=0)
+    assert sd.labels.randomized_response_on_bins(range(5), prior, 1.0 - spent).prior == pytest.approx(prior.tolist())
 
 
 BAD = [
@@ -167,13 +167,13 @@ BAD = [
 @pytest.mark.parametrize(("change", "message"), BAD, ids=str)
 def test_priors_that_are_refused(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        sd.private_prior(**{"y": [0, 1], "labels": (0, 1), "epsilon": 1.0, **change})
+        sd.labels.private_prior(**{"y": [0, 1], "labels": (0, 1), "epsilon": 1.0, **change})
 
 
 def test_the_budget_of_the_prior():
-    assert sd.prior_budget(25, 10_000, 1.0) == 0.05
-    assert sd.prior_budget(25, 10_000, 0.08) == 0.04
-    assert sd.prior_budget(50, 10, 700.0) == pytest.approx(math.sqrt(5))
+    assert sd.labels.prior_budget(25, 10_000, 1.0) == 0.05
+    assert sd.labels.prior_budget(25, 10_000, 0.08) == 0.04
+    assert sd.labels.prior_budget(50, 10, 700.0) == pytest.approx(math.sqrt(5))
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_the_budget_of_the_prior():
 )  # fmt: skip
 def test_budgets_that_are_refused(arguments, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        sd.prior_budget(*arguments)
+        sd.labels.prior_budget(*arguments)

@@ -12,9 +12,9 @@ from scipy import optimize
 
 import symdebias as sd
 from symdebias._domains import EPSILON
+from symdebias.labels.response import response_units
 from symdebias.mechanisms.realised import UNITS, strict_ratio
 from symdebias.privacy import largest_ratio
-from symdebias.randomizers.response import response_units
 
 EPSILONS = [1e-6, 1e-3, 0.5, 1.0, 8.0, 30.0, 37.0, 700.0]
 
@@ -22,7 +22,7 @@ EPSILONS = [1e-6, 1e-3, 0.5, 1.0, 8.0, 30.0, 37.0, 700.0]
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("labels", [(0, 1), (-1.5, 0.2, 7), tuple(range(52)), (1e-80, 2e-80), (-3e90, 0, 1e89)])
 def test_means_are_the_labels_in_exact_arithmetic(labels, epsilon):
-    randomizer = sd.debiased_randomized_response(labels, epsilon)
+    randomizer = sd.labels.debiased_randomized_response(labels, epsilon)
     assert randomizer.unbiased
     outputs = [Fraction(output) for output in randomizer.outputs]
     rounding = Fraction(max(map(abs, outputs)), 2**52)
@@ -37,7 +37,7 @@ def test_the_outputs_are_those_of_the_closed_form(epsilon):
     labels = np.array([-2.0, 0.5, 1.0, 9.0])
     gain = math.expm1(epsilon)
     outputs = ((gain + 4) * labels - labels.sum()) / gain
-    np.testing.assert_allclose(sd.debiased_randomized_response(labels, epsilon).outputs, outputs, rtol=1e-12)
+    np.testing.assert_allclose(sd.labels.debiased_randomized_response(labels, epsilon).outputs, outputs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -51,7 +51,7 @@ def test_the_units_are_the_least_that_keep_the_budget(outputs, epsilon):
 
 
 def test_many_labels_of_a_small_budget():
-    randomizer = sd.debiased_randomized_response(range(400), 1e-6)
+    randomizer = sd.labels.debiased_randomized_response(range(400), 1e-6)
     assert randomizer.unbiased
     assert len(randomizer.outputs) == 400
 
@@ -62,13 +62,13 @@ def test_many_labels_of_a_small_budget():
 )
 @settings(max_examples=60, deadline=None)
 def test_any_labels_and_budget(labels, epsilon):
-    randomizer = sd.debiased_randomized_response(sorted(labels), epsilon)
+    randomizer = sd.labels.debiased_randomized_response(sorted(labels), epsilon)
     assert randomizer.unbiased
     assert list(randomizer.outputs) == sorted(set(randomizer.outputs))
 
 
 def test_the_loss_is_a_mean_under_the_prior_and_the_card_keeps_it():
-    randomizer = sd.debiased_randomized_response((0, 1, 2), 1.0, prior=(0.5, 0.5, 0.0))
+    randomizer = sd.labels.debiased_randomized_response((0, 1, 2), 1.0, prior=(0.5, 0.5, 0.0))
     matrix, outputs = np.array(randomizer.matrix), np.array(randomizer.outputs)
     squares = (matrix * (outputs[None, :] - np.arange(3.0)[:, None]) ** 2).sum(axis=1)
     assert randomizer.noisy_label_loss == pytest.approx((squares[0] + squares[1]) / 2, rel=1e-12)
@@ -76,12 +76,12 @@ def test_the_loss_is_a_mean_under_the_prior_and_the_card_keeps_it():
 
 
 def test_the_mesh_has_the_ends_of_the_response_and_nests():
-    mesh = sd.feasible_outputs(range(1, 53), 1.0)
+    mesh = sd.labels.feasible_outputs(range(1, 53), 1.0)
     assert mesh.shape == (52,)
     assert mesh[[0, -1]] == pytest.approx([-770.7011133, 823.7011133], abs=1e-6)
     for count in (2, 7, 52):
-        coarse = sd.feasible_outputs(range(1, 53), 1.0, mesh=count)
-        fine = sd.feasible_outputs(range(1, 53), 1.0, mesh=2 * count - 1)
+        coarse = sd.labels.feasible_outputs(range(1, 53), 1.0, mesh=count)
+        fine = sd.labels.feasible_outputs(range(1, 53), 1.0, mesh=2 * count - 1)
         np.testing.assert_array_equal(fine[::2], coarse)
 
 
@@ -118,7 +118,7 @@ def test_there_is_an_unbiased_randomizer_on_the_mesh_and_none_on_the_labels(labe
     """Proposition 7, at the ratio that designs use."""
     values, ratio = np.array(labels), strict_ratio(epsilon, len(labels))
     for count in (2, len(labels), 9):
-        assert feasible(values, sd.feasible_outputs(labels, epsilon, mesh=count), ratio)
+        assert feasible(values, sd.labels.feasible_outputs(labels, epsilon, mesh=count), ratio)
         assert not feasible(values, np.linspace(values[0], values[-1], count), ratio)
 
 
@@ -128,7 +128,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("design", [sd.debiased_randomized_response, sd.feasible_outputs])
+@pytest.mark.parametrize("design", [sd.labels.debiased_randomized_response, sd.labels.feasible_outputs])
 @pytest.mark.parametrize(("change", "message"), BAD, ids=str)
 def test_arguments_that_are_refused(design, change, message):
     with pytest.raises((TypeError, ValueError), match=message):
@@ -138,11 +138,11 @@ def test_arguments_that_are_refused(design, change, message):
 @pytest.mark.parametrize("mesh", [1, 0, -3, 2.5, "3", True, math.nan])
 def test_meshes_that_are_refused(mesh):
     with pytest.raises((TypeError, ValueError), match="mesh"):
-        sd.feasible_outputs((0, 1), 1.0, mesh=mesh)
+        sd.labels.feasible_outputs((0, 1), 1.0, mesh=mesh)
 
 
 def test_priors_and_labels_that_are_refused():
     with pytest.raises(ValueError, match="prior"):
-        sd.debiased_randomized_response((0, 1), 1.0, prior=(0.5, 0.6))
+        sd.labels.debiased_randomized_response((0, 1), 1.0, prior=(0.5, 0.6))
     with pytest.raises(ValueError, match=r"tell apart.*merge them"):
-        sd.debiased_randomized_response((0, 1e-20, 1), 1.0)
+        sd.labels.debiased_randomized_response((0, 1e-20, 1), 1.0)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from symdebias import _optional
-from symdebias.randomizers.columns import Columns, Duals, FloatArray, Task, lower_bound, price_line
+from symdebias.labels.columns import Columns, Duals, FloatArray, Task, lower_bound, price_line
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -88,12 +88,12 @@ def mesh_free_optimum(task: Task, *, gap: float) -> Conic:
     active = coarse.masses > 1e-6 * coarse.masses.max()
     near = _neighbours(places[coarse.first[active]], places[coarse.last[active]], count, _COARSENING + _BAND)
     for _ in range(_MOST_ROUNDS):
-        found = _solve(task, *np.divmod(near, count), gap)
-        more = np.union1d(near, _overlooked(task, found, count))
-        if found.value - found.bound <= gap * found.value or len(more) == len(near):
+        optimum = _solve(task, *np.divmod(near, count), gap)
+        more = np.union1d(near, _overlooked(task, optimum, count))
+        if optimum.value - optimum.bound <= gap * optimum.value or len(more) == len(near):
             break
         near = more
-    return found
+    return optimum
 
 
 def _neighbours(first: IntArray, last: IntArray, count: int, reach: int) -> IntArray:
@@ -108,9 +108,9 @@ def _neighbours(first: IntArray, last: IntArray, count: int, reach: int) -> IntA
     return near
 
 
-def _overlooked(task: Task, found: Conic, count: int) -> IntArray:
+def _overlooked(task: Task, optimum: Conic, count: int) -> IntArray:
     """Return the intervals, and those next to them, of columns that would pay for themselves."""
-    _, costs, chosen = price_line(task, found.duals)
+    _, costs, chosen = price_line(task, optimum.duals)
     paying = (costs < 0) & chosen.any(axis=1)
     first = chosen[paying].argmax(axis=1)
     last = count - 1 - chosen[paying][:, ::-1].argmax(axis=1)
@@ -174,11 +174,11 @@ def _solve(task: Task, first: IntArray, last: IntArray, gap: float) -> Conic:
         settings.max_iter = 100
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         solution = clarabel.DefaultSolver(*problem, settings).solve()
-        found = np.array(solution.x)
-        if not (np.isfinite(found).all() and found[:size].max() > 0):
+        point = np.array(solution.x)
+        if not (np.isfinite(point).all() and point[:size].max() > 0):
             continue
-        masses = np.maximum(found[:size], 0.0)
-        moments = stretch * size_of_moment * found[size : 2 * size]
+        masses = np.maximum(point[:size], 0.0)
+        moments = stretch * size_of_moment * point[size : 2 * size]
         outputs = mean + np.divide(moments, masses, out=np.zeros(size), where=masses > _SHARE * masses.max())
         rows = -np.array(solution.z)[: 2 * count] * unit
         duals = Duals(_undifferenced(rows[:count], stretch), _undifferenced(rows[count:] / stretch, stretch))

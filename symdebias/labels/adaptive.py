@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from symdebias.exceptions import MissingDependencyError
-from symdebias.randomizers.columns import (
+from symdebias.labels.columns import (
     Columns,
     Duals,
     FloatArray,
@@ -21,7 +21,7 @@ from symdebias.randomizers.columns import (
     price_outputs,
     solved,
 )
-from symdebias.randomizers.conic import IntArray, mesh_free_optimum
+from symdebias.labels.conic import IntArray, mesh_free_optimum
 
 _MOST_ROUNDS = 300
 _START = 26
@@ -74,24 +74,25 @@ def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Column
     if len(near) <= _FEW * len(task.labels):
         return adaptive_optimum(task, outputs, gap=gap, start=near)
     try:
-        found = best_masses(task, columns)
+        optimum = best_masses(task, columns)
     except Infeasible:
         return adaptive_optimum(task, outputs, gap=gap)
     price = price_outputs(outputs)
     best, bound = ideal.duals, lower_bound(task, ideal.duals, price)
     for _ in range(_MOST_ROUNDS):
-        for duals in (best.towards(found.duals, _SHARE), found.duals):
+        for duals in (best.towards(optimum.duals, _SHARE), optimum.duals):
             reached = lower_bound(task, duals, price)
             if reached > bound:
                 best, bound = duals, reached
-        if found.value - bound <= gap * found.value:
-            return columns, found.masses, best
-        more = _paying(task, outputs, best.towards(found.duals, _SHARE)).with_more(_paying(task, outputs, found.duals))
+        if optimum.value - bound <= gap * optimum.value:
+            return columns, optimum.masses, best
+        more = _paying(task, outputs, best.towards(optimum.duals, _SHARE))
+        more = more.with_more(_paying(task, outputs, optimum.duals))
         if not len(more.outputs):
             break
-        used = columns.at(found.masses > _NOTHING) if len(columns.outputs) > 12 * len(task.labels) else columns
+        used = columns.at(optimum.masses > _NOTHING) if len(columns.outputs) > 12 * len(task.labels) else columns
         columns = used.with_more(more)
-        found = best_masses(task, columns)
+        optimum = best_masses(task, columns)
     return adaptive_optimum(task, outputs, gap=gap)
 
 
@@ -128,25 +129,25 @@ def adaptive_optimum(
     before = np.inf
     for _ in range(_MOST_ROUNDS):
         try:
-            found, masses, shares = _over_outputs(task, outputs[active])
+            optimum, masses, shares = _over_outputs(task, outputs[active])
         except Infeasible:
             if len(active) == len(outputs):
                 raise
             active = _spread(len(outputs), 2 * len(active))
             continue
-        bound = lower_bound(task, found.duals, price)
-        _, costs, _ = price(task, found.duals)
+        bound = lower_bound(task, optimum.duals, price)
+        _, costs, _ = price(task, optimum.duals)
         new = np.flatnonzero(_local_minima(costs) & (costs < -_NOTHING))
-        if found.value - bound <= gap * found.value or np.isin(new, active).all():
+        if optimum.value - bound <= gap * optimum.value or np.isin(new, active).all():
             columns, masses = _levels(task, outputs[active], masses, shares)
             if len(np.unique(columns.outputs)) > 2 * len(task.labels):
                 masses = best_masses(task, columns).masses
-            return columns, masses, found.duals
+            return columns, masses, optimum.duals
         # Nothing is dropped while the value stands still, or the same outputs would come and go.
-        improved = found.value < before * (1 - 1e-9)
+        improved = optimum.value < before * (1 - 1e-9)
         kept = active[masses > _NOTHING] if improved else active
         active = np.unique(np.concatenate([kept, new, [0, len(outputs) - 1]]))
-        before = found.value
+        before = optimum.value
     raise ArithmeticError(
         f"the search over {len(outputs)} outputs did not come to an end in {_MOST_ROUNDS} rounds. Give fewer outputs."
     )
@@ -177,17 +178,17 @@ def _over_outputs(task: Task, outputs: FloatArray) -> tuple[Optimum, FloatArray,
         shape=(count * size, shape[1]),
     )
     unit = float(np.median(losses)) or 1.0
-    found = solved(
+    result = solved(
         cost / unit,
         A_ub=below,
         b_ub=np.zeros(count * size),
         A_eq=scipy.sparse.vstack([sums, means]),
         b_eq=np.concatenate([np.ones(count), task.labels * scale]),
     )
-    multipliers = np.asarray(found.eqlin.marginals) * unit
+    multipliers = np.asarray(result.eqlin.marginals) * unit
     duals = Duals(multipliers[:count], multipliers[count:] * scale)
-    solution = np.maximum(np.asarray(found.x), 0.0)
-    optimum = Optimum(solution[:size], float(found.fun) * unit, duals)
+    solution = np.maximum(np.asarray(result.x), 0.0)
+    optimum = Optimum(solution[:size], float(result.fun) * unit, duals)
     return optimum, solution[:size], solution[size:].reshape(count, size)
 
 

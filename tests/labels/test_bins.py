@@ -53,7 +53,7 @@ def test_no_division_is_better(seed, epsilon, loss):
     k = int(rng.integers(2, 8))
     labels = np.sort(rng.choice(np.arange(-20, 20) / 4, k, replace=False))
     prior = random_prior(rng, k)
-    randomizer = sd.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
+    randomizer = sd.labels.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
     best = best_of_all_divisions(labels, prior, epsilon, loss)
     reached = loss_of(randomizer, prior, loss)
     assert randomizer.noisy_label_loss == pytest.approx(reached, rel=1e-12)
@@ -75,7 +75,7 @@ def test_the_design_is_a_randomizer_whose_loss_no_shift_of_an_output_lowers(seed
     k = int(rng.integers(2, 12))
     labels = np.sort(rng.choice(100, k, replace=False)).astype(float)
     prior = random_prior(rng, k)
-    randomizer = sd.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
+    randomizer = sd.labels.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
     assert 2 <= len(randomizer.outputs) <= k
     assert labels[0] <= randomizer.outputs[0] < randomizer.outputs[-1] <= labels[-1]
     if loss == "squared":
@@ -86,7 +86,7 @@ def test_the_design_is_a_randomizer_whose_loss_no_shift_of_an_output_lowers(seed
 def test_the_example_of_a_biased_predictor():
     """Labels 0, 1, 2 under two features: the Bayes predictor .4 of the first becomes .542."""
     joint = np.array([[0.35, 0.1, 0.05], [0.25, 0.15, 0.1]])
-    randomizer = sd.randomized_response_on_bins((0, 1, 2), joint.sum(axis=0), 0.5)
+    randomizer = sd.labels.randomized_response_on_bins((0, 1, 2), joint.sum(axis=0), 0.5)
     assert randomizer.outputs == pytest.approx((0.396, 0.720), abs=5e-4)
     assert np.argmax(randomizer.matrix, axis=1).tolist() == [0, 1, 1]
     assert not randomizer.unbiased
@@ -99,7 +99,7 @@ def test_the_example_of_a_biased_predictor():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_large_budget_keeps_the_labels(loss):
     labels = (-1.0, 0.0, 2.5, 7.0)
-    randomizer = sd.randomized_response_on_bins(labels, (0.1, 0.2, 0.3, 0.4), 60.0, loss=loss)
+    randomizer = sd.labels.randomized_response_on_bins(labels, (0.1, 0.2, 0.3, 0.4), 60.0, loss=loss)
     assert randomizer.outputs == pytest.approx(labels, abs=1e-12)
     assert loss != "absolute" or randomizer.outputs == labels
 
@@ -109,7 +109,7 @@ def test_a_large_budget_keeps_the_labels(loss):
 @pytest.mark.parametrize("prior", [(0, 1, 0, 0), (1, 0, 0, 0), (0, 0, 0, 1)])
 def test_where_a_constant_is_best_two_labels_are_sent(prior, epsilon, loss):
     labels = (0.0, 1.0, 3.0, 4.0)
-    randomizer = sd.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
+    randomizer = sd.labels.randomized_response_on_bins(labels, prior, epsilon, loss=loss)
     assert len(randomizer.outputs) == 2
     assert set(randomizer.outputs) <= set(labels)
     keep = math.exp(epsilon) / (math.exp(epsilon) + 1)
@@ -119,7 +119,7 @@ def test_where_a_constant_is_best_two_labels_are_sent(prior, epsilon, loss):
 
 def test_a_median_that_outweighs_the_others_is_a_constant():
     labels, prior = (0.0, 1.0, 5.0), (0.05, 0.9, 0.05)
-    randomizer = sd.randomized_response_on_bins(labels, prior, 0.5, loss="absolute")
+    randomizer = sd.labels.randomized_response_on_bins(labels, prior, 0.5, loss="absolute")
     gain = math.expm1(0.5)
     best = min(
         sum(
@@ -136,10 +136,10 @@ def test_a_median_that_outweighs_the_others_is_a_constant():
 
 def test_units_of_the_labels_do_not_matter():
     prior = (0.3, 0.1, 0.2, 0.4)
-    plain = sd.randomized_response_on_bins((0, 1, 2, 5), prior, 1.5)
+    plain = sd.labels.randomized_response_on_bins((0, 1, 2, 5), prior, 1.5)
     for unit, origin in ((1e90, 0.0), (1e-90, 0.0), (1.0, 1e6)):
         labels = [origin + unit * y for y in (0, 1, 2, 5)]
-        other = sd.randomized_response_on_bins(labels, prior, 1.5)
+        other = sd.labels.randomized_response_on_bins(labels, prior, 1.5)
         assert other.matrix == plain.matrix
         assert [(t - origin) / unit for t in other.outputs] == pytest.approx(plain.outputs, rel=1e-9)
 
@@ -148,7 +148,7 @@ def test_units_of_the_labels_do_not_matter():
 def test_two_hundred_labels(loss):
     k = 200
     prior = np.random.default_rng(0).dirichlet(np.ones(k))
-    randomizer = sd.randomized_response_on_bins(range(k), prior, 4.0, loss=loss)
+    randomizer = sd.labels.randomized_response_on_bins(range(k), prior, 4.0, loss=loss)
     assert 2 < len(randomizer.outputs) < k
 
 
@@ -163,4 +163,4 @@ BAD = [
 @pytest.mark.parametrize(("change", "message"), BAD, ids=str)
 def test_arguments_that_are_refused(change, message):
     with pytest.raises((TypeError, ValueError), match=message):
-        sd.randomized_response_on_bins(**{"labels": (0, 1), "prior": (0.5, 0.5), "epsilon": 1.0, **change})
+        sd.labels.randomized_response_on_bins(**{"labels": (0, 1), "prior": (0.5, 0.5), "epsilon": 1.0, **change})

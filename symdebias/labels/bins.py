@@ -8,10 +8,10 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
+from symdebias.labels.response import response_matrix
 from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS
 from symdebias.noise import checked_prior
-from symdebias.randomizers.response import response_matrix
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 # What merging and reassigning bins needs at most is a few rounds; each one lowers the loss.

@@ -1,0 +1,260 @@
+"""Calibration: what a model predicts against what happens, over normal windows of true scores.
+
+A normal window of variance c^2 on true scores is one of c^2 - s on released ones, s the noise variance of the score.
+Within it a function of the true score is undone at a stretched score, under a larger noise variance.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+from scipy.stats import norm
+
+from symdebias._arrays import target_array
+from symdebias._domains import COUNT, POSITIVE, is_integer
+from symdebias.evaluation.metric import LARGEST
+from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+from symdebias.transforms import surrogate
+
+_LINKS = ("logistic", "identity", "exponential")
+# log(2 cosh(u/2)), whose slope is the logistic function less 1/2.
+_LOGISTIC = surrogate.Part(
+    lambda u: np.logaddexp(u / 2, -u / 2), lambda u: np.asarray(np.tanh(u / 2) / 2, dtype=float), odd=False
+)
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """What a model predicts against what happens, smoothed over scores; made by `calibration_curve`.
+
+    Attributes
+    ----------
+    scores : array of shape (k,), float64
+        The middles of the windows, as scores.
+    predicted, observed : array of shape (k,), float64
+        The mean prediction and the mean target of true records in each window.
+    predicted_standard_errors, observed_standard_errors : array of shape (k,), float64
+        Their standard errors.
+    difference_standard_errors : array of shape (k,), float64
+        Those of observed - predicted, which come from the same records.
+    bias : array of shape (k,), float64
+        Estimated bounds on the bias of `predicted`: 0 where its correction is exact. `observed` has none.
+    bandwidth : float
+        c, the standard deviation of the normal window.
+    score_variance : float
+        s, the noise variance of the score.
+    records : int
+        The number of records.
+    """
+
+    scores: FloatArray
+    predicted: FloatArray
+    observed: FloatArray
+    predicted_standard_errors: FloatArray
+    observed_standard_errors: FloatArray
+    difference_standard_errors: FloatArray
+    bias: FloatArray
+    bandwidth: float
+    score_variance: float
+    records: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"calibration over normal windows of width {self.bandwidth:.3g}, noise variance {self.score_variance:.3g} "
+            f"of the score, {self.records:,} records",
+            f"{'score':>10}{'predicted':>12}{'(se)':>10}{'observed':>12}{'(se)':>10}{'difference':>12}{'(se)':>10}",
+        ]
+        lines += [
+            f"{score:>10.3f}{predicted:>12.4f}{first:>10.4f}{observed:>12.4f}{second:>10.4f}"
+            f"{observed - predicted:>12.4f}{third:>10.4f}"
+            for score, predicted, first, observed, second, third in zip(
+                self.scores,
+                self.predicted,
+                self.predicted_standard_errors,
+                self.observed,
+                self.observed_standard_errors,
+                self.difference_standard_errors,
+                strict=True,
+            )
+        ]
+        return "\n".join(lines)
+
+
+def calibration_curve(
+    theta_or_fit: Fit | ArrayLike,
+    X: Any,
+    y: Any,
+    *,
+    release: Release | None = None,
+    points: int | Sequence[float] = 10,
+    bandwidth: float | None = None,
+    link: str = "logistic",
+    sample_weight: Any = None,
+    clusters: Any = None,
+    target_values: Sequence[float] | None = None,
+) -> CalibrationCurve:
+    """Estimate what a model predicts against what happens, over windows of true scores, from released records.
+
+    With phi_c the normal density of standard deviation c, at each score u0
+
+        observed = E[y phi_c(u - u0)] / E[phi_c(u - u0)],   predicted = E[m(u) phi_c(u - u0)] / E[phi_c(u - u0)].
+
+    Parameters
+    ----------
+    theta_or_fit, X, y, release, sample_weight, clusters
+        As for `evaluate`. Features with normal noise, or without.
+    points : int or sequence of float
+        How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
+        their scores u0.
+    bandwidth : float, optional
+        c, with c^2 above the noise variance s of the score. By default c^2 = s + max(s, h^2), h the normal reference
+        rule 1.06 sd n^(-1/5) for released scores: c^2 - s is the window on these, and below s the variance of
+        `predicted` grows fast.
+    link : {"logistic", "identity", "exponential"}
+        m(u), what the model predicts: a probability of the larger label, u, or exp(u).
+    target_values : pair of float, optional
+        The labels of the logistic link, counted as 0 and 1; as for `evaluate`.
+
+    Returns
+    -------
+    CalibrationCurve
+        Both curves with standard errors (delta method).
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A column with noise that is not normal has a part in the score.
+    DivergenceError
+        A prediction is not finite.
+    TypeError, ValueError
+        An argument or the data do not fit; the bandwidth is not above the noise.
+
+    Notes
+    -----
+    W_s^-1 phi_c = phi_c', c'^2 = c^2 - s, and W_s^-1[e^{iwu} phi_c(u - u0)] is, with t = u - u0,
+    e^{iw u0} phi_c'(t) exp(i w t c^2/c'^2 + w^2 c^2 s/(2 c'^2)). So numerators and denominator are exactly unbiased,
+    but for the logistic function, which enters as the slope of a surrogate. Its bias is estimated in each window with
+    normal scores.
+
+    Both curves are smoothed alike: where the model is calibrated they agree whatever c is. A window is no narrower than
+    the noise of the score, so that miscalibration within it averages out.
+
+    References
+    ----------
+    Stefanski & Carroll 1990 (deconvolution); Dufraiche et al. 2026 (arXiv 2602.16436), Section 4.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-X @ [1.0, -1.0])), 1, -1)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    >>> noised = release.privatize(X, y, random_state=1)
+    >>> curve = sd.evaluation.calibration_curve([1.0, -1.0], noised.X, noised.y, release=release, points=5)
+    >>> error = (curve.observed - curve.predicted) / curve.difference_standard_errors
+    >>> bool(np.abs(error).max() < 4)
+    True
+    """
+    if link not in _LINKS:
+        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
+    records = Records.checked(
+        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
+    )
+    scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
+    if scores.others or scores.categories:
+        raise NoExactCorrectionError(
+            "windows of scores are undone under normal noise of the features only, and another noise has a part in the "
+            "score. Release these columns with a GaussianMechanism, or compare by "
+            'symdebias.evaluation.evaluate(..., metric="log_loss").'
+        )
+    released, s, share = scores.linear, scores.normal, records.share
+    target = (records.signs_of_labels() + 1) / 2 if link == "logistic" else records.unbiased_target()
+    spread = Spread.of(scores, share)
+    deviation = math.sqrt(float(share @ (released - share @ released) ** 2))
+    if not deviation > 0:
+        raise ValueError("all records have the same score. Calibration is over scores: use a model that has several.")
+    if bandwidth is None:
+        reference = 1.06 * deviation * records.effective ** (-1 / 5)
+        bandwidth = math.sqrt(s + max(s, reference**2))
+    width = POSITIVE.check("bandwidth", bandwidth) ** 2
+    if not width > s:
+        raise ValueError(
+            f"bandwidth={bandwidth:g} is not above the standard deviation {math.sqrt(s):.4g} of the score's noise, and "
+            "no narrower window can be undone. Use a larger one, or leave it out."
+        )
+    inner = width - s
+    stretch = width / inner
+    middles = _middles(points, spread)
+    smooth = None
+    nodes, chances = spread.normal_scores()
+    errors = np.zeros(len(nodes))
+    if link == "logistic" and s > 0:
+        (smooth,) = surrogate.design(
+            [_LOGISTIC],
+            radius=max(spread.radius, float(np.abs(middles).max())),
+            score_variance=s * stretch,
+            records=max(1.0, records.effective * min(1.0, math.sqrt(inner) / deviation)),
+        ).surrogates
+        errors = np.abs(smooth.slope(nodes) - _LOGISTIC.slope(nodes))
+    rows = []
+    for middle in middles:
+        away = released - middle
+        window = np.exp(-(away**2) / (2 * inner)) / math.sqrt(2 * math.pi * inner)
+        density = float(share @ window)
+        if not density > 0:
+            raise ValueError(
+                f"no record has a released score near {middle:g}. Choose points where records lie, or a larger "
+                "bandwidth."
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            stretched = replace(scores, linear=middle + stretch * away, normal=stretch * s)
+            prediction = _undone(link, stretched, smooth) * window
+        if not np.all(np.abs(prediction) < LARGEST):
+            raise DivergenceError(
+                f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
+                "noise taken out. Use a larger bandwidth, or smaller parameters."
+            )
+        seen = target * window
+        predicted, observed = float(share @ prediction) / density, float(share @ seen) / density
+        parts = (prediction - predicted * window, seen - observed * window)
+        deviations = [records.mean_and_error(part / density)[1] for part in (*parts, parts[1] - parts[0])]
+        inside = chances * np.exp(-((nodes - middle) ** 2) / (2 * width))
+        rows.append((predicted, observed, *deviations, float(inside @ errors) / float(inside.sum())))
+    columns = ("predicted", "observed", "predicted_standard_errors", "observed_standard_errors",
+               "difference_standard_errors", "bias")  # fmt: skip
+    return CalibrationCurve(
+        scores=middles,
+        **dict(zip(columns, np.array(rows).T, strict=True)),
+        bandwidth=float(bandwidth),
+        score_variance=s,
+        records=len(released),
+    )
+
+
+def _middles(points: Any, spread: Spread) -> FloatArray:
+    """Return the middles of windows: at the quantiles of normal scores, or as given."""
+    if is_integer(points):
+        count = COUNT.check("points", points)
+        quantiles = norm.ppf((np.arange(count) + 0.5) / count)
+        return np.asarray(spread.mean + math.sqrt(spread.variance) * quantiles, dtype=float)
+    if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or len(points) == 0:
+        raise TypeError(f"points={points!r:.60} is neither a number of windows nor a list of scores. Give one of them.")
+    return target_array(np.asarray(points), rows=len(points)).copy()
+
+
+def _undone(link: str, scores: ReleasedScores, smooth: surrogate.Surrogate | None) -> FloatArray:
+    """Return W_s^-1 m, m the link, at scores with normal noise."""
+    if link == "identity":
+        return scores.linear
+    if link == "exponential":
+        return np.asarray(np.exp(scores.linear - scores.normal / 2))
+    return np.asarray(expit(scores.linear) if smooth is None else 0.5 + scores.slope(smooth))

@@ -1,0 +1,242 @@
+"""Cross-validation: ways to fit a model, compared by a corrected metric on held-out released records."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from symdebias._domains import Integer
+from symdebias._randomness import generator
+from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimate_of
+from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.records import FloatArray, IntegerArray, Records
+from symdebias.exceptions import SymdebiasError
+from symdebias.losses import Loss
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+
+Candidate = Callable[..., Fit | ArrayLike]
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Candidates compared on held-out released records; made by `cross_validate`.
+
+    Attributes
+    ----------
+    estimates : mapping from str to Estimate
+        The metric of each candidate over all held-out records, in the order given.
+    differences : mapping from str to Estimate
+        That of each candidate less that of the best, record by record: their noise is largely the same and cancels.
+    fold_values : mapping from str to array of shape (folds,), float64
+        The metric in each fold.
+    refused : mapping from str to str
+        Candidates without a result, each with its reason.
+    metric : str
+        What was estimated.
+    higher_is_better : bool
+        Whether the best has the largest value.
+    """
+
+    estimates: Mapping[str, Estimate]
+    differences: Mapping[str, Estimate]
+    fold_values: Mapping[str, FloatArray]
+    refused: Mapping[str, str]
+    metric: str
+    higher_is_better: bool
+
+    @property
+    def best(self) -> str:
+        """The candidate with the best estimate; the first one of equals."""
+        return _best(self.estimates, self.higher_is_better)
+
+    @property
+    def one_standard_error(self) -> str:
+        """The first candidate that differs from the best by at most one standard error of that difference.
+
+        Give candidates from the simplest to the most complex. The standard error is that of the paired difference: that
+        of a single value has the noise of the release in it, which all candidates share.
+        """
+        return next(
+            name
+            for name, difference in self.differences.items()
+            if abs(difference.value) <= difference.standard_error or name == self.best
+        )
+
+    def __str__(self) -> str:
+        width = max(9, *(len(name) for name in (*self.estimates, *self.refused)))
+        lines = [f"{'':<{width}}{self.metric:>16}{'(se)':>11}{'to the best':>14}{'(se)':>11}"]
+        for name, estimate in self.estimates.items():
+            difference = self.differences[name]
+            mark = "  <- best" if name == self.best else ""
+            mark += "  <- within one standard error" if name == self.one_standard_error != self.best else ""
+            lines.append(
+                f"{name:<{width}}{estimate.value:>16.6g}{estimate.standard_error:>11.2g}{difference.value:>14.4g}"
+                f"{difference.standard_error:>11.2g}{mark}"
+            )
+        lines += [f"{name:<{width}}  refused: {reason}" for name, reason in self.refused.items()]
+        return "\n".join(lines)
+
+
+def cross_validate(
+    candidates: Mapping[str, Candidate],
+    X: Any,
+    y: Any,
+    *,
+    release: Release,
+    metric: str | Loss,
+    folds: int = 5,
+    random_state: int | np.random.Generator | None = None,
+    clusters: Any = None,
+    sample_weight: Any = None,
+    target_values: Sequence[float] | None = None,
+    radius: float | None = None,
+    label_model: str = "any",
+) -> CrossValidation:
+    """Compare ways to fit a model by a corrected metric on held-out released records.
+
+    Parameters
+    ----------
+    candidates : mapping from str to callable
+        Each takes X and y, and returns a Fit or parameters; with `sample_weight` it is given the keyword
+        ``sample_weight`` as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
+        Give them from the simplest to the most complex for `CrossValidation.one_standard_error`.
+    X, y, metric, target_values, radius, label_model
+        As for `evaluate`.
+    release : Release
+        How the records were noised.
+    folds : int
+        How many parts each record is held out in one of, at least 2.
+    random_state : int, numpy.random.Generator or None
+        For the parts; None takes fresh entropy.
+    clusters : array of shape (n,), optional
+        Which records belong to the same person, for instance one that was released twice: a cluster stays in one part,
+        and standard errors are those over clusters.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights, in the fits and in the metric.
+
+    Returns
+    -------
+    CrossValidation
+        The table: each candidate's estimate, its paired difference from the best, and the refused candidates.
+
+    Raises
+    ------
+    SymdebiasError
+        Every candidate was refused.
+    TypeError, ValueError
+        An argument or the data do not fit. Such errors of a candidate are not caught.
+
+    Notes
+    -----
+    Only released records are used, so that it costs no privacy. All candidates are judged by one corrected metric: a
+    surrogate is designed once, for the widest range and the largest noise among them, so that their differences are
+    paired. A candidate that raises a SymdebiasError in any part is refused.
+
+    Standard errors are over records, with the fits taken as given. Fits share records across parts, which no standard
+    error of cross-validation accounts for without bias (Bengio & Grandvalet 2004).
+
+    References
+    ----------
+    Stone 1974; Breiman et al. 1984, Section 3.4.3 (the rule of one standard error).
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 1))
+    >>> y = X[:, 0] + rng.normal(size=2000)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(1.0))
+    >>> noised = release.privatize(X, y, random_state=1)
+    >>> table = sd.evaluation.cross_validate(
+    ...     {"half": lambda X, y: [0.5], "one": lambda X, y: [1.0]},
+    ...     noised.X, noised.y, release=release, metric="squared_error", random_state=0,
+    ... )
+    >>> table.best  # the naive squared error is least at one half
+    'one'
+    """
+    if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
+        raise TypeError(
+            "candidates must map names, at least one, to callables of X and y that return a Fit; got "
+            f"{candidates!r:.60}. "
+            "Pass {'l2 = 0.1': functools.partial(sd.m_estimate, corrected, l2=0.1)}, for instance."
+        )
+    check_options(metric, radius, label_model)
+    records = Records.checked(
+        None, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
+    )
+    parts = _parts(records, Integer(2).check("folds", folds), generator(random_state))
+    thetas: dict[str, list[FloatArray]] = {}
+    values: dict[str, FloatArray] = {}
+    refused: dict[str, str] = {}
+    for name, fit in candidates.items():
+        try:
+            thetas[name] = [
+                records.parameters(_fitted(fit, records, part, sample_weight is not None), metric) for part in parts
+            ]
+        except SymdebiasError as error:
+            refused[name] = f"{error}"
+    if thetas:
+        every = [theta for fitted in thetas.values() for theta in fitted]
+        judge = corrected_metric(metric, records, every, radius=radius, label_model=label_model)
+        for name, fitted in thetas.items():
+            try:
+                values[name] = judge.checked_values(fitted, parts)
+            except SymdebiasError as error:
+                refused[name] = f"{error}"
+    if not values:
+        reasons = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
+        raise SymdebiasError(f"every candidate was refused:\n{reasons}\nGive one that can be fitted to these records.")
+    return _compared(judge, values, thetas, parts, refused)
+
+
+def _compared(
+    judge: Metric,
+    values: Mapping[str, FloatArray],
+    thetas: Mapping[str, list[FloatArray]],
+    parts: Sequence[IntegerArray],
+    refused: Mapping[str, str],
+) -> CrossValidation:
+    estimates = {}
+    for name, own in values.items():
+        biases = [judge.bias(theta) for theta in thetas[name]]
+        estimates[name] = estimate_of(judge, own, max(bias for bias, _ in biases), all(known for _, known in biases))
+    best = _best(estimates, judge.higher_is_better)
+    differences = {}
+    for name, one in estimates.items():
+        bias = 0.0 if name == best else one.bias + estimates[best].bias - 2 * judge.common_bias
+        certified = one.bias_is_certified and estimates[best].bias_is_certified
+        differences[name] = estimate_of(judge, values[name] - values[best], bias, certified)
+    weights = judge.records.weights
+    by_fold = {
+        name: np.array([np.average(own[part], weights=weights[part]) for part in parts]) for name, own in values.items()
+    }
+    return CrossValidation(estimates, differences, by_fold, refused, judge.name, judge.higher_is_better)
+
+
+def _best(estimates: Mapping[str, Estimate], higher_is_better: bool) -> str:
+    sign = -1 if higher_is_better else 1
+    return min(estimates, key=lambda name: sign * estimates[name].value)
+
+
+def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[IntegerArray]:
+    """Return the records of each held-out part; clusters stay together."""
+    codes = np.arange(len(records.weights)) if records.clusters is None else records.clusters
+    count = int(codes.max()) + 1
+    if count < folds:
+        what = "records" if records.clusters is None else "clusters"
+        raise ValueError(f"folds={folds} is more than the {count} {what}. Use fewer folds.")
+    part_of = np.empty(count, dtype=np.int64)
+    part_of[rng.permutation(count)] = np.arange(count) % folds
+    parts = [np.flatnonzero(part_of[codes] == part) for part in range(folds)]
+    if not all(records.weights[part].any() for part in parts):
+        raise ValueError("sample_weight is 0 for every record of a part. Use fewer folds, or leave such records out.")
+    return parts
+
+
+def _fitted(fit: Candidate, records: Records, held_out: IntegerArray, weighted: bool) -> Any:
+    """Return what a candidate makes of the records that are not held out."""
+    rows = np.delete(np.arange(len(records.weights)), held_out)
+    return fit(*records.taken(rows), **({"sample_weight": records.weights[rows]} if weighted else {}))

@@ -1,0 +1,213 @@
+"""The estimate of a metric of one model: its value, its standard error and a bound on its bias."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from symdebias._domains import POSITIVE, Interval
+from symdebias.evaluation.accuracy import accuracy
+from symdebias.evaluation.mean_loss import mean_loss, named_loss
+from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.records import FloatArray, Records
+from symdebias.inference import critical_value
+from symdebias.losses import Loss
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+
+_METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
+_LABEL_MODELS = ("any", "logistic")
+_LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric of a model on true records, estimated from released ones; made by `evaluate`.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    standard_error : float
+        Its standard error over the draw of records, the noise of the release included.
+    bias : float
+        A bound on the absolute bias of `value`: 0 where the correction is exact, the distance between metric and
+        surrogate otherwise. A part of the metric that a channel hides and no parameter changes counts as well; it
+        cancels in differences between models.
+    bias_is_certified : bool
+        Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
+        taken as normal, or for accuracy as spread like the released ones.
+    records : int
+        The number of records.
+    metric : str
+        What was estimated.
+    method : str
+        How it was corrected.
+    clusters : int or None
+        The number of clusters G that the standard error is one over.
+    """
+
+    value: float
+    standard_error: float
+    bias: float
+    bias_is_certified: bool
+    records: int
+    metric: str
+    method: str
+    clusters: int | None = None
+
+    def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
+
+        Over clusters it is by Student's t with G - 1 degrees of freedom.
+
+        Parameters
+        ----------
+        level : float
+            The level, in (0, 1).
+
+        Returns
+        -------
+        tuple of two floats
+            Its ends.
+        """
+        freedom = None if self.clusters is None else self.clusters - 1
+        reach = critical_value(_LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
+        return self.value - reach, self.value + reach
+
+    def __str__(self) -> str:
+        bias = "no bias"
+        if self.bias > 0:
+            bias = f"bias at most {self.bias:.2g} ({'certified' if self.bias_is_certified else 'estimated'})"
+        return (
+            f"{self.metric} {self.value:.6g}, standard error {self.standard_error:.2g}, {bias}; {self.method}, "
+            f"{self.records:,} records"
+        )
+
+
+def evaluate(
+    theta_or_fit: Fit | ArrayLike,
+    X: Any,
+    y: Any,
+    *,
+    metric: str | Loss,
+    release: Release | None = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    target_values: Sequence[float] | None = None,
+    radius: float | None = None,
+    label_model: str = "any",
+) -> Estimate:
+    """Estimate a metric of a model on true records from released ones.
+
+    Parameters
+    ----------
+    theta_or_fit : Fit or array of shape (q,) or (K, q)
+        The model: what a solver returned, or parameters with the intercept last.
+    X : array of shape (n, p) or table
+        Released records, n >= 2: others than the model was fitted to, or the value flatters it.
+    y : array of shape (n,)
+        Released targets.
+    metric : {"log_loss", "squared_error", "poisson", "accuracy"} or Loss
+        ``"log_loss"`` is the mean of log(1 + exp(-y u)), ``"squared_error"`` of (y - u)^2, ``"poisson"`` of
+        exp(u) - y u, and ``"accuracy"`` the share of y u > 0, a score of 0 counting half. A `Loss` is taken as it is.
+    release : Release, optional
+        How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
+    sample_weight : array of shape (n,), optional
+        Non-negative weights of the records.
+    clusters : array of shape (n,), optional
+        Which records belong to the same person: the standard error is that over clusters.
+    target_values : pair of float, optional
+        The labels, for ``"log_loss"`` and ``"accuracy"``. By default those of the release, of the loss that was fitted,
+        or -1 and +1.
+    radius : float, optional
+        A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
+        for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
+        released ones tell, or it is the bound that the release declares where that is at most half as wide again.
+    label_model : {"any", "logistic"}
+        What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
+        probability with the debiased means of y and of y times a smoothed sign of u. The second is much smaller.
+
+    Returns
+    -------
+    Estimate
+        The value with its standard error and its bias.
+
+    Raises
+    ------
+    NoExactCorrectionError, InfiniteVarianceError
+        The metric has no correction under this noise, or none of finite variance at these parameters.
+    DivergenceError
+        A record's corrected metric is not finite.
+    TypeError, ValueError
+        An argument or the data do not fit.
+
+    Notes
+    -----
+    Losses are corrected by ``debias(loss, release)``. Where that is a surrogate, its bias is the largest distance from
+    the loss on the range of scores. It is certified where all true scores lie within, by the bounds of the release or
+    by `radius`; otherwise the mean distance beyond the range, over normal scores with the debiased mean and variance,
+    is added.
+
+    Accuracy is 1/2 + mean(y sign u)/2. The label enters by its unbiased estimate. Under channels and noise on a grid
+    the sign has an exact inverse; otherwise it is the slope of a surrogate of abs(u), whose waves are undone column by
+    column, as many of them as the noise lets resolve over the range of scores. No such slope is close to a sign at 0.
+    Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
+    debiased variance: an estimate, and a pessimistic one.
+
+    The value may lie outside the range of the metric, as unbiased estimates do.
+
+    References
+    ----------
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3; Nakamura 1990.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-X @ [2.0, -1.0])), 1, -1)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=2.0))
+    >>> noised = release.privatize(X, y, random_state=1)
+    >>> accuracy = sd.evaluation.evaluate([2.0, -1.0], noised.X, noised.y, metric="accuracy", release=release)
+    >>> truth = np.mean(y * (X @ [2.0, -1.0]) > 0)
+    >>> bool(abs(accuracy.value - truth) < 4 * accuracy.standard_error), accuracy.method, accuracy.bias_is_certified
+    (True, 'surrogate', False)
+    """
+    check_options(metric, radius, label_model)
+    records = Records.checked(
+        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
+    )
+    theta = records.parameters(theta_or_fit, metric)
+    judge = corrected_metric(metric, records, [theta], radius=radius, label_model=label_model)
+    return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
+
+
+def check_options(metric: Any, radius: float | None, label_model: str) -> None:
+    """Raise ValueError where a metric or an option of it is not known."""
+    if not isinstance(metric, Loss) and metric not in _METRICS:
+        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(_METRICS)}, or pass a Loss.")
+    if radius is not None:
+        POSITIVE.check("radius", radius)
+    if label_model not in _LABEL_MODELS:
+        raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
+
+
+def corrected_metric(
+    metric: str | Loss, records: Records, thetas: Sequence[FloatArray], *, radius: float | None, label_model: str
+) -> Metric:
+    """Return a metric, corrected for all thetas that are to be compared."""
+    if isinstance(metric, Loss):
+        return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
+    if metric == "accuracy":
+        return accuracy(records, thetas, radius=radius, label_model=label_model)
+    return mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+
+
+def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:
+    """Return the estimate that numbers per record make, with a bound on its bias and whether it is certified."""
+    records = metric.records
+    mean, error = records.mean_and_error(values)
+    clusters = None if records.clusters is None else int(records.clusters.max()) + 1
+    return Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters)

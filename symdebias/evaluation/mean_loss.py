@@ -1,0 +1,185 @@
+"""The mean of a loss as a metric, by the correction that training on this loss would have."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen.numeric import numeric
+from symdebias.corrected import CorrectedLoss
+from symdebias.driver import debias
+from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss, catalogue
+from symdebias.noise import ChannelNoise
+from symdebias.records import Records as KernelRecords
+
+# Records that are looked at for all labels at a time.
+_BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class MeanLoss(Metric):
+    """The mean of a corrected loss.
+
+    Attributes
+    ----------
+    corrected : CorrectedLoss
+        The corrected loss.
+    kernel_records : symdebias.records.Records
+        The records as its kernels take them.
+    spreads : mapping from bytes to Spread
+        Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
+    promised : bool
+        Whether the caller bounds the scores.
+    """
+
+    corrected: CorrectedLoss
+    kernel_records: KernelRecords
+    spreads: Mapping[bytes, Spread]
+    promised: bool
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the corrected losses of some records."""
+        self.kernel_records.correction.require_within_limits(theta.ravel(), finite_variance=True)
+        return self.kernel_records.taken(rows).losses(theta.ravel())
+
+    @property
+    def common_bias(self) -> float:
+        """What a channel hides of the loss and no parameter changes."""
+        return self.corrected.loss_offset if self.corrected.is_exact else 0.0
+
+    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+        """Return the bound on the bias of an exact correction, of the nearest loss of a channel, or of a surrogate."""
+        if self.corrected.is_exact:
+            return self.corrected.loss_offset, True
+        if self.corrected.label_mixing is not None:
+            return self._bias_of_nearest(theta, self.corrected.label_mixing)
+        return self._bias_of_surrogate(self.spreads[theta.tobytes()])
+
+    def _bias_of_nearest(self, theta: FloatArray, mixing: FloatArray) -> tuple[float, bool]:
+        """Return a bound on the bias of the nearest loss in the range of a channel: the worst label at each score.
+
+        It is certified where scores are released as they are. Elsewhere released scores, which lie further out, stand
+        for true ones.
+        """
+        loss = self.corrected.declared
+        assert loss.target_values is not None
+        if len(loss.scores) != 1:
+            raise NoExactCorrectionError(
+                f"a channel hides {loss.expression}, and how far the nearest loss in its range is off is bounded for "
+                "losses of one score. Evaluate one that is affine in the target."
+            )
+        scores = ReleasedScores.of(self.records, theta)
+        estimates, labels = scores.estimates, np.array(loss.target_values)
+        function = numeric(loss.expression, (loss.scores[0], loss.target))
+        worst = np.empty(len(estimates))
+        for start in range(0, len(worst), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            at = function(estimates[rows, None], labels[None, :])
+            worst[rows] = np.abs(at @ mixing.T - at).max(axis=1)
+        return float(self.records.share @ worst), scores.noise == 0
+
+    def _bias_of_surrogate(self, spread: Spread) -> tuple[float, bool]:
+        """Return a bound on the bias of a surrogate.
+
+        Within its range it is the largest error; beyond it, where scores are not bounded, the mean error over normal
+        scores is added.
+        """
+        corrected = self.corrected
+        design, parts = corrected.design, corrected.surrogate_parts
+        assert design is not None
+        certified = self.promised or spread.bound <= design.radius
+        if parts.is_residual:
+            targets = [0.0]
+        elif corrected.declared.target_values is not None:
+            targets = list(corrected.declared.target_values)
+        else:
+            # The error is affine in the target, whose size is known as far as released targets tell.
+            size = math.sqrt(float(self.records.share @ self.records.target**2))
+            targets = [-size, size]
+            certified = certified and all(part.multiplier.is_number for part in parts.replaced)
+        worst, _ = parts.worst_errors(design, design.radius, targets)
+        if certified:
+            return worst, True
+
+        def error(scores: FloatArray) -> FloatArray:
+            errors = [np.abs(parts.errors(design, scores, np.full(len(scores), target))[0]) for target in targets]
+            return np.asarray(np.max(errors, axis=0))
+
+        return worst + spread.mean_outside(design.radius, error), False
+
+
+def named_loss(metric: str, records: Records) -> Loss:
+    """Return the loss that a metric other than accuracy is the mean of."""
+    u, y = sp.symbols("u y", real=True)
+    if metric == "log_loss":
+        low, high = records.labels
+        if (low, high) == (-1.0, 1.0):
+            return catalogue.logistic()
+        first, second = (sp.nsimplify(value, rational=True) for value in (low, high))
+        share = (y - first) / (second - first)
+        return Loss(sp.log(1 + sp.exp(u)) - share * u, score=u, target=y, target_values=(low, high), name="logistic")
+    noise = records.release.target_noise
+    values = noise.inputs if isinstance(noise, ChannelNoise) else None
+    expression = (u - y) ** 2 if metric == "squared_error" else sp.exp(u) - y * u
+    return Loss(expression, score=u, target=y, target_values=values, name=metric)
+
+
+def mean_loss(
+    name: str, loss: Loss, records: Records, thetas: Sequence[FloatArray], *, radius: float | None
+) -> MeanLoss:
+    """Return the mean of a loss, corrected for all thetas that are to be compared; `radius` as for `evaluate`.
+
+    A surrogate is designed for the widest range and the largest noise among them.
+    """
+    try:
+        parts = debias(loss, records.release, method="surrogate").surrogate_parts
+    except NoExactCorrectionError:
+        parts = None  # it is exact, or the driver says why it cannot be corrected
+    settings: dict[str, Any] = {}
+    spreads: dict[bytes, Spread] = {}
+    if parts is not None and loss.scores:
+        options = _of_residuals(records) if parts.is_residual else {}
+        for theta in thetas:
+            spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
+        settings = {
+            "radius": max(spread.radius for spread in spreads.values()) if radius is None else radius,
+            "score_variance": max(spread.noise for spread in spreads.values()),
+            "n": max(1.0, records.effective),
+        }
+    corrected = _corrected(loss, records, settings)
+    if not corrected.is_resolved:
+        raise NoExactCorrectionError(
+            f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
+            "loss. Declare it in its score."
+        )
+    kernel_records = corrected.records(records.X, records.y)
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None)
+
+
+def _of_residuals(records: Records) -> dict[str, Any]:
+    """Return what the spread of residuals is told of targets: released ones, their noise, a bound on true ones."""
+    noise, declared = records.release.target_noise, records.release.target_radius
+    if noise is None:
+        return {"residual": records.target, "reach": float(np.abs(records.target).max())}
+    return {
+        "residual": records.target,
+        "extra": noise.variance,  # type: ignore[union-attr]
+        "reach": math.inf if declared is None else declared,
+    }
+
+
+def _corrected(loss: Loss, records: Records, settings: dict[str, Any]) -> CorrectedLoss:
+    if settings.get("score_variance") == 0:
+        # Without noise in the score there is no variance to weigh against exactness.
+        try:
+            return debias(loss, records.release, method="exact")
+        except NoExactCorrectionError:
+            pass
+    return debias(loss, records.release, **settings)

@@ -1,0 +1,177 @@
+"""Released records, checked once: columns, targets, weights and clusters, and means over them with standard errors."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import (
+    check_same_index,
+    cluster_codes,
+    label_array,
+    parameter_array,
+    places_among,
+    take_rows,
+    weights_array,
+)
+from symdebias._domains import LabelSet
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import ChannelNoise
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
+
+# What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Records:
+    """Released records and how they count.
+
+    Attributes
+    ----------
+    release : Release
+        How they were noised.
+    X, y
+        The records as they were given.
+    matrix : array of shape (n, p), float64
+        Columns in the order of the release, codes in columns of categories.
+    target : array of shape (n,), float64
+        Released targets, codes for text.
+    weights : array of shape (n,), float64
+        Weights.
+    clusters : array of shape (n,), int64, or None
+        Codes of the clusters.
+    declared : pair of float or None
+        The two labels that the caller declares, or the loss of a Fit.
+    """
+
+    release: Release
+    X: Any
+    y: Any
+    matrix: FloatArray
+    target: FloatArray
+    weights: FloatArray
+    clusters: IntegerArray | None
+    declared: tuple[float, float] | None
+
+    @classmethod
+    def checked(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        release: Release | None,
+        *,
+        sample_weight: Any = None,
+        clusters: Any = None,
+        target_values: Any = None,
+    ) -> "Records":
+        """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
+        if release is None:
+            if not isinstance(model, Fit):
+                raise ValueError(
+                    "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
+                    "release=symdebias.Release() for records that are true."
+                )
+            release = model.corrected.release
+        if not isinstance(release, Release):
+            raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
+        matrix = release.design_matrix(X)
+        rows = len(matrix)
+        if rows < 2:
+            raise ValueError("one record has no standard error. Evaluate on two records or more.")
+        weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
+        target = release.released_target(y, rows=rows)
+        codes = None if clusters is None else cluster_codes(clusters, rows=rows)
+        labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
+        if target_values is not None:
+            labels = LabelSet.declare("target_values", target_values, count=2).values
+        declared = (labels[0], labels[1]) if labels is not None and len(labels) == 2 else None
+        return cls(release, X, y, matrix, target, weights, codes, declared)
+
+    @functools.cached_property
+    def share(self) -> FloatArray:
+        """The weights, scaled to a sum of 1."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @property
+    def effective(self) -> float:
+        """(sum w)^2/(sum w^2), the sample size."""
+        return float(self.weights.sum()) ** 2 / float(self.weights @ self.weights)
+
+    def taken(self, rows: IntegerArray) -> tuple[Any, Any]:
+        """Return X and y of some records, as what they were given."""
+        return take_rows(self.X, rows), take_rows(self.y, rows)
+
+    def parameters(self, model: Any, loss: Any = None) -> FloatArray:
+        """Return the checked parameters of a model: of one score, or of what a Loss that judges it has."""
+        theta = model.theta if isinstance(model, Fit) else model
+        scores = len(loss.scores) if isinstance(loss, Loss) else 1
+        if scores == 0:
+            return np.array(parameter_array(theta, len(loss.parameters)))
+        return np.array(parameter_array(theta, len(self.release.design(self.matrix.shape[1]).parameters), scores))
+
+    def mean_and_error(self, values: FloatArray) -> tuple[float, float]:
+        """Return the weighted mean of a number per record, and its standard error over records or clusters."""
+        mean = float(self.weights @ values / self.weights.sum())
+        parts: FloatArray = self.share * (values - mean)
+        if self.clusters is not None:
+            parts = np.bincount(self.clusters, parts).astype(np.float64)
+        return mean, math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+
+    @property
+    def labels(self) -> tuple[float, float]:
+        """The two values of the target: what the release says, then what was declared, then -1 and +1."""
+        declared = self.declared
+        noise = self.release.target_noise
+        if not isinstance(noise, ChannelNoise):
+            return (-1.0, 1.0) if declared is None else declared
+        values = tuple(sorted(noise.inputs))
+        if len(values) != 2:
+            raise ValueError(
+                f"the target has {len(values)} values, and accuracy, log loss and calibration are those of two labels. "
+                "Evaluate a Loss of the scores of the classes."
+            )
+        if declared is not None and declared != values:
+            raise ValueError(
+                f"target_values={declared} are not the labels {values} of the release. Leave target_values out."
+            )
+        return values[0], values[1]
+
+    def signs_of_labels(self) -> FloatArray:
+        """Return unbiased estimates of the true labels as -1 and +1, shape (n,)."""
+        low, high = self.labels
+        if self.release.target_noise is None:
+            label_array(self.target, (low, high), rows=len(self.target))
+        return self.unbiased_target(lambda label: (2 * label - low - high) / (high - low))
+
+    def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
+        """Return unbiased estimates of an affine function of the true target, by default the target itself.
+
+        Additive noise of mean 0 leaves it unbiased; a channel is undone.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            A channel hides it.
+        """
+        noise = self.release.target_noise
+        if not isinstance(noise, ChannelNoise):
+            return affine(self.target)
+        label_array(self.target, noise.outputs, rows=len(self.target))
+        wanted = affine(np.array(noise.inputs))
+        if np.abs(noise.obstacles @ wanted).max(initial=0.0) > _ROUNDING * np.abs(wanted).max():
+            raise NoExactCorrectionError(
+                "the channel of the target hides its mean, and no function of the released target is unbiased. Release "
+                "it with a channel of full rank."
+            )
+        return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])

@@ -1,0 +1,272 @@
+"""Scores of released records at a theta, and what undoes the noise in functions of them.
+
+Noise is undone column by column: a wave in the score is divided by the characteristic function of additive noise, and a
+function of a category is multiplied by the inverse of its channel.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symdebias.codegen.numeric import numeric
+from symdebias.evaluation.records import FloatArray, IntegerArray, Records
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.noise import FREQUENCY, AdditiveNoise
+from symdebias.transforms.surrogate import Surrogate
+
+# The range of scores that a surrogate is designed for: at least so many standard deviations of the true score, and so
+# many times the farthest released score, shrunk by the ratio of the standard deviations of true and released ones.
+# Beyond its range a surrogate is wild where there is little noise, and one such record would carry the whole mean.
+_RANGE, _FARTHEST = 2.5, 1.1
+# A declared bound that is at most so many times as wide is taken as the range, because the bias is then certified for
+# every record.
+_WORTH = 1.5
+# Combinations of categories and steps of a grid that a sign is summed over exactly.
+_MOST_COMBINATIONS = 512
+# Nodes of the mean over normal scores, and how many standard deviations they reach.
+NODES, _REACH = 4001, 8.0
+
+
+@dataclass(frozen=True)
+class Category:
+    """A column of categories in the score: codes of records, the score's part by category, what undoes the channel."""
+
+    codes: IntegerArray
+    values: FloatArray
+    weights: FloatArray
+
+    def unbiased(self, function: Callable[[FloatArray], Any]) -> Any:
+        """Return unbiased estimates of a function of the score's part, by record."""
+        return (self.weights @ function(self.values))[self.codes]
+
+
+@dataclass(frozen=True)
+class ReleasedScores:
+    """Released scores at a theta.
+
+    Attributes
+    ----------
+    linear : array of shape (n,), float64
+        The score of all columns but those of categories.
+    normal : float
+        s, the variance of the normal noise in it.
+    others : tuple of (AdditiveNoise, float)
+        The other additive noises in it, each with the parameter of its column.
+    categories : tuple of Category
+        The columns of categories.
+    noise : float
+        The noise variance of `estimates` over the noise of all columns.
+    additive : float
+        That over the additive noises alone.
+    bound : float
+        The largest absolute true score within the declared bounds, infinite where a column in the score has none.
+    """
+
+    linear: FloatArray
+    normal: float
+    others: tuple[tuple[AdditiveNoise, float], ...]
+    categories: tuple[Category, ...]
+    noise: float
+    additive: float
+    bound: float
+
+    @classmethod
+    def of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
+        """Return the scores of records at a theta of shape (q,)."""
+        release, matrix = records.release, records.matrix
+        design = release.design(matrix.shape[1])
+        covariance = design.covariance.copy()
+        np.fill_diagonal(covariance, release.feature_variances(matrix.shape[1]))
+        at = theta[design.linear_parameters]
+        constant = theta[-1] if design.intercept else 0.0
+        public = np.array([part.noise is None for part in design.linear], dtype=bool)
+        bound = float(np.abs(matrix[:, design.linear_columns] @ (at * public) + constant).max())
+        for group, (_, mechanism) in enumerate(release.groups):
+            own = at[[part.group == group for part in design.linear]]
+            if own.any():
+                bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
+        categories = []
+        for column in design.categorical:
+            values = column.rows(len(theta)) @ theta
+            if values.any():
+                categories.append(Category(matrix[:, column.column].astype(np.int64), values, column.weights))
+                bound += float(np.abs(values).max())
+        return cls(
+            linear=matrix[:, design.linear_columns] @ at + constant,
+            normal=float(at @ design.linear_covariance @ at),
+            others=tuple(
+                (part.noise, float(parameter))
+                for part, parameter in zip(design.linear, at, strict=True)
+                if part.noise is not None and not part.noise.is_gaussian and parameter != 0
+            ),
+            categories=tuple(categories),
+            noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
+            additive=float(theta @ design.additive_covariance(covariance) @ theta),
+            bound=bound,
+        )
+
+    def taken(self, rows: Any) -> "ReleasedScores":
+        """Return the scores of some records, by a slice or their numbers."""
+        return replace(
+            self,
+            linear=self.linear[rows],
+            categories=tuple(replace(column, codes=column.codes[rows]) for column in self.categories),
+        )
+
+    @property
+    def estimates(self) -> FloatArray:
+        """Unbiased estimates of the true scores."""
+        return np.asarray(sum((column.unbiased(np.asarray) for column in self.categories), self.linear))
+
+    @property
+    def squares(self) -> FloatArray:
+        """Unbiased estimates of the squares of the true scores."""
+        total: FloatArray = self.estimates**2 - self.additive
+        for column in self.categories:
+            # The square of an estimate is no estimate of the square.
+            total += column.unbiased(np.square) - column.unbiased(np.asarray) ** 2
+        return total
+
+    def waves(self, frequency: float, count: int) -> Iterator[np.ndarray[Any, np.dtype[np.complex128]]]:
+        """Yield unbiased estimates of exp(i k h u), k = 1 to count, at true scores u, each of shape (n,)."""
+        step = np.exp(1j * frequency * self.linear)
+        w = frequency * np.arange(1, count + 1)
+        factors = np.exp(self.normal * w**2 / 2)
+        for noise, parameter in self.others:
+            factors = factors * numeric(1 / noise.characteristic_function, (FREQUENCY,))(w * parameter)
+        power = np.ones_like(step)
+        for place in range(count):
+            power = power * step
+            wave = power * factors[place]
+            for column in self.categories:
+                wave = wave * (column.weights @ np.exp(1j * w[place] * column.values))[column.codes]
+            yield wave
+
+    def slope(self, surrogate: Surrogate) -> FloatArray:
+        """Return unbiased estimates of the slope of a surrogate at true scores."""
+        _, c1, c2 = surrogate.polynomial
+        total: FloatArray = c1 + 2 * c2 * self.estimates
+        waves = self.waves(surrogate.frequency, len(surrogate.cosines))
+        for k, (wave, a, b) in enumerate(zip(waves, surrogate.cosines, surrogate.sines, strict=True), start=1):
+            total += k * surrogate.frequency * (b * wave.real - a * wave.imag)
+        return total
+
+    @property
+    def has_exact_signs(self) -> bool:
+        """Whether `signs` exists: all noise in the score is that of channels or on a grid, in few combinations."""
+        steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
+        sizes = [len(column.values) for column in self.categories]
+        return self.normal == 0 and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
+
+    def signs(self) -> FloatArray:
+        """Return exactly unbiased estimates of the signs of true scores.
+
+        Channels and noise on a grid are undone by signed sums over finitely many shifts, which need no smoothness.
+        """
+        shifts = [
+            [(offset * parameter, weight) for offset, weight in noise.inverse_differences or ()]
+            for noise, parameter in self.others
+        ]
+        sizes = [len(column.values) for column in self.categories]
+        total = np.zeros(len(self.linear))
+        for choice in itertools.product(*map(range, sizes)):
+            for moved in itertools.product(*shifts):
+                at = self.linear + sum(offset for offset, _ in moved)
+                weight = np.full(len(at), float(math.prod(factor for _, factor in moved)))
+                size = np.abs(self.linear) + sum(abs(offset) for offset, _ in moved)
+                for column, category in zip(self.categories, choice, strict=True):
+                    at = at + column.values[category]
+                    size = size + abs(column.values[category])
+                    weight *= column.weights[column.codes, category]
+                # A score of 0 in exact arithmetic is not to be decided by rounding.
+                total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
+        return total
+
+    def require_waves(self, what: str) -> None:
+        """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
+        for noise, _ in self.others:
+            if noise.inverse_polynomial is None and noise.inverse_differences is None:
+                raise NoExactCorrectionError(
+                    f"{what} needs waves of the score, and the characteristic function {noise.characteristic_function} "
+                    "of a column's noise has zeros, at which no wave can be undone. Release the column with a "
+                    "GaussianMechanism, a LaplaceMechanism or a DiscreteLaplaceMechanism."
+                )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where true scores (true residuals) lie, as far as released records tell.
+
+    Attributes
+    ----------
+    mean, variance : float
+        Of the true scores; the variance plus two standard errors, since a range too small costs bias and one too large
+        only variance.
+    noise : float
+        The noise variance of the score.
+    farthest : float
+        The largest distance of a released one from the mean.
+    bound : float
+        The declared bound on its absolute value.
+    """
+
+    mean: float
+    variance: float
+    noise: float
+    farthest: float
+    bound: float
+
+    @classmethod
+    def of(
+        cls,
+        scores: ReleasedScores,
+        share: FloatArray,
+        *,
+        residual: FloatArray | None = None,
+        extra: float = 0.0,
+        reach: float = 0.0,
+    ) -> "Spread":
+        """Return the spread of the true scores, or of true residuals, under weights that sum to 1.
+
+        A residual is the score less a released target with noise variance `extra`, whose true value is at most `reach`.
+        """
+        first, second = scores.estimates, scores.squares
+        if residual is not None:
+            second = second - 2 * first * residual + residual**2 - extra
+            first = first - residual
+        mean = float(share @ first)
+        # The influence of a record on second moment - mean^2.
+        influence = second - 2 * mean * first
+        variance = float(share @ second) - mean**2
+        error = math.sqrt(float(share**2 @ (influence - share @ influence) ** 2))
+        farthest = float(np.abs(first - mean).max())
+        return cls(mean, max(variance, 0.0) + 2 * error, scores.noise, farthest, scores.bound + reach)
+
+    @property
+    def shrinkage(self) -> float:
+        """The standard deviation of true scores over that of released ones."""
+        return math.sqrt(self.variance / (self.variance + self.noise)) if self.noise > 0 else 1.0
+
+    @property
+    def radius(self) -> float:
+        """The range for a surrogate."""
+        far = _FARTHEST * self.shrinkage * self.farthest
+        usual = abs(self.mean) + max(_RANGE * math.sqrt(self.variance), far, 1e-3)
+        return self.bound if 0 < self.bound <= _WORTH * usual else usual
+
+    def normal_scores(self) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights of the mean over normal scores of this mean and variance."""
+        nodes = np.linspace(-_REACH, _REACH, NODES)
+        chances = np.exp(-(nodes**2) / 2)
+        scores: FloatArray = self.mean + math.sqrt(self.variance) * nodes
+        return scores, chances / chances.sum()
+
+    def mean_outside(self, radius: float, function: Callable[[FloatArray], FloatArray]) -> float:
+        """Return the mean of a function over normal scores beyond a radius, and 0 within it."""
+        scores, chances = self.normal_scores()
+        outside = np.abs(scores) > radius
+        return float(chances[outside] @ function(scores[outside])) if outside.any() else 0.0

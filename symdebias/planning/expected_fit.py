@@ -1,0 +1,406 @@
+"""What to expect of a fit to n released records, and how many records an accuracy takes.
+
+A population is solved once without noise. Its noised copies then tell the covariance of the corrected gradient at its
+parameters, and with it the sandwich covariance of M-estimation under any release.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from symdebias._domains import POSITIVE, shown
+from symdebias.corrected import CorrectedLoss
+from symdebias.driver import debias
+from symdebias.exceptions import ClippingWarning, InferenceError, SymdebiasError
+from symdebias.inference import sandwich
+from symdebias.losses import Loss
+from symdebias.planning.population import Population
+from symdebias.release import Release
+from symdebias.solvers.m_estimation import m_estimate
+from symdebias.solvers.scores import designed, share_of_noise, targets_of
+from symdebias.transforms.surrogate import Scores
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+Criterion = Literal["worst", "mean", "risk"]
+
+# Noised copies of the population, so that together there are about so many records.
+_RECORDS = 100_000
+# Not the stream that a population of the same seed is drawn from.
+_NOISE_STREAM = 7_193
+# Share of records that carry the corrected gradient below which a normal approximation is not trusted.
+_LEAST_SHARE = 0.02
+# Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
+# may lie in the end.
+_ROUNDS, _MISSED = 12, 1.02
+
+
+@dataclass(frozen=True)
+class ExpectedFit:
+    """What to expect of M-estimation on n released records.
+
+    Attributes
+    ----------
+    release : Release
+        How they are released.
+    records : float
+        n.
+    theta : array of shape (q,), float64
+        The parameters that the population has.
+    covariance : array of shape (q, q), float64
+        The expected covariance at n records.
+    standard_errors : array of shape (q,), float64
+        The roots of its diagonal.
+    excess_risk : float
+        (tr(H C) + b'H b)/2: by how much the risk exceeds that of the best parameters, on average.
+    bias : array of shape (q,), float64
+        The bias that the surrogate's own error makes on this population; 0 where the correction is exact.
+    without_noise : array of shape (q,), float64
+        Standard errors from n true records.
+    score_variance : float
+        The noise variance of the score.
+    method : str
+        The correction.
+    notes : tuple of str
+        What to know.
+    """
+
+    release: Release
+    records: float
+    theta: FloatArray
+    covariance: FloatArray
+    excess_risk: float
+    bias: FloatArray
+    without_noise: FloatArray
+    score_variance: float
+    method: str
+    notes: tuple[str, ...] = ()
+    standard_errors: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "standard_errors", np.sqrt(np.diag(self.covariance)))
+
+    def criterion(self, by: Criterion) -> float:
+        """Return the largest error of a parameter, their root mean square, or the root of the excess risk.
+
+        An error is the root of squared standard error and squared bias.
+        """
+        squares = self.standard_errors**2 + self.bias**2
+        if by == "worst":
+            return math.sqrt(float(squares.max()))
+        if by == "mean":
+            return math.sqrt(float(np.mean(squares)))
+        return math.sqrt(self.excess_risk)
+
+    @property
+    def worth(self) -> float:
+        """How many true records one released record is worth, by the sum of the variances."""
+        return float(np.sum(self.without_noise**2) / np.sum(self.standard_errors**2))
+
+
+@dataclass(frozen=True)
+class Study:
+    """A population solved without noise: what all expectations of fits to its records rest on.
+
+    Attributes
+    ----------
+    plain : CorrectedLoss
+        The loss, uncorrected.
+    population : Population
+        The records.
+    theta : array of shape (q,), float64
+        Its parameters.
+    hessian, meat : array of shape (q, q), float64
+        The Hessian of its penalised risk there, and the covariance of the gradient.
+    random_state : int
+        Of the noise on the population.
+    """
+
+    plain: CorrectedLoss
+    population: Population
+    theta: FloatArray
+    hessian: FloatArray
+    meat: FloatArray
+    random_state: int
+
+    @classmethod
+    def of(cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int) -> "Study":
+        """Return the study of a population whose records enter the score as the release says.
+
+        Raises
+        ------
+        InferenceError
+            The population has no best parameters.
+        ValueError
+            The loss has no score, or the release a centre or a scale.
+        """
+        if not loss.scores:
+            raise ValueError("plans are for losses of scores. Declare the loss in its score, Loss(..., score=u).")
+        if release.center or release.scale:
+            raise ValueError(
+                "the release has a centre or a scale, and a population is written in released units. Plan with a "
+                "release without them."
+            )
+        plain = debias(loss, release, method="none")
+        try:
+            fit = m_estimate(plain, population.X, population.y, l2=l2)
+        except SymdebiasError as error:
+            raise InferenceError(f"the population has no best parameters: {error}") from None
+        theta = fit.theta.ravel()
+        records = plain.records(population.X, population.y)
+        risk = records.derivatives_or_differences()[0](theta, True)
+        penalty = records.correction.penalty(l2)
+        mean = penalty * theta
+        meat = risk.meat - np.multiply.outer(mean, mean)
+        return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)
+
+    def expected(self, release: Release, n: float, method: str = "auto", *, quick: bool = False) -> ExpectedFit:
+        """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate."""
+        loss = self.plain.declared
+        if method != "best":
+            return self._expected(debias(loss, release, method=method), n, quick)
+        fits: list[ExpectedFit] = []
+        refusals: list[SymdebiasError] = []
+        for one in ("exact", "surrogate"):
+            try:
+                fits.append(self._expected(debias(loss, release, method=one), n, quick))
+            except SymdebiasError as error:
+                refusals.append(error)
+        if not fits:
+            raise refusals[0]
+        return min(fits, key=lambda fit: fit.excess_risk)
+
+    def needed(self, release: Release, standard_error: float, criterion: Criterion, method: str) -> ExpectedFit:
+        """Return what to expect of as many records as an accuracy takes."""
+        n, needed = 0.0, 1e5
+        for _ in range(_ROUNDS + 1):
+            # A surrogate is designed for n, and its variance varies with the design.
+            settled, n = abs(needed - n) <= 1e-3 * n, needed
+            fit = self.expected(release, n, method)
+            if settled:
+                break
+            needed = float(math.ceil(max(1.0, n * (fit.criterion(criterion) / standard_error) ** 2)))
+        if fit.criterion(criterion) > _MISSED * standard_error:
+            raise InferenceError(
+                f"{n:.3g} records still leave an error of {fit.criterion(criterion):.3g}, of which up to "
+                f"{np.abs(fit.bias).max():.3g} is the bias of the surrogate. Ask for less, or spend more budget."
+            )
+        return fit
+
+    def _expected(self, corrected: CorrectedLoss, n: float, quick: bool) -> ExpectedFit:
+        theta = self.theta
+        if not corrected.is_resolved:
+            corrected = self._resolved(corrected, n, quick)
+        correction = corrected.at(self.population.X.shape[1])
+        correction.require_within_limits(theta, finite_variance=True, at="at the population's parameters")
+        covariance = sandwich(self.hessian, self._noised_meat(corrected, quick), n)
+        bias = self._bias(corrected)
+        notes: tuple[str, ...] = ()
+        if corrected.design is not None:
+            worst = float(np.max(np.abs(bias) / np.sqrt(np.diag(covariance))))
+            notes = (f"the surrogate has a bias of up to {worst:.2g} standard errors",) if worst > 0.1 else ()
+        elif corrected.label_mixing is not None:
+            notes = corrected.notes
+        return ExpectedFit(
+            release=corrected.release,
+            records=n,
+            theta=theta,
+            covariance=covariance,
+            excess_risk=float(np.trace(self.hessian @ covariance) + bias @ self.hessian @ bias) / 2,
+            bias=bias,
+            without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
+            score_variance=corrected.score_variance(theta),
+            method=corrected.method,
+            notes=notes,
+        )
+
+    def _rows(self) -> FloatArray:
+        """Return the rows of the design."""
+        X = self.plain.release.true_matrix(self.population.X)
+        return self.plain.release.design(X.shape[1]).rows(X)
+
+    def _resolved(self, corrected: CorrectedLoss, n: float, quick: bool) -> CorrectedLoss:
+        """Return the surrogate that a fit to n records would design for the population's scores."""
+        y, rows, parts = self.population.y, self._rows(), corrected.surrogate_parts
+        own = 0.0 if parts.target_noise is None else parts.target_noise.variance
+        columns = self.population.X.shape[1]
+        correction = corrected.at(columns)
+        noise = correction.design.released_covariance(correction.noise_covariance())
+        design = designed(
+            parts,
+            Scores.of(rows @ self.theta - y * parts.is_residual),
+            np.array([corrected.score_variance(self.theta) + own]),
+            n,
+            targets_of(corrected, y),
+            share_of_noise=share_of_noise(rows.T @ rows / len(rows) + noise, noise),
+            quick=quick,
+        )
+        return corrected.with_design(design)
+
+    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> FloatArray:
+        """Return the covariance of the corrected gradient over the population and the noise.
+
+        Raises
+        ------
+        InferenceError
+            A few records carry it, so that no normal approximation holds.
+        """
+        theta, X, y = self.theta, self.population.X, self.population.y
+        copies = 1 if quick else max(1, round(_RECORDS / len(y)))
+        meat, least = np.zeros((len(theta), len(theta))), 1.0
+        rng = np.random.default_rng([self.random_state, _NOISE_STREAM])
+        for _ in range(copies):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ClippingWarning)
+                noised = corrected.release.privatize(X, y, random_state=rng)
+            records = corrected.records(noised.X, noised.y)
+            gradients = records.gradients(theta, slice(None))
+            centred = gradients - gradients.mean(axis=0)
+            meat += centred.T @ centred / (copies * len(gradients))
+            norms = np.linalg.norm(gradients, axis=1)
+            size = float(np.mean(norms**2))
+            least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
+        if least < _LEAST_SHARE:
+            raise InferenceError(
+                f"a share of {least:.1g} of the records carries the corrected gradient of "
+                f"{corrected.declared.expression} at the population's parameters (noise variance "
+                f"{corrected.score_variance(theta):.3g} of the score): no normal approximation holds. Plan with less "
+                "noise, or with a shorter theta."
+            )
+        return meat
+
+    def _bias(self, corrected: CorrectedLoss) -> FloatArray:
+        """Return the bias of theta, -H^-1 times the mean error of the gradient over true records."""
+        theta, mixing = self.theta, corrected.label_mixing
+        if corrected.design is None and mixing is None:
+            return np.zeros(len(theta))
+        target = self.plain.records(self.population.X, self.population.y).target
+        wrong = np.zeros(len(theta))
+        if corrected.design is not None:
+            rows, parts = self._rows(), corrected.surrogate_parts
+            wrong = rows.T @ parts.slope_errors(corrected.design.surrogates, rows @ theta, target) / len(rows)
+        elif mixing is not None:
+            # The nearest loss in the range of a channel is a mixture of those of all labels.
+            values = corrected.declared.target_values
+            assert values is not None
+            away = (mixing - np.eye(len(values)))[np.searchsorted(values, target)]
+            for place, value in enumerate(values):
+                records = self.plain.records(self.population.X, np.full(len(target), value))
+                wrong += away[:, place] @ records.gradients(theta, slice(None)) / len(target)
+        return np.asarray(-np.linalg.solve(self.hessian, wrong))
+
+
+def expected_fit(
+    loss: Loss,
+    release: Release,
+    population: Population,
+    *,
+    n: float,
+    method: str = "auto",
+    l2: float = 0.0,
+    random_state: int = 0,
+) -> ExpectedFit:
+    """Return the standard errors to expect of `m_estimate` on n released records.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss, of one or several scores.
+    release : Release
+        How records will be released, without `center` and `scale`.
+    population : Population
+        Records that stand for those to come, in released units.
+    n : float
+        How many there will be, at least 1.
+    method : {"auto", "exact", "surrogate", "best"}
+        The correction, as for `debias`; ``"best"`` takes the one with the smaller excess risk.
+    l2 : float
+        Regularisation.
+    random_state : int
+        Of the noise on the population; nothing is released.
+
+    Returns
+    -------
+    ExpectedFit
+        The covariance H^-1 J H^-1 / n, H the Hessian of the population's risk at its minimum, J the covariance of the
+        corrected gradient there, the noise included.
+
+    Raises
+    ------
+    InferenceError
+        The population does not tell the parameters apart.
+    NoExactCorrectionError, InfiniteVarianceError
+        The release cannot be corrected, or its correction has infinite variance at the population's parameters.
+    ValueError, TypeError
+        An argument does not fit.
+
+    Notes
+    -----
+    First order in 1/sqrt(n): right where the noise leaves a root near the truth, which the number of records must be
+    large enough for. The bias of a surrogate is not in it.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(1.0), sd.RandomizedResponse(epsilon=2.0))
+    >>> population = sd.planning.Population.guess([2.0, -1.0])
+    >>> fit = sd.planning.expected_fit(sd.losses.exponential(), release, population, n=20_000, l2=1.0)
+    >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
+    True
+    """
+    study = Study.of(loss, release, population, l2, random_state)
+    return study.expected(release, sample_size(n), method)
+
+
+def records_needed(
+    loss: Loss,
+    release: Release,
+    population: Population,
+    *,
+    standard_error: float,
+    method: str = "auto",
+    l2: float = 0.0,
+    criterion: Criterion = "worst",
+    random_state: int = 0,
+) -> ExpectedFit:
+    """Return the number of records with which the standard errors are expected to be small enough.
+
+    Parameters
+    ----------
+    loss, release, population, method, l2, random_state
+        As for `expected_fit`.
+    standard_error : float
+        What is wanted, positive.
+    criterion : {"worst", "mean", "risk"}
+        Of what: of the largest error of a parameter (its standard error, with the bias of a surrogate), of their root
+        mean square, or of the root of the excess risk.
+
+    Returns
+    -------
+    ExpectedFit
+        With the number of records as ``records``, rounded up.
+
+    Raises
+    ------
+    InferenceError, NoExactCorrectionError, InfiniteVarianceError, ValueError, TypeError
+        As for `expected_fit`.
+    """
+    wanted = POSITIVE.check("standard_error", standard_error)
+    check_criterion(criterion)
+    return Study.of(loss, release, population, l2, random_state).needed(release, wanted, criterion, method)
+
+
+def sample_size(n: float) -> float:
+    """Return a checked number of records."""
+    records = POSITIVE.check("n", n)
+    if records < 1:
+        raise ValueError(f"n={shown(n)} is no number of records. Give at least 1.")
+    return records
+
+
+def check_criterion(criterion: str) -> None:
+    """Raise ValueError where a criterion is not known."""
+    if criterion not in ("worst", "mean", "risk"):
+        raise ValueError(f'criterion={shown(criterion, 60)} is not known. Choose "worst", "mean" or "risk".')

@@ -1,0 +1,294 @@
+"""A plan: mechanisms and splits of a budget for columns in [-1, 1], the best first."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias._domains import DELTA, EPSILON, POSITIVE, shown
+from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
+from symdebias.losses import Loss
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
+from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
+from symdebias.planning.population import Population
+from symdebias.planning.split import Build, parts_of, split_of
+from symdebias.release import Release
+
+_MECHANISMS = ("gaussian", "laplace", "laplace per column")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to collect.
+
+    Attributes
+    ----------
+    mechanism : str
+        ``"gaussian"``, ``"laplace"`` or ``"laplace per column"``.
+    expected : ExpectedFit or None
+        What to expect; None where it is refused.
+    budgets : tuple of float
+        Of the features (one number, or one per column), then of the target where it is noised.
+    half : ExpectedFit or None
+        The same mechanism with the budget halved between features and target, for as many records.
+    refusal : str
+        Why it is out of the question; empty where it is not.
+    """
+
+    mechanism: str
+    expected: ExpectedFit | None
+    budgets: tuple[float, ...] = ()
+    half: ExpectedFit | None = None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Ways to collect, the best first.
+
+    Attributes
+    ----------
+    options : tuple of Option
+        In the order of the criterion; refused ones last.
+    criterion : str
+        What they are ordered by.
+    standard_error : float or None
+        What was wanted; None where the number of records was given.
+    epsilon : float
+        The whole budget.
+    """
+
+    options: tuple[Option, ...]
+    criterion: Criterion
+    standard_error: float | None
+    epsilon: float
+
+    @property
+    def best(self) -> Option:
+        """The best option.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            All are refused.
+        """
+        if self.options[0].expected is None:
+            raise NoExactCorrectionError(
+                "no mechanism can be corrected at this budget:\n"
+                + "\n".join(f"  {option.mechanism}: {option.refusal}" for option in self.options)
+            )
+        return self.options[0]
+
+    def __str__(self) -> str:
+        goal = (
+            f"expected at the given number of records (epsilon {self.epsilon:g} in all)"
+            if self.standard_error is None
+            else f"records needed for a standard error of {self.standard_error:g} (epsilon {self.epsilon:g} in all)"
+        )
+        head = (
+            f"  {'mechanism':<20}{'records':>13}{'largest se':>12}{'features':>10}{'target':>9}"
+            f"{'one is worth':>14}{'half-half':>11}  correction"
+        )
+        lines = [goal, "", head]
+        for option in self.options:
+            fit = option.expected
+            if fit is None:
+                lines.append(f"  {option.mechanism:<20}refused: {option.refusal.splitlines()[0]}")
+                continue
+            target, half = 0.0, "-"
+            if fit.release.target is not None:
+                target, half = option.budgets[-1], "refused"
+            if option.half is not None:
+                half = f"{(option.half.criterion(self.criterion) / fit.criterion(self.criterion)) ** 2:.2f}x"
+            lines.append(
+                f"  {option.mechanism:<20}{fit.records:>13,.0f}{fit.standard_errors.max():>12.4g}"
+                f"{self.epsilon - target:>10.3g}{target:>9.3g}{fit.worth:>14.3g}{half:>11}  {fit.method}"
+            )
+        lines += [
+            "",
+            "  one is worth: true records that one released record is worth",
+            "  half-half: records that the budget halved between features and target needs, as a multiple",
+        ]
+        notes = dict.fromkeys(
+            f"{option.mechanism}: {note}"
+            for option in self.options
+            if option.expected
+            for note in option.expected.notes
+        )
+        return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
+
+
+def plan(
+    loss: Loss,
+    population: Population,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    n: float | None = None,
+    standard_error: float | None = None,
+    mechanisms: Sequence[str] = ("gaussian", "laplace"),
+    target: str = "noised",
+    target_bounds: tuple[float, float] | None = None,
+    norm: float | None = None,
+    fit_intercept: bool = False,
+    l2: float = 0.0,
+    criterion: Criterion = "worst",
+    random_state: int = 0,
+) -> Plan:
+    """Compare mechanisms and splits of a budget for columns in [-1, 1].
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    population : Population
+        Records that stand for those to come, each column in [-1, 1].
+    epsilon : float
+        The budget of a whole record, in [1e-6, 700].
+    delta : float
+        Of the Gaussian mechanism, in (0, 1).
+    n, standard_error : float
+        Give one: the number of records there will be, or the standard error that is wanted.
+    mechanisms : sequence of str
+        ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
+        columns; ``"laplace per column"``: a budget for each column, split as the criterion wants.
+    target : {"noised", "public"}
+        Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise.
+    target_bounds : pair of float, optional
+        Public bounds of a continuous target.
+    norm : float, optional
+        Public bound on the L2 norm of the features; sqrt(p) by default, which holds for all records in [-1, 1].
+    fit_intercept : bool
+        Whether the model has an intercept.
+    l2 : float
+        Regularisation.
+    criterion : {"worst", "mean", "risk"}
+        What counts: the largest error of a parameter, their root mean square, or the excess risk.
+    random_state : int
+        Of the noise on the population.
+
+    Returns
+    -------
+    Plan
+        The options, the best first; ``plan.best.expected.release`` is the release to use.
+
+    Raises
+    ------
+    InferenceError
+        The population has no best parameters.
+    ValueError, TypeError
+        An argument does not fit.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> population = sd.planning.Population.guess([1.0, -0.5])
+    >>> plan = sd.plan(sd.losses.exponential(), population, epsilon=4.0, n=100_000, l2=1.0, mechanisms=["gaussian"])
+    >>> plan.best.mechanism, plan.best.expected.release.guarantee.epsilon <= 4.0
+    ('gaussian', True)
+    """
+    whole, chance = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
+    if (n is None) == (standard_error is None):
+        given = "both" if n is not None else "neither"
+        raise ValueError(f"{given} of n and standard_error was given. Give one: the other one is the answer.")
+    records = None if n is None else sample_size(n)
+    wanted = None if standard_error is None else POSITIVE.check("standard_error", standard_error)
+    check_criterion(criterion)
+    if target not in ("noised", "public"):
+        raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised" or "public".')
+    if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
+        raise ValueError(
+            f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
+        )
+    p = population.X.shape[1]
+    if np.abs(population.X).max() > 1 + 1e-12:
+        raise ValueError("the population has features outside [-1, 1]. Scale it to the public bounds of the columns.")
+    radius = math.sqrt(p) if norm is None else min(POSITIVE.check("norm", norm), math.sqrt(p))
+    make_target = _target_mechanism(loss, target_bounds) if target == "noised" else None
+    names = tuple(f"x{j}" for j in range(p))
+
+    def build(mechanism: str, budgets: Sequence[float]) -> Release:
+        spent = list(budgets)
+        noised = None if make_target is None else make_target(spent.pop())
+        features: dict[Any, Mechanism]
+        if mechanism == "gaussian":
+            features = {names: GaussianMechanism(epsilon=spent[0], delta=chance, radius=radius)}
+        elif mechanism == "laplace":
+            features = {names: LaplaceMechanism(epsilon=spent[0], radius=min(float(p), radius * math.sqrt(p)))}
+        else:
+            features = {
+                name: LaplaceMechanism(epsilon=budget, bounds=(-1.0, 1.0))
+                for name, budget in zip(names, spent, strict=True)
+            }
+        return Release(features, noised, fit_intercept=fit_intercept)
+
+    # Mechanisms differ in their noise alone, and the population is solved without it.
+    study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), population, l2, random_state)
+    options = []
+    for mechanism in mechanisms:
+        columns = p if mechanism == "laplace per column" else 1
+        collect = functools.partial(build, mechanism)
+        noised = make_target is not None
+        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion))
+
+    def order(option: Option) -> tuple[bool, float]:
+        fit = option.expected
+        if fit is None:
+            return True, math.inf
+        return False, fit.records if wanted is not None else fit.criterion(criterion)
+
+    return Plan(tuple(sorted(options, key=order)), criterion, wanted, whole)
+
+
+def _option(
+    study: Study,
+    mechanism: str,
+    build: Build,
+    columns: int,
+    noises_target: bool,
+    whole: float,
+    records: float | None,
+    wanted: float | None,
+    criterion: Criterion,
+) -> Option:
+    """Return one way to collect: its best split, for a number of records or for an accuracy."""
+    n = records if records is not None else 1e5
+    parts = columns + noises_target
+    try:
+        for _ in range(2):
+            split = split_of(study, build, whole, parts, n, criterion) if parts > 1 else None
+            budgets = (whole,) if split is None else split.budgets
+            if wanted is None:
+                expected = study.expected(build(budgets), n, "best") if split is None else split.expected
+                break
+            expected = study.needed(build(budgets), wanted, criterion, "best")
+            # A surrogate is designed for the number of records, and the best split goes with it.
+            if split is None or expected.method == "exact":
+                break
+            n = expected.records
+    except SymdebiasError as error:
+        return Option(mechanism, None, refusal=str(error))
+    half = None
+    if noises_target:
+        try:
+            halved = build(parts_of(whole, [*(0.5 / columns for _ in range(columns)), 0.5]))
+            half = study.expected(halved, expected.records, "best")
+        except SymdebiasError:
+            half = None
+    return Option(mechanism, expected, budgets, half)
+
+
+def _target_mechanism(loss: Loss, bounds: tuple[float, float] | None) -> Callable[[float], Mechanism]:
+    values = loss.target_values
+    if values is not None:
+        if tuple(values) == (-1.0, 1.0):
+            return lambda epsilon: RandomizedResponse(epsilon=epsilon)
+        return lambda epsilon: RandomizedResponse(epsilon=epsilon, categories=values)
+    if bounds is None:
+        raise ValueError(
+            'the target is continuous and has no public bounds. Give target_bounds=(low, high), or target="public".'
+        )
+    return lambda epsilon: LaplaceMechanism(epsilon=epsilon, bounds=bounds)

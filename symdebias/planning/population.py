@@ -1,0 +1,180 @@
+"""A population: records that stand for those to be collected, from a guess or from a pilot study."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from symdebias._arrays import parameter_vector
+from symdebias._domains import COUNT, POSITIVE, shown
+from symdebias._randomness import generator
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.solvers.scores import debiased_moments
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_FAMILIES = ("binary", "count", "normal")
+
+
+@dataclass(frozen=True)
+class Population:
+    """Records that stand for those to be collected, in the units in which they are released.
+
+    Attributes
+    ----------
+    X : array of shape (m, p), float64
+        True features.
+    y : array of shape (m,), float64
+        True targets.
+    """
+
+    X: FloatArray
+    y: FloatArray
+
+    def __post_init__(self) -> None:
+        X, y = np.array(self.X, dtype=np.float64), np.array(self.y, dtype=np.float64)
+        if X.ndim != 2 or y.shape != X.shape[:1] or len(y) < 2:
+            raise ValueError(
+                f"X has the shape {X.shape} and y {y.shape}; give (m, p) and (m,) with at least two records."
+            )
+        if not (np.all(np.isfinite(X)) and np.all(np.isfinite(y))):
+            raise ValueError("the population has NaN or infinity. Leave such records out.")
+        for name, array in (("X", X), ("y", y)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def guess(
+        cls,
+        theta: ArrayLike,
+        *,
+        family: str = "binary",
+        mean: ArrayLike | None = None,
+        covariance: ArrayLike | None = None,
+        intercept: bool = False,
+        residual: float = 1.0,
+        size: int = 20_000,
+        random_state: int | np.random.Generator | None = 0,
+    ) -> "Population":
+        """Draw a population from a guess of the parameters and of the features' moments.
+
+        Parameters
+        ----------
+        theta : array of shape (p,), or (p + 1,) with an intercept
+            Guessed parameters, intercept last.
+        family : {"binary", "count", "normal"}
+            The target: -1 or +1 with P(y = 1) = 1/(1 + e^-u); Poisson with mean e^u; or u + residual N(0, 1).
+        mean : array of shape (p,), optional
+            Means of the features, zero by default.
+        covariance : array of shape (p, p), or (p,) for variances, optional
+            Then features are normal, drawn again where they leave [-1, 1]. Without it they are uniform on [-1, 1].
+        intercept : bool
+            Whether the last parameter is an intercept.
+        residual : float
+            Standard deviation of the errors of family ``"normal"``, positive.
+        size : int
+            How many records to draw.
+        random_state : int, numpy.random.Generator or None
+            0 by default, so that plans repeat.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument does not fit, or the guessed features hardly ever lie in [-1, 1].
+
+        Examples
+        --------
+        >>> Population.guess([1.0, -0.5]).X.shape
+        (20000, 2)
+        """
+        guessed = parameter_vector(theta, np.shape(theta)[0] if np.ndim(theta) else 0)
+        if family not in _FAMILIES:
+            raise ValueError(f"family={shown(family, 60)} is not known. Choose {', '.join(map(repr, _FAMILIES))}.")
+        if len(guessed) <= intercept:
+            raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
+        residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
+        rng = generator(random_state)
+        p = len(guessed) - bool(intercept)
+        X = _features(p, mean, covariance, count, rng)
+        u = X @ guessed[:p] + (guessed[p] if intercept else 0.0)
+        if family == "binary":
+            y = np.where(rng.random(count) < expit(u), 1.0, -1.0)
+        elif family == "count":
+            y = rng.poisson(np.exp(u)).astype(np.float64)
+        else:
+            y = u + residual * rng.normal(size=count)
+        return cls(X, y)
+
+    @classmethod
+    def from_pilot(
+        cls,
+        corrected: CorrectedLoss,
+        X: Any,
+        y: Any,
+        *,
+        theta: ArrayLike,
+        family: str = "binary",
+        residual: float = 1.0,
+        size: int = 20_000,
+        random_state: int | np.random.Generator | None = 0,
+    ) -> "Population":
+        """Draw a population with the moments of a pilot study whose records were released with noise.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            Of the pilot's release: it says what noise to take out of the moments.
+        X, y
+            The pilot's released records.
+        theta : array of shape (p,), or (p + 1,) with an intercept
+            The parameters of the pilot's fit, ``fit.theta``.
+        family, residual, size, random_state
+            As for `guess`.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The noise hides the variation of the features, or there are columns of categories.
+        """
+        mean, gram = debiased_moments(corrected.records(X, y))
+        intercept = corrected.release.fit_intercept
+        count = len(mean) - intercept
+        centre = mean[:count]
+        spread = gram[:count, :count] - np.multiply.outer(centre, centre)
+        sizes, vectors = np.linalg.eigh(spread)
+        if not sizes.max() > 0:
+            raise NoExactCorrectionError(
+                "the noise hides all variation of the pilot's features. Guess their moments, or use more records."
+            )
+        covariance = (vectors * np.maximum(sizes, 1e-6 * sizes.max())) @ vectors.T
+        return cls.guess(
+            theta, family=family, mean=centre, covariance=covariance, intercept=intercept, residual=residual,
+            size=size, random_state=random_state,
+        )  # fmt: skip
+
+
+def _features(p: int, mean: Any, covariance: Any, count: int, rng: np.random.Generator) -> FloatArray:
+    centre = np.zeros(p) if mean is None else np.asarray(mean, dtype=np.float64)
+    if centre.shape != (p,) or not np.all(np.isfinite(centre)):
+        raise ValueError(f"mean has the shape {centre.shape}; it must be ({p},), finite: one number per feature.")
+    if covariance is None:
+        if centre.any():
+            raise ValueError("mean= without covariance= has no spread to go with. Give both, or neither.")
+        return rng.uniform(-1, 1, (count, p))
+    matrix = np.asarray(covariance, dtype=np.float64)
+    matrix = np.diag(matrix) if matrix.ndim == 1 else matrix
+    if matrix.shape != (p, p) or not np.allclose(matrix, matrix.T) or np.linalg.eigvalsh(matrix).min() < -1e-9:
+        raise ValueError(f"covariance must be a symmetric matrix of shape ({p}, {p}) without negative variances.")
+    kept, drawn = np.zeros((0, p)), 0
+    while len(kept) < count:
+        rows = rng.multivariate_normal(centre, matrix, size=count, method="eigh")
+        kept, drawn = np.concatenate([kept, rows[np.abs(rows).max(axis=1) <= 1]]), drawn + count
+        if len(kept) < 0.01 * drawn:
+            raise ValueError(
+                "the guessed features lie in [-1, 1] less than once in a hundred draws. Scale them to the bounds of "
+                "the release, in which the population is written."
+            )
+    return kept[:count]

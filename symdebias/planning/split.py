@@ -1,0 +1,157 @@
+"""The split of a budget between the parts of a record, by the smallest standard errors."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from symdebias._domains import COUNT, EPSILON, shown
+from symdebias.exceptions import SymdebiasError
+from symdebias.losses import Loss
+from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
+from symdebias.planning.population import Population
+from symdebias.release import Release
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+Build = Callable[[Sequence[float]], Release]
+
+# Shares of the budget between which the best split of two is sought, and to what accuracy. A grid comes first: where a
+# part of the range cannot be corrected, or the method changes, the curve has jumps.
+_LEAST_PART, _SHARE_ACCURACY = 0.01, 2e-3
+_GRID = (0.02, 0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.98)
+# What is kept back of a budget that is split, relative to it.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Split:
+    """A budget in parts.
+
+    Attributes
+    ----------
+    budgets : tuple of float
+        The parts.
+    expected : ExpectedFit
+        What to expect of them.
+    equal : ExpectedFit or None
+        What to expect of equal parts; None where they cannot be corrected.
+    """
+
+    budgets: tuple[float, ...]
+    expected: ExpectedFit
+    equal: ExpectedFit | None
+
+
+def best_split(
+    loss: Loss,
+    build: Callable[[Sequence[float]], Release],
+    population: Population,
+    *,
+    epsilon: float,
+    n: float,
+    parts: int = 2,
+    l2: float = 0.0,
+    criterion: Criterion = "worst",
+    random_state: int = 0,
+) -> Split:
+    """Find the split of a budget with the smallest standard errors.
+
+    Parameters
+    ----------
+    loss, population, n, l2, random_state
+        As for `expected_fit`.
+    build : callable
+        Takes the parts of the budget, which sum to epsilon, and returns the release that spends them.
+    epsilon : float
+        The whole budget, in [1e-6, 700]; mechanisms on parts of one record compose by adding up.
+    parts : int
+        How many parts, at least 2.
+    criterion : {"worst", "mean", "risk"}
+        What is minimised: the largest error of a parameter, their root mean square, or the excess risk.
+
+    Returns
+    -------
+    Split
+        The best parts, with what to expect of them and of equal ones.
+
+    Raises
+    ------
+    InferenceError, NoExactCorrectionError, InfiniteVarianceError, ValueError, TypeError
+        As for `expected_fit`, where no split can be corrected.
+
+    Notes
+    -----
+    All splits see the same noise before it is scaled, on one copy of the population, so that the curve is smooth: a
+    search of one share by Brent's method, of several by that of Nelder and Mead.
+    """
+    whole, count = EPSILON.check("epsilon", epsilon), COUNT.check("parts", parts)
+    if count < 2:
+        raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
+    check_criterion(criterion)
+    records = sample_size(n)
+    study = Study.of(loss, build(parts_of(whole, (1 / count,) * count)), population, l2, random_state)
+    return split_of(study, build, whole, count, records, criterion)
+
+
+def split_of(study: Study, build: Build, whole: float, count: int, n: float, criterion: Criterion) -> Split:
+    """Return the best split of a checked budget; see `best_split`."""
+    refusals: list[SymdebiasError] = []
+
+    def expected(shares: Sequence[float], *, quick: bool = False) -> ExpectedFit | None:
+        try:
+            return study.expected(build(parts_of(whole, shares)), n, "best", quick=quick)
+        except SymdebiasError as error:
+            refusals.append(error)
+            return None
+
+    def price(shares: Sequence[float]) -> float:
+        fit = expected(shares, quick=True)
+        return math.inf if fit is None else math.log(fit.criterion(criterion))
+
+    shares = _of_two(price) if count == 2 else _of_several(price, count)
+    best = None if shares is None else expected(shares)
+    if shares is None or best is None:
+        raise refusals[0]
+    return Split(parts_of(whole, shares), best, expected((1 / count,) * count))
+
+
+def _of_two(price: Callable[[Sequence[float]], float]) -> tuple[float, ...] | None:
+    """Return the two shares of the least price; None where all are refused."""
+    prices = [price((1 - share, share)) for share in _GRID]
+    place = int(np.argmin(prices))
+    if not math.isfinite(prices[place]):
+        return None
+    ends = (_LEAST_PART, *_GRID, 1 - _LEAST_PART)
+    least = minimize_scalar(
+        lambda share: price((1 - share, share)), bounds=(ends[place], ends[place + 2]), method="bounded",
+        options={"xatol": _SHARE_ACCURACY},
+    )  # fmt: skip
+    share = float(least.x if least.fun <= prices[place] else _GRID[place])
+    return 1 - share, share
+
+
+def _of_several(price: Callable[[Sequence[float]], float], count: int) -> tuple[float, ...] | None:
+    """Return shares of the least price near equal ones; None where equal ones are refused."""
+
+    def shares(logits: FloatArray) -> tuple[float, ...]:
+        weights = np.exp(np.append(logits, 0.0) - max(0.0, float(logits.max())))
+        return tuple(np.maximum(weights / weights.sum(), 1e-4).tolist())
+
+    start = np.zeros(count - 1)
+    if not math.isfinite(price(shares(start))):
+        return None
+    least = minimize(
+        lambda logits: price(shares(logits)), start, method="Nelder-Mead",
+        options={"xatol": 0.02, "fatol": 1e-4, "maxfev": 30 * count,
+                 "initial_simplex": np.vstack([start, start + 0.5 * np.eye(count - 1)])},
+    )  # fmt: skip
+    best = shares(least.x)
+    return tuple(share / sum(best) for share in best)
+
+
+def parts_of(whole: float, shares: Sequence[float]) -> tuple[float, ...]:
+    """Return parts of a budget that do not exceed it when they are added up again and rounded up."""
+    return tuple(whole * (1 - _ROUNDING) * float(share) for share in shares)

@@ -1,0 +1,85 @@
+"""Calibration curves of true records from released ones: exact by enumeration and quadrature."""
+
+import functools
+
+import numpy as np
+import pytest
+from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, every_outcome, records, release_of
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias.evaluation import calibration_curve
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
+
+pytestmark = pytest.mark.newest
+
+
+@pytest.mark.parametrize("link", ["logistic", "identity", "exponential"])
+def test_calibration_has_the_true_means_over_the_noise(link):
+    release = release_of(NORMAL, COIN)
+    X, y = records(n=120)
+    released = every_outcome(release, X, y)
+    u = X @ THETA[:2] + THETA[2]
+    curve = calibration_curve(
+        THETA, *released[:2], release=release, link=link, sample_weight=released[2], points=[-1.5, 0.0, 1.0]
+    )
+    s = 0.25 * THETA[0] ** 2
+    assert curve.score_variance == pytest.approx(s)
+    window = np.exp(-((u - curve.scores[:, None]) ** 2) / (2 * curve.bandwidth**2))
+    window /= window.sum(axis=1, keepdims=True)
+    model = {"logistic": expit(u), "identity": u, "exponential": np.exp(u)}[link]
+    targets = (y + 1) / 2 if link == "logistic" else y
+    np.testing.assert_allclose(curve.observed, window @ targets, atol=1e-9)
+    allowed = curve.bias if link == "logistic" else 1e-9
+    assert np.all(np.abs(curve.predicted - window @ model) <= allowed)
+    assert np.all(curve.bias < 0.01)
+    if link == "logistic":
+        naive = calibration_curve(
+            THETA, released[0], released[1], release=TRUE, sample_weight=released[2], points=[-1.5, 0.0, 1.0],
+            bandwidth=curve.bandwidth,
+        )  # fmt: skip
+        assert np.abs(naive.observed - window @ targets).max() > 0.05
+
+
+def test_calibration_tells_a_calibrated_model_from_an_overconfident_one():
+    X, y = records(n=20_000)
+    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=9)
+    good = calibration_curve(THETA, noised.X, noised.y, release=noised.release)
+    gap = np.abs(good.observed - good.predicted) / good.difference_standard_errors
+    assert gap.max() < 5.5  # ten windows: a false alarm below 4e-7
+    assert np.all(np.diff(good.predicted) > 0)
+    assert str(good).count("\n") == 11
+    bad = calibration_curve(2 * THETA, noised.X, noised.y, release=noised.release)
+    assert (np.abs(bad.observed - bad.predicted) / bad.difference_standard_errors).max() > 6
+    # Without noise the curve is a kernel smoother of the true records.
+    plain = calibration_curve(THETA, X, y, release=TRUE, points=3)
+    assert plain.score_variance == 0
+    assert np.all(plain.bias == 0)
+
+
+CURVE = functools.partial(calibration_curve, THETA)
+BAD = {
+    "link": (CURVE, {"link": "probit"}, ValueError, "link='probit' is not known"),
+    "bandwidth": (
+        CURVE, {"release": release_of(NORMAL), "bandwidth": 0.6}, ValueError, "bandwidth=0.6 is not above the standard",
+    ),
+    "no points": (CURVE, {"points": 0}, ValueError, "points=0 is too small"),
+    "points": (CURVE, {"points": "ten"}, TypeError, "points='ten' is neither"),
+    "far point": (CURVE, {"points": [1e3]}, ValueError, "no record has a released score near 1000"),
+    "flat": (functools.partial(calibration_curve, np.zeros(3)), {}, ValueError, "all records have the same score"),
+    "overflowing prediction": (
+        functools.partial(calibration_curve, 500 * THETA), {"link": "exponential"}, DivergenceError, "or not finite",
+    ),
+    "other noise": (
+        CURVE, {"release": release_of(sd.LaplaceMechanism.from_scale(0.3))}, NoExactCorrectionError,
+        "another noise has a part",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_curves_are_refused(name):
+    function, options, error, message = BAD[name]
+    arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
+    with pytest.raises(error, match=message):
+        function(arguments.pop("X"), arguments.pop("y"), **arguments)

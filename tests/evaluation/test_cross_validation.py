@@ -1,0 +1,182 @@
+"""Candidates compared on held-out released records: the choice is that of the true error."""
+
+import functools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+import sympy as sp
+from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, records
+
+import symdebias as sd
+from symdebias.evaluation import cross_validate, evaluate
+from symdebias.exceptions import DivergenceError, SymdebiasError
+
+pytestmark = pytest.mark.newest
+
+RIDGE_NOISE = 0.64
+GRID = (3.0, 1.0, 0.3, 0.1, 0.03, 0.0)
+
+
+def ridge(X, y, *, l2, sample_weight=None):
+    """Least squares on debiased second moments."""
+    matrix = np.asarray(X)
+    weights = np.ones(len(matrix)) if sample_weight is None else sample_weight
+    weights = weights / weights.sum()
+    gram = (matrix * weights[:, None]).T @ matrix + (l2 - RIDGE_NOISE) * np.eye(matrix.shape[1])
+    return np.linalg.solve(gram, matrix.T @ (weights * np.asarray(y)))
+
+
+CANDIDATES = {f"l2 = {l2:g}": functools.partial(ridge, l2=l2) for l2 in GRID}
+
+
+def noised_regression(seed=0, n=1500, p=12):
+    rng = np.random.default_rng(seed)
+    covariance = 0.5 * np.ones((p, p)) + 0.5 * np.eye(p)
+    theta = np.r_[1.0, -1.0, 0.5, np.zeros(p - 3)]
+    X = rng.multivariate_normal(np.zeros(p), covariance, size=n)
+    y = X @ theta + rng.normal(size=n)
+    release = sd.Release(sd.GaussianMechanism.from_scale(math.sqrt(RIDGE_NOISE)))
+    return release.privatize(X, y, random_state=5000 + seed), theta, covariance
+
+
+def test_cross_validation_chooses_by_the_true_error_and_the_naive_one_does_not():
+    noised, theta, covariance = noised_regression()
+    options = {"metric": "squared_error", "random_state": 0}
+    found = cross_validate(CANDIDATES, noised.X, noised.y, release=noised.release, **options)
+    naive = cross_validate(CANDIDATES, noised.X, noised.y, release=sd.Release(), **options)
+
+    def excess(name):
+        error = CANDIDATES[name](noised.X, noised.y) - theta
+        return error @ covariance @ error
+
+    assert found.best in ("l2 = 0.03", "l2 = 0.1")
+    assert naive.best == "l2 = 1"
+    assert excess(found.best) < 0.15 < 0.4 < excess(naive.best)
+    # The squared error of the true model is 1, that of its noised records more.
+    best = found.estimates[found.best]
+    assert abs(best.value - 1.0 - excess(found.best)) < 4 * best.standard_error < 0.4
+    assert found.one_standard_error in ("l2 = 0.1", "l2 = 0.03")
+    # Pairing takes the noise that all share out of the comparison.
+    difference = found.differences["l2 = 0.1"]
+    assert difference.standard_error < found.estimates["l2 = 0.1"].standard_error / 2
+    assert found.differences[found.best].value == 0
+    table = str(found).splitlines()
+    assert len(table) == 1 + len(GRID)
+    assert [line.split("  ")[0] for line in table[1:]] == list(CANDIDATES)
+    assert sum("<- best" in line for line in table) == 1
+
+
+def test_cross_validation_is_the_mean_over_held_out_records():
+    noised, *_ = noised_regression(n=100, p=3)
+    seen = []
+
+    def spy(X, y):
+        seen.append((X, y))
+        return np.zeros(3)
+
+    table = pd.DataFrame(noised.X, columns=["x0", "x1", "x2"], index=np.arange(100)[::-1])
+    y = pd.Series(noised.y, index=table.index)
+    people = np.repeat([f"person {k}" for k in range(50)], 2)
+    weights = np.linspace(0.5, 1.5, 100)
+    found = cross_validate(
+        {"zero": spy},
+        table,
+        y,
+        release=noised.release,
+        metric="squared_error",
+        folds=4,
+        clusters=people,
+        random_state=1,
+    )
+    assert len(seen) == 4
+    held_out = []
+    for X, y_part in seen:
+        assert isinstance(X, pd.DataFrame)
+        assert X.index.equals(y_part.index)
+        rows = 99 - X.index.to_numpy()
+        assert set(people[rows]).isdisjoint(np.delete(people, rows))
+        held_out.append(np.delete(np.arange(100), rows))
+    assert sorted(np.concatenate(held_out)) == list(range(100))
+    np.testing.assert_allclose(found.fold_values["zero"], [np.mean(noised.y[rows] ** 2) for rows in held_out])
+    assert found.estimates["zero"].value == pytest.approx(np.mean(noised.y**2))
+    # Weights reach the fits and the metric.
+    weighted = cross_validate(
+        {"ridge": functools.partial(ridge, l2=1.0), "zero": lambda X, y, sample_weight: np.zeros(3)},
+        noised.X, noised.y, release=noised.release, metric="squared_error", sample_weight=weights, random_state=1,
+    )  # fmt: skip
+    assert weighted.estimates["zero"].value == pytest.approx(np.average(noised.y**2, weights=weights))
+
+
+def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
+    X, y = records(n=3000)
+    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)
+    found = cross_validate(
+        {"wrong": lambda X, y: -THETA, "right": lambda X, y: THETA, "again": lambda X, y: THETA.copy()},
+        noised.X, noised.y, release=noised.release, metric="accuracy", random_state=0,
+    )  # fmt: skip
+    assert found.best == "right"
+    assert found.higher_is_better
+    assert found.differences["again"].value == 0
+    assert found.estimates["wrong"].value == pytest.approx(1 - found.estimates["right"].value)
+    assert found.estimates["right"].bias > 0
+
+
+@pytest.mark.exhaustive
+def test_solvers_are_candidates():
+    noised, *_ = noised_regression(n=600, p=3)
+    corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    table = pd.DataFrame(noised.X, columns=noised.release.columns)
+    found = cross_validate(
+        {f"l2 = {l2}": functools.partial(sd.m_estimate, corrected, l2=l2) for l2 in (10.0, 0.0)},
+        table, noised.y, release=noised.release, metric="squared_error", random_state=0,
+    )  # fmt: skip
+    assert found.best == "l2 = 0.0"
+    fit = sd.m_estimate(corrected, table, noised.y)
+    # On the records that it was fitted to a model looks better than on held-out ones, corrected or not.
+    at_once = evaluate(fit, table, noised.y, metric="squared_error")
+    assert 0.8 < at_once.value < found.estimates["l2 = 0.0"].value
+
+
+def test_refused_candidates_are_reported():
+    noised, *_ = noised_regression(n=100, p=3)
+
+    def lost(X, y):
+        raise DivergenceError("training was lost.")
+
+    options = {"release": noised.release, "metric": "squared_error", "random_state": 0}
+    found = cross_validate({"lost": lost, "zero": lambda X, y: np.zeros(3)}, noised.X, noised.y, **options)
+    assert found.refused == {"lost": "training was lost."}
+    assert list(found.estimates) == ["zero"]
+    assert "lost       refused: training was lost." in str(found)
+    with pytest.raises(SymdebiasError, match=r"every candidate was refused:\n  lost: training was lost\."):
+        cross_validate({"lost": lost}, noised.X, noised.y, **options)
+    # A metric without finite variance at a candidate's parameters refuses that candidate alone.
+    scores, target = sp.symbols("u0:2", real=True), sp.Symbol("y", real=True)
+    loss = sd.Loss(sp.exp(scores[0]) + sp.exp(-scores[1]) + target**2, score=scores, target=target, name="sum")
+    with pytest.raises(SymdebiasError, match=r"long: at this theta .* infinite variance"):
+        cross_validate(
+            {"long": lambda X, y: np.full((2, 1), 0.3)}, noised.X[:, :1], noised.y,
+            release=sd.Release(sd.LaplaceMechanism.from_scale(1.0)), metric=loss, random_state=0,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"candidates": {}}, TypeError, "candidates must map names, at least one"),
+        ({"candidates": {"zero": np.zeros(2)}}, TypeError, "candidates must map names, at least one"),
+        ({"folds": 1}, ValueError, "folds=1 is too small"),
+        ({"folds": 5}, ValueError, "folds=5 is more than the 4 records"),
+        ({"folds": 3, "clusters": [1, 1, 2, 2]}, ValueError, "folds=3 is more than the 2 clusters"),
+        ({"release": None}, ValueError, "parameters alone"),
+        ({"sample_weight": [1.0, 0.0, 0.0, 0.0]}, ValueError, "sample_weight is 0 for every record of a part"),
+        ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
+    ],
+)
+def test_bad_cross_validation_is_refused(options, error, message):
+    candidates = options.pop("candidates", {"zero": lambda X, y, **_: THETA})
+    arguments = {"release": TRUE, "metric": "accuracy", "folds": 2, "random_state": 0, **options}
+    with pytest.raises(error, match=message):
+        cross_validate(candidates, X4, Y4, **arguments)

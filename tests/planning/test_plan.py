@@ -1,0 +1,74 @@
+"""Plans: ordered, explicit about what they assume, and on the command line."""
+
+import re
+
+import pytest
+
+import symdebias as sd
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.interfaces import cli
+from symdebias.planning import Option, Plan, Population
+
+pytestmark = pytest.mark.newest
+
+EXPONENTIAL = sd.losses.exponential()
+POPULATION = Population.guess([2.0, -1.0])
+
+
+@pytest.mark.exhaustive
+def test_a_plan_orders_its_options_and_says_what_it_assumes():
+    population = Population.guess([1.0, -0.5], family="normal")
+    loss = sd.losses.least_squares()
+    plan = sd.plan(loss, population, epsilon=8.0, standard_error=0.01, target_bounds=(-6.0, 6.0))
+    records = [option.expected.records for option in plan.options]
+    assert records == sorted(records)
+    assert plan.best is plan.options[0]
+    for option in plan.options:
+        assert option.expected.release.guarantee.epsilon <= 8.0
+        assert option.half.criterion("worst") >= 0.98 * option.expected.criterion("worst")
+    text = str(plan)
+    for part in ("gaussian", "laplace", "half-half", "one is worth", "epsilon 8 in all"):
+        assert part in text
+
+
+def test_a_plan_without_an_option_says_why():
+    plan = Plan((Option("gaussian", None, refusal="too much noise"),), "worst", None, 1.0)
+    assert "refused" in str(plan)
+    with pytest.raises(NoExactCorrectionError, match="too much noise"):
+        _ = plan.best
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0), ValueError, "neither"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0, n=10, standard_error=1.0), ValueError, "both"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=0.0, n=10), ValueError, "epsilon"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, mechanisms="gaussian"), ValueError, "list"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, target="secret"), ValueError, "target"),
+        (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, criterion="best"), ValueError, "criterion"),
+        (
+            lambda: sd.plan(sd.losses.least_squares(), POPULATION, epsilon=1.0, n=10),
+            ValueError,
+            "no public bounds",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_plans_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_the_command_answers_a_collectors_question(capsys, tmp_path):
+    words = "plan --loss least-squares --theta 1,-0.5 --epsilon 8 --records 100000 --mechanisms gaussian".split()
+    words.append("--public-target")
+    picture = tmp_path / "plan.png"
+    assert cli.main([*words, "--plot", str(picture)]) == 0
+    text = capsys.readouterr().out
+    assert "best: gaussian" in text
+    assert re.search(r"gaussian\s+100,000", text)
+    assert picture.stat().st_size > 5_000
+    assert cli.main([*words, "--columns", "2"]) == 1
+    assert "not both" in capsys.readouterr().err
+    assert cli.main([*words, "--plot", str(tmp_path / "missing" / "plan.png")]) == 1
+    assert "does not exist" in capsys.readouterr().err

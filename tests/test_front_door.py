@@ -1,0 +1,99 @@
+"""The public names: few at the root, every other one in the one room where a user would look."""
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import symdebias as sd
+
+NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Loss", "Release"}
+MECHANISMS = {
+    "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
+    "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "StaircaseMechanism",
+    "UniformMechanism",
+}  # fmt: skip
+FUNCTIONS = {
+    "bias", "debias", "derivation_limits", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "m_estimate",
+    "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
+}  # fmt: skip
+ROOMS = {
+    "checks", "evaluation", "exceptions", "labels", "literature", "losses", "planning", "quadratic", "step_sizes",
+}  # fmt: skip
+# What is asked for so often that it has a second place.
+AGAIN = {"labels.optimal_unbiased_randomizer", "planning.plan"}
+AT_BOTH = {"optimal_unbiased_randomizer", "plan", *sd.exceptions.__all__}
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference.md"
+PUBLIC = [name for name in sd.__all__ if name not in ROOMS]
+PUBLIC += [f"{room}.{name}" for room in sorted(ROOMS) for name in getattr(sd, room).__all__]
+
+
+def value(place):
+    room, _, name = place.rpartition(".")
+    return getattr(getattr(sd, room) if room else sd, name)
+
+
+def test_the_root_holds_what_every_fit_needs():
+    wanted = NOUNS | MECHANISMS | FUNCTIONS | ROOMS | set(sd.exceptions.__all__)
+    assert len(sd.__all__) == len(set(sd.__all__))
+    assert set(sd.__all__) == wanted == set(dir(sd)) - {"__version__"}
+
+
+def test_every_error_is_at_the_root():
+    defined = {name for name, one in vars(sd.exceptions).items() if isinstance(one, type)}
+    assert defined == set(sd.exceptions.__all__)
+
+
+def test_no_name_has_two_places():
+    names = Counter(place.rpartition(".")[2] for place in PUBLIC)
+    assert {name for name, count in names.items() if count > 1} == AT_BOTH
+    for name in AT_BOTH:
+        assert len({id(value(place)) for place in PUBLIC if place.rpartition(".")[2] == name}) == 1
+
+
+@pytest.mark.parametrize("place", PUBLIC)
+def test_every_public_name_is_documented(place):
+    assert value(place).__doc__
+    # The errors are listed as a module.
+    if place.rpartition(".")[2] not in sd.exceptions.__all__ and place not in AGAIN:
+        text = REFERENCE.read_text()
+        assert f":: symdebias.{place}\n" in text, "it has no section in the reference"
+        assert f"\n   {place}\n" in text, "it is not in the reference's summary"
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS))
+def test_a_room_has_no_public_function_that_it_does_not_list(room):
+    module = getattr(sd, room)
+    own = {
+        name
+        for name, one in vars(module).items()
+        if not name.startswith("_") and not isinstance(one, ModuleType) and callable(one)
+        and getattr(one, "__module__", "").startswith(module.__name__ + ".")
+    }  # fmt: skip
+    assert own - {"Loss"} <= set(module.__all__)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("evaluate", "symdebias.evaluation.evaluate"),
+        ("records_needed", "symdebias.planning.records_needed"),
+        ("simex", "symdebias.literature.simex"),
+        ("private_prior", "symdebias.labels.private_prior"),
+        ("inverse_time", "symdebias.step_sizes.inverse_time"),
+        ("as_quadratic", "symdebias.quadratic.as_quadratic"),
+        ("logistic", "symdebias.losses.logistic"),
+        ("check_unbaised", "symdebias.checks.check_unbiased"),
+        ("sdg", "symdebias.sgd"),
+    ],
+)
+def test_a_name_that_is_not_there_is_pointed_out(name, advice):
+    with pytest.raises(AttributeError) as raised:
+        getattr(sd, name)
+    assert str(raised.value) == f"module 'symdebias' has no attribute {name!r}. Use {advice}."
+
+
+def test_an_unknown_name_is_just_unknown():
+    with pytest.raises(AttributeError, match=r"no attribute 'xylophone'\.$"):
+        _ = sd.xylophone
