@@ -6,9 +6,9 @@ noised records, compiled, with a certificate.
 
 from symdebias import exceptions, losses
 from symdebias._budget import derivation_limits
+from symdebias.bounds import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
 from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, audit, check_guarantee, check_unbiased
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
 from symdebias.driver import debias
 from symdebias.evaluation import (
     CalibrationCurve,

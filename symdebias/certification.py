@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias.bounds.enclosures import Enclosed
+from symdebias.bounds.intervals import Range
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation import Derivation
-from symdebias.derivation.enclosures import Enclosed
-from symdebias.derivation.intervals import Range
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
-from symdebias.transforms.certificate import ScoreProblem, TargetNoise, default_targets, largest, numeric
+from symdebias.transforms.certificate import ScoreProblem, TargetNoise, default_targets, largest
 from symdebias.transforms.quadrature import Rule
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 
 from symdebias import certification, forward
 from symdebias._arrays import check_same_index, label_array, parameter_array, per_record_scales, weights_array
+from symdebias.bounds.enclosures import Enclosed, enclosed
+from symdebias.bounds.tight import tight_derivative
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.numeric import numeric
 from symdebias.codegen.parallel import summed
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
-from symdebias.derivation.bounds import tight_derivative
 from symdebias.derivation.configurations import released_covariance
-from symdebias.derivation.enclosures import Enclosed, enclosed
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, exactly
@@ -29,7 +30,6 @@ from symdebias.transforms.certificate import (
     ScoreProblem,
     TargetNoise,
     default_targets,
-    numeric,
     score_biases,
 )
 from symdebias.transforms.surrogate import Design

@@ -28,6 +28,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
@@ -38,7 +39,6 @@ from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
 from symdebias.transforms import surrogate, unbiased_weights
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]

@@ -18,6 +18,7 @@ from symdebias._arrays import parameter_array
 from symdebias.certification import DeclaredLoss, released_records
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.numeric import numeric
 from symdebias.codegen.statistics import FactorGroup
 from symdebias.derivation import Derivation, NoiseSymbols, on_labels
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
@@ -25,7 +26,6 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import affine_in_target, heat, quadrature, truncated_series
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -9,7 +9,8 @@ from instances import U, Y
 from scipy import signal, special
 
 import symdebias as sd
-from symdebias.transforms.certificate import Certificate, numeric
+from symdebias.codegen.numeric import numeric
+from symdebias.transforms.certificate import Certificate
 
 pytestmark = pytest.mark.newest
 

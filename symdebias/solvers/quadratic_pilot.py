@@ -15,11 +15,11 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import check_same_index, weights_array
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
