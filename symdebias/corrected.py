@@ -15,9 +15,13 @@ from symdebias._arrays import check_same_index, label_array, parameter_array, pe
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.bounds.tight import tight_derivative
 from symdebias.codegen import stable
-from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.parallel import summed
+from symdebias.codegen.score.factors import ColumnProduct
+from symdebias.codegen.score.normal import RecordNoise
+from symdebias.codegen.score.program import ScoreProgram
+from symdebias.codegen.score.statistic import Configurations, LabelTable
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
@@ -353,7 +357,8 @@ class CorrectedLoss:
             isinstance(program, ScoreProgram)
             and bool(self.declared.scores)
             and len(program.scores) == 1
-            and not (program.groups or program.tables or program.configurations or program.labels)
+            and not program.has_lookups
+            and not any(map(program.having, (ColumnProduct, Configurations, LabelTable)))
             # An uncorrected loss has no factors of other noise in it.
             and all(
                 isinstance(noise, AdditiveNoise) and noise.is_gaussian
@@ -651,12 +656,10 @@ class CorrectedLoss:
         if not isinstance(program, ScoreProgram):
             return None, np.zeros((0, 0))
         rows = np.asarray(theta, dtype=float).reshape(len(program.scores), -1)
-        return program, rows[:, list(program.linear)]
+        return program, rows[:, list(program.columns.linear)]
 
     def _covariance(self, program: ScoreProgram) -> FloatArray:
-        columns = (
-            len(program.linear) + len(program.tables) if self.release.columns is None else len(self.release.columns)
-        )
+        columns = program.width if self.release.columns is None else len(self.release.columns)
         if not self.declared.scores:
             columns = len(self.declared.features)
         design = self.release.design(columns)
@@ -825,12 +828,13 @@ class CorrectedLoss:
             if not design.categorical:
                 return matrix, target
             dense = certification.DeclaredLoss(self.declared, self.release).rows(matrix)
-            kept = [place for place in range(dense.shape[1]) if place != program.intercept]
+            kept = [place for place in range(dense.shape[1]) if place != program.columns.intercept]
             return np.ascontiguousarray(dense[:, kept]), target
-        if not (design.categorical or program.configurations) and scales is None:
+        enumerated = bool(program.having(Configurations))
+        if not (design.categorical or enumerated) and scales is None:
             return matrix, target
         parts = [matrix[:, [part.column for part in design.linear]]]
-        if program.configurations:
+        if enumerated:
             joint = np.zeros(len(matrix))
             for column in design.categorical:
                 joint = joint * len(column.noise.outputs) + matrix[:, column.column]
@@ -838,7 +842,8 @@ class CorrectedLoss:
         else:
             parts.append(matrix[:, [column.column for column in design.categorical]])
         if scales is not None:
-            parts.append(scales[:, [design.linear[place].column for place in program.noisy]] ** 2)
+            noisy = [place for noise in program.having(RecordNoise) for place in noise.noisy]
+            parts.append(scales[:, [design.linear[place].column for place in noisy]] ** 2)
         return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
 
     def _feature_data(self, matrix: FloatArray, scales: FloatArray | None) -> FloatArray:
@@ -1104,7 +1109,7 @@ class CorrectedLoss:
     def _with_joint_codes(self, data: FloatArray, program: Any, columns: int) -> FloatArray:
         """Return kernel data with one code for all categories in place of one each."""
         categorical = self.release.design(columns).categorical
-        first = len(program.linear)
+        first = len(program.columns.linear)
         joint = np.zeros(len(data))
         for place, column in enumerate(categorical):
             joint = joint * len(column.noise.outputs) + data[:, first + place]

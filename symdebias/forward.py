@@ -17,9 +17,12 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import parameter_array
 from symdebias.certification import DeclaredLoss, released_records
 from symdebias.codegen import stable
-from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.numeric import numeric
-from symdebias.codegen.statistics import FactorGroup
+from symdebias.codegen.score.factors import ColumnProduct, FactorGroup
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.program import ScoreProgram
+from symdebias.codegen.score.statistic import Configurations, LabelTable
 from symdebias.derivation import Derivation, NoiseSymbols, on_labels
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
@@ -366,7 +369,7 @@ def closed_variance(declared: Loss, release: Release, derivation: Derivation) ->
 
     def mean(expression: sp.Expr) -> sp.Expr:
         labelled = _mean_over_target(declared, release, expression, symbols)
-        if not program.variances:
+        if not program.having(NormalNoise):
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.
         fixed = sp.Dummy("s", positive=True)
@@ -536,11 +539,12 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     columns = len(release.noiseless) + 2 if known is None else known
     derivation = corrected.derivation(columns)
     program = derivation.program
-    groups = [group for group in program.groups if isinstance(group, FactorGroup)]
-    if program.tables or program.configurations or (score_variance is None and not groups):
+    assert isinstance(program, ScoreProgram)
+    summed = program.has_lookups or program.having(Configurations)
+    if summed or (score_variance is None and not program.having(FactorGroup)):
         return 1.0
     noised = [part for part in release.design(columns).linear if part.noise is not None]
-    theta = np.zeros(program.parameters)
+    theta = np.zeros(program.number_of_parameters)
     variances = release.feature_variances(columns)
     level = _REFERENCE_VARIANCE if score_variance is None else score_variance
     for part in noised:
@@ -561,13 +565,14 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     values: dict[sp.Symbol, Any] = {
         symbols.target_variance: derivation.constants["target"][0],
         symbols.gain: 1.0,
-        **dict.fromkeys(program.labels, 1.0),
+        **{symbol: 1.0 for table in program.having(LabelTable) for symbol in table.numbers},
     }
-    if program.variances:
+    if program.having(NormalNoise):
         values[symbols.score_variance] = corrected.normal_score_variance(theta)
-    for index, group in enumerate(program.groups):
-        found = group.values(theta, derivation.constants[f"factors{index}"])
-        values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}
+    for index, group in enumerate(program.having(ColumnProduct)):
+        assert isinstance(group, FactorGroup)
+        factors = group.values(theta, derivation.constants[f"factors{index}"])
+        values |= {name: value for name, value in zip(group.coefficients, factors, strict=True) if name is not None}
     bound = _REFERENCE_RADIUS if radius is None else radius
     scores = np.linspace(-bound, bound, 9)[:, None] + noise
     target = declared.target_values[-1] if declared.target_values is not None else 0.0

@@ -166,8 +166,8 @@ def test_looked_up_factors_and_enumeration_agree(loss):
     theta = 0.3 * np.cos(np.arange(9.0))
     data, target = corrected.checked_data(X, y)
     kernels = corrected.kernels(6, enumerate_categories=True)
-    assert not kernels.program.tables
-    assert corrected.kernels(6).program.tables
+    assert not kernels.program.has_lookups
+    assert corrected.kernels(6).program.has_lookups
     joint = corrected._with_joint_codes(data, kernels.program, 6)
     noise = corrected.noise_vector(6, enumerate_categories=True)
     values, gradients = np.empty(60), np.empty((60, 9))
