@@ -18,10 +18,11 @@ from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.parallel import summed
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import LabelTable
 from symdebias.codegen.score.factors import ColumnProduct
 from symdebias.codegen.score.normal import RecordNoise
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.codegen.score.statistic import Configurations, LabelTable
 from symdebias.derivation import Derivation, SurrogateParts, derive, hidden_score, noise_limit, surrogate_parts
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError

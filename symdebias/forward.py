@@ -19,10 +19,11 @@ from symdebias.certification import DeclaredLoss, released_records
 from symdebias.codegen import stable
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.numeric import numeric
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import LabelTable
 from symdebias.codegen.score.factors import ColumnProduct, FactorGroup
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.codegen.score.statistic import Configurations, LabelTable
 from symdebias.derivation import Derivation, NoiseSymbols, on_labels
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss

@@ -8,10 +8,12 @@ import numpy as np
 import sympy as sp
 
 from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import Constants, LabelTable, Tails
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
 from symdebias.codegen.score.normal import NormalNoise, RecordNoise
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.codegen.score.statistic import Configurations, Constants, LabelTable, Statistic, Tails
+from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors, ChannelTable, WaveTables
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols

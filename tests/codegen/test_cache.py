@@ -17,9 +17,9 @@ from instances import U, Y
 from symdebias.codegen import cache
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.codegen.score.statistic import Constants, Tails
 from symdebias.exceptions import CacheWarning
 
 S, T, C = sp.symbols("s t c", positive=True)

@@ -11,9 +11,9 @@ from numba.core import event
 from symdebias.codegen import cache
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
 from symdebias.codegen.score.normal import NormalNoise
 from symdebias.codegen.score.program import ScoreProgram
-from symdebias.codegen.score.statistic import Constants, Tails
 
 S, T, C = sp.symbols("s t c", positive=True)
 # Under normal noise, with a wave as surrogates have them.

@@ -15,7 +15,7 @@ def accumulate_clipped(loop: RecordLoop, statements: Statements) -> Piece:
     The gradient of a record is the outer product of its slopes and its row, with the norm of the one times that of
     the other: nothing but its slopes is kept of it.
     """
-    assert not loop.statistics.all_symbols
+    assert not loop.all_symbols
     assert loop.combinations is None
     columns = loop.columns
     m = len(columns.scores)

@@ -15,7 +15,7 @@ import sympy as sp
 
 from symdebias.codegen.printer import print_statements
 from symdebias.codegen.score.columns import ScoreColumns
-from symdebias.codegen.score.statistic import Place, Statistic
+from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _TAB = "    "
@@ -81,55 +81,46 @@ class ColumnProduct(Statistic):
         """
         raise NotImplementedError
 
-    def _present(self) -> list[tuple[int, sp.Symbol]]:
-        """Return the coefficients that the loss has, with their places among all."""
-        return [(i, symbol) for i, symbol in enumerate(self.coefficients) if symbol is not None]
-
-    def blocks(self, columns: ScoreColumns, number: int) -> list[tuple[str, int]]:
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of what describes the noise of the columns."""
-        return [(f"factors{number}", self.number_of_constants)]
+        return Needs([(f"factors{number}", self.number_of_constants)])
 
-    def fixed_names(self, at: Place) -> dict[sp.Symbol, str]:
-        """Return the names of the coefficients."""
-        return {symbol: f"q{at.number}_{i}" for i, symbol in self._present()}
-
-    def functions(self, at: Place) -> tuple[str, frozenset[str]]:
-        """Return the functions that compute the coefficients and their derivatives."""
-        return self.source(f"g{at.number}", at.noise, at.columns.parameters)
-
-    def before(self, at: Place, *, slopes: bool) -> list[str]:
-        """Return lines that compute the coefficients."""
-        g = at.number
-        lines = [f"v{g} = np.empty({len(self.coefficients)})", f"values_g{g}(theta, noise, v{g})"]
-        return [*lines, *(f"q{g}_{i} = v{g}[{i}]" for i, _ in self._present())]
-
-    def _whole_jacobian(self, at: Place) -> list[str]:
-        g, size = at.number, (len(self.coefficients), at.columns.number_of_parameters)
-        return [f"jacobian{g} = np.zeros({size})", f"jacobian_g{g}(theta, noise, jacobian{g})"]
-
-    def assemble(self, at: Place) -> list[str]:
-        """Return lines that add the sums times the Jacobian to the gradient."""
-        lines = self._whole_jacobian(at)
-        for n, (i, _) in enumerate(self._present()):
-            lines += [
-                f"for j in range({at.columns.number_of_parameters}):",
-                f"    gradient[j] += {at.summed(n)}*jacobian{at.number}[{i}, j]",
-            ]
-        return lines
+    def share(self, at: Place) -> Share:
+        """Return the coefficients, and what the sums times their Jacobian add to the gradient."""
+        g, size, present = at.number, at.columns.number_of_parameters, self._present()
+        functions, called = self.source(f"g{g}", at.noise, at.columns.parameters)
+        assemble = self._own_jacobian(at)
+        for n, i in enumerate(present):
+            assemble += [f"for j in range({size}):", f"    gradient[j] += {at.summed(n)}*jacobian{g}[{i}, j]"]
+        return Share(
+            {symbol: f"q{g}_{i}" for symbol, i in zip(self.symbols, present, strict=True)},
+            functions=functions,
+            called=called,
+            before=[
+                f"v{g} = np.empty({len(self.coefficients)})",
+                f"values_g{g}(theta, noise, v{g})",
+                *(f"q{g}_{i} = v{g}[{i}]" for i in present),
+            ],
+            assemble=assemble,
+            second=[
+                f"weights{g} = np.zeros({len(self.coefficients)})",
+                *(f"weights{g}[{i}] = first[{at.symbol + n}]" for n, i in enumerate(present)),
+                f"second_g{g}(theta, noise, weights{g}, out)",
+            ],
+        )
 
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that put the rows of the Jacobian in their places."""
-        rows = (f"{into}[{at.symbol + n}] = jacobian{at.number}[{i}]" for n, (i, _) in enumerate(self._present()))
-        return [*self._whole_jacobian(at), *rows]
+        rows = (f"{into}[{at.symbol + n}] = jacobian{at.number}[{i}]" for n, i in enumerate(self._present()))
+        return [*self._own_jacobian(at), *rows]
 
-    def second_derivatives(self, at: Place) -> list[str]:
-        """Return lines that add the second derivatives, times ``first``, to the Hessian."""
-        g = at.number
-        return [
-            f"weights{g} = np.zeros({len(self.coefficients)})",
-            *(f"weights{g}[{i}] = first[{at.symbol + n}]" for n, (i, _) in enumerate(self._present())),
-            f"second_g{g}(theta, noise, weights{g}, out)",
-        ]
+    def _own_jacobian(self, at: Place) -> list[str]:
+        g, size = at.number, (len(self.coefficients), at.columns.number_of_parameters)
+        return [f"jacobian{g} = np.zeros({size})", f"jacobian_g{g}(theta, noise, jacobian{g})"]
+
+    def _present(self) -> list[int]:
+        """Return the places of the coefficients that the loss has."""
+        return [i for i, symbol in enumerate(self.coefficients) if symbol is not None]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
     """
     columns, enumerated = loop.columns, loop.combinations is not None
     _, q, m = columns.sizes
-    factor = loop.factor(weighted)
+    factor = ("*share" if enumerated else "") + ("*weights[i]" if weighted else "")
     slopes, rest = statements.results[:m], list(statements.results[m:])
     inside = []
     for k, slope in enumerate(slopes):
@@ -30,7 +30,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
             inside.append(f"sums[{loop.combinations[1].sums} + a*{m} + {k}] += part{k}")
     by_symbol: list[str] = []
     collected: list[Collected] = []
-    for statistic, at in loop.statistics.placed:
+    for statistic, at in loop.placed:
         own = [rest.pop(0) for _ in statistic.record_symbols]
         by_symbol += [rest.pop(0) for _ in statistic.symbols]
         collected.append(statistic.collect(at, own, factor, enumerated=enumerated))
@@ -53,8 +53,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
     lines = (_unrolled if columns.is_unrolled else _looped)(loop, before, each, after)
-    helpers, called = loop.functions
-    return Piece("\n".join(lines), statements.functions | called, helpers)
+    return Piece("\n".join(lines), statements.functions | loop.called, loop.functions)
 
 
 def _unrolled(loop: RecordLoop, before: list[str], each: list[str], after: list[str]) -> list[str]:
@@ -108,7 +107,6 @@ def _looped(loop: RecordLoop, before: list[str], each: list[str], after: list[st
 def assemble(loop: RecordLoop) -> Piece:
     """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
     size = loop.columns.number_of_parameters
-    lines = [f"for j in range({size}):", "    gradient[j] = sums[j]", *loop.statistics.assemble()]
+    lines = [f"for j in range({size}):", "    gradient[j] = sums[j]", *loop.assemble()]
     lines += [f"for j in range({size}):", "    gradient[j] /= total"]
-    helpers, called = loop.functions
-    return Piece("\n".join(lines), called, helpers)
+    return Piece("\n".join(lines), loop.called, loop.functions)

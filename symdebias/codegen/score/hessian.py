@@ -7,13 +7,11 @@ vectorise.
 """
 
 import itertools
-from dataclasses import dataclass
 
 from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, Piece
-from symdebias.codegen.score.columns import ScoreColumns, places_text
+from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
-from symdebias.codegen.score.statistic import Configurations, Place
 
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
 _MOMENTS = f"""
@@ -75,94 +73,42 @@ def derivatives(loop: RecordLoop, statements: Statements, *, weighted: bool) -> 
     weighted : bool
         Whether records have weights.
     """
-    return _Pass(loop, statements, weighted).piece()
+    return _Pass(loop, statements, weighted=weighted).piece()
 
 
-@dataclass(frozen=True)
 class _Pass:
     """The pass, as the lines of its steps."""
 
-    loop: RecordLoop
-    statements: Statements
-    weighted: bool
-
-    # ---- what there is -----------------------------------------------------------------------------------
-
-    @property
-    def columns(self) -> ScoreColumns:
-        return self.loop.columns
-
-    @property
-    def combinations(self) -> tuple[Configurations, Place] | None:
-        return self.loop.combinations
-
-    @property
-    def fixed(self) -> int:
-        """The number of symbols that are the same for all records."""
-        return len(self.loop.statistics.symbols)
-
-    @property
-    def varying(self) -> int:
-        """The number of symbols that vary with the record."""
-        return len(self.loop.statistics.record_symbols)
-
-    @property
-    def moving(self) -> bool:
-        """Whether a record's own noise, or its combination of categories, moves its gradient."""
-        return bool(self.varying or self.combinations)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of a tile: columns, and a constant where there is an intercept."""
-        return len(self.columns.linear) + (self.columns.intercept is not None)
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """The places of the parameters of a tile's rows."""
-        columns = self.columns
-        return (*columns.linear, *(() if columns.intercept is None else (columns.intercept,)))
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        return list(itertools.combinations_with_replacement(range(len(self.columns.scores)), 2))
-
-    @property
-    def factor(self) -> str:
-        return ("*weights[i]" if self.weighted else "") + ("*share" if self.combinations else "")
+    def __init__(self, loop: RecordLoop, statements: Statements, *, weighted: bool) -> None:
+        self.loop, self.columns, self.combinations = loop, loop.columns, loop.combinations
+        self.statements = statements
+        self.factor = ("*weights[i]" if weighted else "") + ("*share" if self.combinations else "")
+        self.assign = "+=" if self.combinations else "="
+        p, _, m = self.columns.sizes
+        intercept = self.columns.intercept
+        # The places of the parameters of a tile's rows: columns, and a constant where there is an intercept.
+        self.places = (*self.columns.linear, *(() if intercept is None else (intercept,)))
+        self.rows = p + (intercept is not None)
+        # How many symbols vary with the record, and how many are the same for all: the first derivatives are by the
+        # scores, then by the former and the latter.
+        self.varying, self.fixed = len(loop.record_symbols), len(loop.symbols)
+        self.start = m + self.varying
+        self.moving = bool(self.varying or self.combinations)
+        # What multiplies x twice; and once: slopes, then the mixed derivatives of symbols and scores.
+        self.pairs = list(itertools.combinations_with_replacement(range(m), 2))
+        self.twice = [self.second(*pair) for pair in self.pairs]
+        mixed = [self.second(k, self.start + n) for n in range(self.fixed) for k in range(m)]
+        self.once = [*(self.first(k) for k in range(m)), *mixed]
+        self.kept = len(self.twice) + len(self.once) + self.fixed
 
     def first(self, index: int) -> str:
-        """Return the first derivative by a score or symbol: scores, then those of records, then the fixed ones."""
-        count = self._count
+        """Return a first derivative."""
+        count = self.start + self.fixed
         return self.statements.results[1 + count * (count + 1) // 2 + index]
 
     def second(self, row: int, column: int) -> str:
-        """Return the second derivative by two of them, in order."""
-        return self.statements.results[1 + row * self._count - row * (row - 1) // 2 + column - row]
-
-    @property
-    def _count(self) -> int:
-        return len(self.columns.scores) + self.varying + self.fixed
-
-    @property
-    def _fixed_first(self) -> int:
-        return len(self.columns.scores) + self.varying
-
-    @property
-    def twice(self) -> list[str]:
-        """What multiplies x twice."""
-        return [self.second(*pair) for pair in self.pairs]
-
-    @property
-    def once(self) -> list[str]:
-        """What multiplies x once: slopes, then the mixed derivatives of symbols and scores."""
-        m = len(self.columns.scores)
-        mixed = [self.second(k, self._fixed_first + n) for n in range(self.fixed) for k in range(m)]
-        return [*(self.first(k) for k in range(m)), *mixed]
-
-    @property
-    def kept(self) -> int:
-        """How many numbers are kept of a record."""
-        return len(self.twice) + len(self.once) + self.fixed
+        """Return a second derivative, of the upper triangle."""
+        return self.statements.results[1 + row * (self.start + self.fixed) - row * (row + 1) // 2 + column]
 
     # ---- the pass ----------------------------------------------------------------------------------------
 
@@ -178,7 +124,7 @@ class _Pass:
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
             *(f"both{n}_{other} = 0.0" for n in range(fixed) for other in range(n, fixed)),
-            *(self.loop.statistics.jacobian("whole") if self.moving else []),
+            *(self.loop.jacobian("whole") if self.moving else []),
             f"for start in range(0, records.shape[0], {BLOCK}):",
             f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
             "    X, y = records[start:stop], targets[start:stop]",
@@ -198,9 +144,8 @@ class _Pass:
             *([] if self.moving else self._meat()),
             *self._means(),
         ]
-        helpers, called = self.loop.functions
-        workspace = tuple(self._workspace().items())
-        return Piece("\n".join(lines), self.statements.functions | called, helpers + _MOMENTS, workspace)
+        called, workspace = self.statements.functions | self.loop.called, tuple(self._workspace().items())
+        return Piece("\n".join(lines), called, self.loop.functions + _MOMENTS, workspace)
 
     def _workspace(self) -> dict[str, tuple[int, ...]]:
         q, m, fixed, rows = self.columns.parameters, len(self.columns.scores), self.fixed, self.rows
@@ -232,9 +177,9 @@ class _Pass:
         inside = [f"value += ({self.statements.results[0]}){factor}"]
         for n, text in enumerate((*self.twice, *self.once)):
             inside.append(f"part = ({text}){factor}")
-            inside.append(f"kept{n} {'+' if self.combinations else ''}= part")
+            inside.append(f"kept{n} {self.assign} part")
             inside += self._shifted(n)
-        start, fixed = self._fixed_first, self.fixed
+        start, fixed = self.start, self.fixed
         for n in range(fixed):
             inside += [
                 f"both{n}_{other} += ({self.second(start + n, start + other)}){factor}" for other in range(n, fixed)
@@ -242,10 +187,7 @@ class _Pass:
             inside.append(f"first{n} += ({self.first(start + n)}){factor}")
         inside += self._of_records()
         last = self.kept - fixed
-        inside += [
-            f"kept{last + n} {'+' if self.combinations else ''}= ({self.first(start + n)}){factor}"
-            for n in range(fixed)
-        ]
+        inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
         return [
             *columns.base(unrolled=columns.is_unrolled),
             *self.loop.lookups(),
@@ -275,9 +217,9 @@ class _Pass:
     def _of_records(self) -> list[str]:
         """Return the lines of statistics that vary with the record."""
         lines: list[str] = []
-        index, start = len(self.columns.scores), self._fixed_first
+        index, start = len(self.columns.scores), self.start
         moved = "" if self.combinations is None else f" + {self.combinations[0].offset(self.combinations[1], 'j')}"
-        for statistic, at in self.loop.statistics.placed:
+        for statistic, at in self.loop.placed:
             if statistic.record_symbols:
                 by_score = (self.first(index), self.second(0, index), self.second(index, index))
                 by_symbols = [self.second(index, start + n) for n in range(self.fixed)]
@@ -426,8 +368,7 @@ class _Pass:
     def _of_statistics(self) -> list[str]:
         """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
         size, fixed = self.columns.number_of_parameters, self.fixed
-        statistics = self.loop.statistics
-        lines = [*statistics.jacobian("jacobian"), *statistics.second_derivatives()]
+        lines = [*self.loop.jacobian("jacobian"), *self.loop.second_derivatives()]
         if not fixed:
             return lines
         return [

@@ -8,7 +8,7 @@ from typing import ClassVar
 import sympy as sp
 
 from symdebias.codegen.score.columns import ScoreColumns
-from symdebias.codegen.score.statistic import Collected, Place, Statistic
+from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, Statistic
 
 
 @dataclass(frozen=True)
@@ -32,103 +32,69 @@ class NormalNoise(Statistic):
         """The noise covariance of the scores."""
         return self.variances
 
-    def blocks(self, columns: ScoreColumns, number: int) -> list[tuple[str, int]]:
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of V."""
-        return [("covariance", len(columns.linear) ** (2 if self.full else 1))]
+        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
 
-    def fixed_names(self, at: Place) -> dict[sp.Symbol, str]:
-        """Return the names of the scores' noise covariances."""
-        return {symbol: f"s{i}" for i, symbol in enumerate(self.variances)}
-
-    def guard(self, at: Place) -> list[str]:
-        """Return lines that compute the largest noise variance of a score."""
-        p, q, m = at.columns.sizes
-        place, other = at.columns.place("j"), at.columns.place("l")
-        if not self.full:
-            return diagonal_guard(at)
-        return [
-            f"for k in range({m}):",
-            "    spread = 0.0",
-            f"    for j in range({p}):",
-            f"        for l in range({p}):",
-            f"            spread += noise[{at.noise} + j*{p} + l]*theta[k*{q} + {place}]*theta[k*{q} + {other}]",
-            "    variance = spread if spread > variance else variance",
-        ]
-
-    def before(self, at: Place, *, slopes: bool) -> list[str]:
-        """Return lines that compute the covariances."""
-        p, lines = len(at.columns.linear), []
-        for i, (a, b) in enumerate(_pairs(at)):
-            left = at.columns.theta(a, "j")
-            lines += [f"s{i} = 0.0", f"for j in range({p}):"]
+    def share(self, at: Place) -> Share:
+        """Return the covariances, and what V times theta adds to the gradient."""
+        columns, (p, q, _) = at.columns, at.columns.sizes
+        place, other = columns.place("j"), columns.place("l")
+        before: list[str] = []
+        assemble: list[str] = []
+        second: list[str] = []
+        for i, a, b in self._pairs(at):
+            left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
+            to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
+            before += [f"s{i} = 0.0", f"for j in range({p}):", *([f"    for l in range({p}):"] if self.full else [])]
+            before.append(f"{'    ' if self.full else ''}    s{i} += {self._entry(at)}*{left}*{right}")
+            assemble.append(f"for j in range({p}):")
             if self.full:
-                lines.append(f"    for l in range({p}):")
-                lines.append(f"        s{i} += noise[{at.noise} + j*{p} + l]*{left}*{at.columns.theta(b, 'l')}")
-            else:
-                lines.append(f"    s{i} += noise[{at.noise} + j]*{left}*{at.columns.theta(b, 'j')}")
-        return lines
-
-    def assemble(self, at: Place) -> list[str]:
-        """Return lines that add V theta times the sums, twice for a variance."""
-        p, q, _ = at.columns.sizes
-        place, lines = at.columns.place("j"), []
-        for i, (a, b) in enumerate(_pairs(at)):
-            left, right, summed = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]", at.summed(i)
-            lines.append(f"for j in range({p}):")
-            if self.full:
-                lines += [
+                assemble += [
                     f"    for l in range({p}):",
-                    f"        entry = {summed}*noise[{at.noise} + j*{p} + l]",
-                    f"        {left} += entry*{at.columns.theta(b, 'l')}",
-                    f"        {right} += entry*{at.columns.theta(a, 'l')}",
+                    f"        entry = {at.summed(i)}*{self._entry(at)}",
+                    f"        {to_a} += entry*{right}",
+                    f"        {to_b} += entry*{columns.theta(a, 'l')}",
                 ]
             elif a == b:
-                lines.append(f"    {left} += 2.0*{summed}*noise[{at.noise} + j]*{at.columns.theta(a, 'j')}")
+                assemble.append(f"    {to_a} += 2.0*{at.summed(i)}*{self._entry(at)}*{left}")
             else:
-                lines += [
-                    f"    {left} += {summed}*noise[{at.noise} + j]*{at.columns.theta(b, 'j')}",
-                    f"    {right} += {summed}*noise[{at.noise} + j]*{at.columns.theta(a, 'j')}",
-                ]
-        return lines
+                assemble.append(f"    {to_a} += {at.summed(i)}*{self._entry(at)}*{right}")
+                assemble.append(f"    {to_b} += {at.summed(i)}*{self._entry(at)}*{left}")
+            added = f"first[{at.symbol + i}]*{self._entry(at)}"
+            second += [
+                *self._loops(at),
+                f"        out[{a * q} + {place}, {b * q} + {other}] += {added}",
+                f"        out[{b * q} + {place}, {a * q} + {other}] += {added}",
+            ]
+        return Share(
+            {symbol: f"s{i}" for i, symbol in enumerate(self.variances)},
+            guard=_guard(at, self._entry(at), full=self.full),
+            before=before,
+            assemble=assemble,
+            second=second,
+        )
 
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that add V theta to both rows of a covariance."""
-        return [
-            line
-            for i, (a, b) in enumerate(_pairs(at))
-            for line in (
-                *self._loop(at),
-                f"        {into}[{at.symbol + i}, {self._entry(at, a, 'j')}] += "
-                f"{self._noise(at)}*{at.columns.theta(b, 'l')}",
-                f"        {into}[{at.symbol + i}, {self._entry(at, b, 'j')}] += "
-                f"{self._noise(at)}*{at.columns.theta(a, 'l')}",
-            )
-        ]
+        lines, q, place = [], at.columns.parameters, at.columns.place("j")
+        for i, a, b in self._pairs(at):
+            lines += self._loops(at)
+            for one, other in ((a, b), (b, a)):
+                entry = f"{into}[{at.symbol + i}, {one * q} + {place}]"
+                lines.append(f"        {entry} += {self._entry(at)}*{at.columns.theta(other, 'l')}")
+        return lines
 
-    def second_derivatives(self, at: Place) -> list[str]:
-        """Return lines that add V, times the first derivatives by the covariances."""
-        return [
-            line
-            for i, (a, b) in enumerate(_pairs(at))
-            for line in (
-                *self._loop(at),
-                f"        out[{self._entry(at, a, 'j')}, {self._entry(at, b, 'l')}] += "
-                f"first[{at.symbol + i}]*{self._noise(at)}",
-                f"        out[{self._entry(at, b, 'j')}, {self._entry(at, a, 'l')}] += "
-                f"first[{at.symbol + i}]*{self._noise(at)}",
-            )
-        ]
+    def _pairs(self, at: Place) -> list[tuple[int, int, int]]:
+        pairs = itertools.combinations_with_replacement(range(len(at.columns.scores)), 2)
+        return [(i, a, b) for i, (a, b) in enumerate(pairs)]
 
-    def _loop(self, at: Place) -> list[str]:
+    def _loops(self, at: Place) -> list[str]:
         p = len(at.columns.linear)
         return [f"for j in range({p}):", f"    for l in {f'range({p})' if self.full else 'range(j, j + 1)'}:"]
 
-    def _noise(self, at: Place) -> str:
+    def _entry(self, at: Place) -> str:
         return f"noise[{at.noise} + j*{len(at.columns.linear)} + l]" if self.full else f"noise[{at.noise} + j]"
-
-    @staticmethod
-    def _entry(at: Place, score: int, column: str) -> str:
-        return f"{score * at.columns.parameters} + {at.columns.place(column)}"
 
 
 @dataclass(frozen=True)
@@ -152,31 +118,20 @@ class RecordNoise(Statistic):
         """The noise variance of the score."""
         return (self.variance,)
 
-    @property
-    def variance_columns(self) -> int:
-        """The number of columns with a variance of each record's own."""
-        return len(self.noisy)
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of variances for the guard, and one sum per column with variances."""
+        return Needs([("covariance", len(columns.linear))], len(self.noisy), variances=len(self.noisy))
 
-    def blocks(self, columns: ScoreColumns, number: int) -> list[tuple[str, int]]:
-        """Return the place of variances for the guard."""
-        return [("covariance", len(columns.linear))]
-
-    def number_of_sums(self, columns: ScoreColumns) -> int:
-        """Return one sum per column with variances."""
-        return len(self.noisy)
-
-    def varying_names(self, at: Place) -> dict[sp.Symbol, str]:
-        """Return the name of the variance."""
-        return {self.variance: "s0"}
-
-    def guard(self, at: Place) -> list[str]:
-        """Return lines that compute the largest noise variance of a score."""
-        return diagonal_guard(at)
-
-    def lookups(self, at: Place) -> list[str]:
-        """Return a line that computes the variance of record i."""
+    def share(self, at: Place) -> Share:
+        """Return the variance of a record, and what twice V theta adds to the gradient."""
         terms = [f"{column}*theta[{place}]*theta[{place}]" for place, column in self._columns(at)]
-        return [f"s0 = {' + '.join(terms) or '0.0'}"]
+        sums = [(place, f"sums[{at.sums + g}]") for g, (place, _) in enumerate(self._columns(at))]
+        return Share(
+            varying={self.variance: "s0"},
+            guard=_guard(at, f"noise[{at.noise} + j]"),
+            lookups=[f"s0 = {' + '.join(terms) or '0.0'}"],
+            assemble=[f"gradient[{place}] += {summed}*theta[{place}]" for place, summed in sums for _ in range(2)],
+        )
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
         """Return the lines that sum the slope in the variance times the records' own variances."""
@@ -189,28 +144,20 @@ class RecordNoise(Statistic):
             after=[f"sums[{at.sums + g}] += {total}" for g, total in enumerate(totals)],
         )
 
-    def assemble(self, at: Place) -> list[str]:
-        """Return lines that add the sums times the parameters, twice."""
-        return [
-            f"gradient[{place}] += sums[{at.sums + g}]*theta[{place}]"
-            for g, (place, _) in enumerate(self._columns(at))
-            for _ in "ab"
-        ]
-
     def record_derivatives(
-        self, at: Place, by_score: Sequence[str], by_symbols: Sequence[str], factor: str, *, moved: str
+        self, at: Place, derivatives: Sequence[str], mixed: Sequence[str], factor: str, *, moved: str
     ) -> list[str]:
         """Return lines for the variance theta'V theta of record i, whose gradient is 2 V theta."""
-        (p, q, _), columns = at.columns.sizes, at.columns
-        row = [f"row[{columns.linear[j]}] = X[i, {j}]" for j in range(p)]
+        columns, q = at.columns, at.columns.parameters
+        once, with_score, twice = derivatives
+        row = [f"row[{place}] = X[i, {j}]" for j, place in enumerate(columns.linear)]
         row += [] if columns.intercept is None else [f"row[{columns.intercept}] = 1.0"]
-        once, mixed, twice = by_score
-        return [
+        lines = [
             *row,
             f"for j in range({q}):",
             f"    shift_row[j] = row[j]{moved}",
             *(f"bent[{place}] = 2.0*{column}*theta[{place}]" for place, column in self._columns(at)),
-            f"mixed, twice = ({mixed}){factor}, ({twice}){factor}",
+            f"mixed, twice = ({with_score}){factor}, ({twice}){factor}",
             f"once = ({once}){factor}",
             f"for j in range({q}):",
             "    gradient[j] += once*bent[j]",
@@ -218,16 +165,10 @@ class RecordNoise(Statistic):
             f"    for l in range({q}):",
             "        out[j, l] += mixed*(shift_row[j]*bent[l] + bent[j]*shift_row[l]) + twice*bent[j]*bent[l]",
             *(f"out[{place}, {place}] += 2.0*once*{column}" for place, column in self._columns(at)),
-            *(
-                line
-                for n, text in enumerate(by_symbols)
-                for line in (
-                    f"mixed = ({text}){factor}",
-                    f"for j in range({q}):",
-                    f"    cross[{n}, j] += mixed*bent[j]",
-                )
-            ),
         ]
+        for n, text in enumerate(mixed):
+            lines += [f"mixed = ({text}){factor}", f"for j in range({q}):", f"    cross[{n}, j] += mixed*bent[j]"]
+        return lines
 
     def _columns(self, at: Place) -> list[tuple[int, str]]:
         """Return the places of the parameters with such variances, and the entries of X that hold them."""
@@ -235,18 +176,13 @@ class RecordNoise(Statistic):
         return [(at.columns.linear[column], f"X[i, {first + g}]") for g, column in enumerate(self.noisy)]
 
 
-def diagonal_guard(at: Place) -> list[str]:
-    """Return lines that compute the largest noise variance of a score, of a variance for each column."""
+def _guard(at: Place, entry: str, *, full: bool = False) -> list[str]:
+    """Return lines that compute the largest noise variance of a score."""
     p, q, m = at.columns.sizes
-    weight = f"theta[k*{q} + {at.columns.place('j')}]"
-    return [
-        f"for k in range({m}):",
-        "    spread = 0.0",
-        f"    for j in range({p}):",
-        f"        spread += noise[{at.noise} + j]*({weight}*{weight})",
-        "    variance = spread if spread > variance else variance",
-    ]
-
-
-def _pairs(at: Place) -> list[tuple[int, int]]:
-    return list(itertools.combinations_with_replacement(range(len(at.columns.scores)), 2))
+    left, right = (f"theta[k*{q} + {at.columns.place(column)}]" for column in "jl")
+    lines = [f"for k in range({m}):", "    spread = 0.0", f"    for j in range({p}):"]
+    if full:
+        lines += [f"        for l in range({p}):", f"            spread += {entry}*{left}*{right}"]
+    else:
+        lines.append(f"        spread += {entry}*({left}*{left})")
+    return [*lines, "    variance = spread if spread > variance else variance"]

@@ -17,8 +17,10 @@ from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import Layout, Piece, RecordCode
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.loop import RecordLoop
-from symdebias.codegen.score.statistic import Configurations, Constants, LabelTable, Statistic, Statistics
+from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors
 
 # Beyond so many second derivatives of one record's loss (several scores under Laplace noise have thousands) printing
@@ -67,23 +69,22 @@ class ScoreProgram:
 
     @functools.cached_property
     def _loop(self) -> RecordLoop:
-        return RecordLoop(self.columns, Statistics(self.columns, self.statistics))
+        return RecordLoop(self.columns, self.statistics)
 
     @property
     def layout(self) -> Layout:
         """What stands where in ``noise``."""
-        return self._loop.statistics.layout
+        return self._loop.layout
 
     @property
     def number_of_sums(self) -> int:
         """How many sums over records the mean gradient is assembled from."""
-        return self._loop.statistics.number_of_sums
+        return self._loop.number_of_sums
 
     @property
     def width(self) -> int:
         """The number of columns of the data matrix: linear columns, codes, variances of records."""
-        further = (statistic.code_columns + statistic.variance_columns for statistic in self.statistics)
-        return len(self.columns.linear) + sum(further)
+        return self._loop.width
 
     @property
     def codes(self) -> bool:
@@ -100,7 +101,7 @@ class ScoreProgram:
         """Whether the Hessian can be generated: nothing is looked up by categories, and it is short enough."""
         if self.has_lookups:
             return False
-        count = len(self.scores) + len(self._loop.statistics.all_symbols)
+        count = len(self.scores) + len(self._loop.all_symbols)
         return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES
 
     @functools.cached_property
@@ -125,7 +126,7 @@ class ScoreProgram:
     @functools.cached_property
     def noise_slopes(self) -> tuple[sp.Expr, ...]:
         """G_sigma, the derivatives by the symbols of the statistics."""
-        return tuple(sp.diff(self.expression, symbol) for symbol in self._loop.statistics.all_symbols)
+        return tuple(sp.diff(self.expression, symbol) for symbol in self._loop.all_symbols)
 
     @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
     def _statements(self, what: str) -> Statements:
@@ -134,11 +135,11 @@ class ScoreProgram:
             "gradient": lambda: (*self.slopes, *self.noise_slopes),
             "derivatives": lambda: (self.expression, *self._second_derivatives(), *self.slopes, *self.noise_slopes),
         }
-        fixed, varying = self._loop.statistics.names(self.target)
+        fixed, varying = self._loop.names(self.target)
         return print_statements(choices[what](), fixed=fixed, varying=varying)
 
     def _second_derivatives(self) -> list[sp.Expr]:
-        by = (*self.scores, *self._loop.statistics.all_symbols)
+        by = (*self.scores, *self._loop.all_symbols)
         first = (*self.slopes, *self.noise_slopes)
         return [sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by))]
 
@@ -150,7 +151,7 @@ class ScoreProgram:
         They are the largest noise variance of a score, and the largest of sum_k |theta_kj| over the tail rate of
         column j.
         """
-        return "\n".join(self._loop.statistics.guard())
+        return "\n".join(self._loop.guard())
 
     def loss(self) -> RecordCode:
         """Return the code of the loss of one record."""
@@ -161,8 +162,8 @@ class ScoreProgram:
             *loop.lookups(),
             *loop.each(statements, [f"value += {share}({statements.results[0]})"]),
         ]
-        helpers, called = loop.functions
-        return RecordCode("\n".join(loop.before(statements)), "\n".join(inside), statements.functions | called, helpers)
+        called = statements.functions | loop.called
+        return RecordCode("\n".join(loop.before(statements)), "\n".join(inside), called, loop.functions)
 
     def accumulate(self, *, weighted: bool) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""

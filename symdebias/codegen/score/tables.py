@@ -9,7 +9,7 @@ import sympy as sp
 from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import BLOCK
 from symdebias.codegen.score.columns import ScoreColumns
-from symdebias.codegen.score.statistic import Collected, Place, Statistic
+from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, Statistic
 
 # Up to so many categories a factor is selected by comparisons, which vectorise; a look-up in memory does not.
 _MOST_SELECTED = 8
@@ -259,61 +259,55 @@ class CategoryFactors(Statistic):
         symbols = [symbol for table in self.tables for symbol in table.symbols]
         return (*symbols, *(() if self.waves is None else (*self.waves.real, *self.waves.imaginary)))
 
-    @property
-    def code_columns(self) -> int:
-        """The number of columns."""
-        return len(self.tables)
-
-    def blocks(self, columns: ScoreColumns, number: int) -> list[tuple[str, int]]:
-        """Return the places of values and weights."""
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the places of values and weights, and a sum for each entry of a table and parameter of the waves."""
         blocks = [(f"channel{b}", table.number_of_constants) for b, table in enumerate(self.tables)]
-        return blocks if self.waves is None else [*blocks, ("waves", self.waves.number_of_constants)]
-
-    def number_of_sums(self, columns: ScoreColumns) -> int:
-        """Return one sum per entry of a table, and one per parameter of the waves."""
-        return self._first_sums()[-1] + (0 if self.waves is None else self.waves.number_of_slopes)
+        sums = self._first_sums()[-1]
+        if self.waves is not None:
+            blocks.append(("waves", self.waves.number_of_constants))
+            sums += self.waves.number_of_slopes
+        return Needs(blocks, sums, codes=len(self.tables))
 
     def _first_sums(self) -> list[int]:
         """Return where the sums of each table begin, and those of the waves."""
         return _starts([table.outputs * len(table.terms) for table in self.tables])
 
-    def _first_constants(self) -> list[int]:
-        """Return where what describes each table begins, and what describes the waves."""
-        return _starts([table.number_of_constants for table in self.tables])
-
-    def varying_names(self, at: Place) -> dict[sp.Symbol, str]:
-        """Return the names of the looked-up factors."""
+    def share(self, at: Place) -> Share:
+        """Return the tables, what is looked up in them, and what the sums times their slopes add to the gradient."""
+        *first, last = (at.noise + start for start in _starts([table.number_of_constants for table in self.tables]))
+        *sums, wave_sums = (at.sums + start for start in self._first_sums())
         names = {symbol: f"k{b}_{i}" for b, table in enumerate(self.tables) for i, symbol in enumerate(table.symbols)}
-        return names if self.waves is None else names | self.waves.names()
-
-    def functions(self, at: Place) -> tuple[str, frozenset[str]]:
-        """Return the functions that fill the tables and assemble their gradients."""
-        *first, last = (at.noise + start for start in self._first_constants())
-        texts = [table.functions(f"t{b}", first[b]) for b, table in enumerate(self.tables)]
-        waves = [] if self.waves is None else [self.waves.functions(last)]
-        return "\n".join([*(text for text, _ in texts), *waves]), frozenset[str]().union(*(names for _, names in texts))
-
-    def before(self, at: Place, *, slopes: bool) -> list[str]:
-        """Return lines that fill the tables."""
-        lines: list[str] = []
+        printed = [table.functions(f"t{b}", first[b]) for b, table in enumerate(self.tables)]
+        functions, p = [text for text, _ in printed], len(at.columns.linear)
+        before: list[str] = []
+        lookups: list[str] = []
         for b, table in enumerate(self.tables):
-            lines += [f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))", f"table_t{b}(theta, noise, k{b})"]
+            before += [f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))", f"table_t{b}(theta, noise, k{b})"]
             if table.is_selected:
-                lines += [f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i, c in table.entries]
-        return lines if self.waves is None else [*lines, *self.waves.before(slopes=slopes)]
-
-    def lookups(self, at: Place) -> list[str]:
-        """Return lines that look up the factors of record i."""
-        lines: list[str] = []
-        p = len(at.columns.linear)
-        for b, table in enumerate(self.tables):
-            if table.is_selected:
-                lines.append(f"c{b} = X[i, {p + b}]")
-                lines += [f"k{b}_{i} = {table.entry(f'c{b}', f'k{b}_{i}')}" for i in range(len(table.symbols))]
+                before += [f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i, c in table.entries]
+                lookups.append(f"c{b} = X[i, {p + b}]")
+                lookups += [f"k{b}_{i} = {table.entry(f'c{b}', f'k{b}_{i}')}" for i in range(len(table.symbols))]
             else:
-                lines.append(f"c{b} = int(X[i, {p + b}])")
-                lines += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
-        return lines if self.waves is None else [*lines, *self.waves.lookups(p)]
+                lookups.append(f"c{b} = int(X[i, {p + b}])")
+                lookups += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
+        assemble = [f"table_gradient_t{b}(theta, noise, sums, {start}, gradient)" for b, start in enumerate(sums)]
+        before_slopes = before
+        if self.waves is not None:
+            names |= self.waves.names()
+            functions.append(self.waves.functions(last))
+            before_slopes = [*before, *self.waves.before(slopes=True)]
+            before = [*before, *self.waves.before(slopes=False)]
+            lookups += self.waves.lookups(p)
+            assemble = [*self.waves.assemble(wave_sums), *assemble]
+        return Share(
+            varying=names,
+            functions="\n".join(functions),
+            called=frozenset[str]().union(*(called for _, called in printed)),
+            before=before,
+            before_slopes=before_slopes,
+            lookups=lookups,
+            assemble=assemble,
+        )
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
         """Return the lines that keep the derivatives by looked-up factors apart by category.
@@ -354,15 +348,6 @@ class CategoryFactors(Statistic):
             after += [f"for n in range({self.waves.number_of_slopes}):"]
             after += [f"    sums[{at.sums + first} + n] += wave_sums[n]"]
         return Collected(before=[*before, *zeros], inside=inside, after=after)
-
-    def assemble(self, at: Place) -> list[str]:
-        """Return lines that add the sums, times the slopes of the tables, to the gradient."""
-        *first, last = (at.sums + start for start in self._first_sums())
-        lines = [] if self.waves is None else self.waves.assemble(last)
-        return [
-            *lines,
-            *(f"table_gradient_t{b}(theta, noise, sums, {start}, gradient)" for b, start in enumerate(first)),
-        ]
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
