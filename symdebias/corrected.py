@@ -359,7 +359,7 @@ class CorrectedLoss:
             and bool(self.declared.scores)
             and len(program.scores) == 1
             and not program.has_lookups
-            and not any(map(program.having, (ColumnProduct, Configurations, LabelTable)))
+            and not any(isinstance(one, (ColumnProduct, Configurations, LabelTable)) for one in program.statistics)
             # An uncorrected loss has no factors of other noise in it.
             and all(
                 isinstance(noise, AdditiveNoise) and noise.is_gaussian

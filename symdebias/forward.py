@@ -570,7 +570,7 @@ def gradient_inflation(corrected: Any, radius: float | None, score_variance: flo
     }
     if program.having(NormalNoise):
         values[symbols.score_variance] = corrected.normal_score_variance(theta)
-    for index, group in enumerate(program.having(ColumnProduct)):
+    for index, group in enumerate(one for one in program.statistics if isinstance(one, ColumnProduct)):
         assert isinstance(group, FactorGroup)
         factors = group.values(theta, derivation.constants[f"factors{index}"])
         values |= {name: value for name, value in zip(group.coefficients, factors, strict=True) if name is not None}

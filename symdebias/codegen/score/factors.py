@@ -3,6 +3,7 @@
 The classes print functions that compute such products, their Jacobian by the parameters, and their second derivatives.
 """
 
+import abc
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,7 @@ class FactorFamily:
 
 
 @dataclass(frozen=True)
-class ColumnProduct(Statistic):
+class ColumnProduct(Statistic, abc.ABC):
     """Coefficients of the corrected loss that are products over columns.
 
     Attributes
@@ -63,10 +64,11 @@ class ColumnProduct(Statistic):
         return tuple(symbol for symbol in self.coefficients if symbol is not None)
 
     @property
+    @abc.abstractmethod
     def number_of_constants(self) -> int:
         """How many numbers describe the noise of all columns."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def source(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
         """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as text.
 
@@ -79,7 +81,6 @@ class ColumnProduct(Statistic):
         parameters : int
             The number of parameters of one score.
         """
-        raise NotImplementedError
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of what describes the noise of the columns."""

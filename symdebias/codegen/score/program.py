@@ -133,15 +133,17 @@ class ScoreProgram:
         choices: dict[str, Callable[[], tuple[sp.Expr, ...]]] = {
             "loss": lambda: (self.expression,),
             "gradient": lambda: (*self.slopes, *self.noise_slopes),
-            "derivatives": lambda: (self.expression, *self._second_derivatives(), *self.slopes, *self.noise_slopes),
+            "derivatives": self._derivatives,
         }
         fixed, varying = self._loop.names(self.target)
         return print_statements(choices[what](), fixed=fixed, varying=varying)
 
-    def _second_derivatives(self) -> list[sp.Expr]:
-        by = (*self.scores, *self._loop.all_symbols)
-        first = (*self.slopes, *self.noise_slopes)
-        return [sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by))]
+    def _derivatives(self) -> tuple[sp.Expr, ...]:
+        """Return the loss, its second derivatives and its first ones."""
+        by = (*self.scores, *self._loop.record_symbols, *self._loop.symbols)
+        first = [sp.diff(self.expression, symbol) for symbol in by]
+        second = (sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by)))
+        return (self.expression, *second, *first)
 
     # ---- code --------------------------------------------------------------------------------------------
 
