@@ -1,4 +1,4 @@
-"""NumPy functions of expressions, overflow-safe: for what is computed once, where compiling would cost more."""
+"""Expressions as NumPy functions, in forms that do not overflow: for checks and designs, which need no kernel."""
 
 import functools
 import math

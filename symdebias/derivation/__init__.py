@@ -5,20 +5,36 @@ features by name (`features`). The result says what stands in the kernels' vecto
 the user should know.
 """
 
-from symdebias.derivation.derive import derive, noise_limit, surrogate_parts
 from symdebias.derivation.features import hidden_score
 from symdebias.derivation.labels import is_affine, on_labels
+from symdebias.derivation.methods import (
+    Exact,
+    Method,
+    Problem,
+    Quadrature,
+    Series,
+    Surrogate,
+    Uncorrected,
+    method_of,
+    surrogate_parts,
+)
 from symdebias.derivation.surrogates import SurrogateParts
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 
 __all__ = [
     "Derivation",
+    "Exact",
+    "Method",
     "NoiseSymbols",
+    "Problem",
+    "Quadrature",
+    "Series",
+    "Surrogate",
     "SurrogateParts",
-    "derive",
+    "Uncorrected",
     "hidden_score",
     "is_affine",
-    "noise_limit",
+    "method_of",
     "on_labels",
     "surrogate_parts",
 ]

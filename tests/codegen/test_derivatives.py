@@ -32,7 +32,7 @@ def free_form():
 
 CASES = {
     "normal noise": lambda: (sd.debias(sd.losses.exponential(), normal()), X, THETA, WEIGHTS),
-    "free-form": lambda: (free_form(), X[:, :2], THETA[:2], np.zeros(0)),
+    "free-form": lambda: (free_form(), X[:, :2], THETA[:2], None),
 }
 
 
@@ -40,10 +40,8 @@ CASES = {
 def test_one_pass_gives_what_four_give(case):
     """Compiled; `score/test_program.py` has all statistics, uncompiled."""
     corrected, data, theta, weights = CASES[case]()
-    matrix, target = corrected.checked_data(data, Y)
-    weighted = len(weights) > 0
-    w = weights if weighted else np.ones(N)
-    derivatives = corrected.derivatives(data.shape[1], matrix, target, weights, float(w.sum()), per_record=False)
+    w = np.ones(N) if weights is None else weights
+    derivatives = corrected.records(data, Y, sample_weight=weights).derivatives()
     fused = derivatives(theta, True)
     gradients = corrected.gradient(theta, data, Y) * w[:, None]
     assert fused.loss == pytest.approx(corrected.mean_loss(theta, data, Y, sample_weight=w), rel=1e-13)

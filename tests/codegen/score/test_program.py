@@ -1,6 +1,6 @@
 """Every statistic in a program: the sums, the Jacobian and the second derivatives that it gives belong together."""
 
-from dataclasses import dataclass
+import dataclasses
 
 import numpy as np
 import pytest
@@ -77,7 +77,7 @@ def data_of(program, rng):
     return X, rng.integers(0, labels[0], N).astype(float) if labels else rng.choice([-1.0, 1.0], N)
 
 
-@dataclass
+@dataclasses.dataclass
 class Plain:
     """The uncompiled kernels of a program at given records."""
 
@@ -132,16 +132,16 @@ def check(plain, theta):
 def test_what_a_statistic_gives_belongs_together(case):
     loss, features, target, method, which, kinds = CASES[case]
     corrected = sd.debias(loss, sd.Release(features, target, fit_intercept=True), **method)
-    kernels = corrected.kernels(3, **which)
-    program = kernels.program
+    correction = dataclasses.replace(corrected.at(3), **which)
+    program = correction.program
     assert kinds <= {type(statistic) for statistic in program.statistics}
     rng = np.random.default_rng(0)
     X, y = data_of(program, rng)
-    plain = Plain(kernels, corrected.noise_vector(3, **which), X, y, rng.uniform(0.5, 2.0, N))
+    plain = Plain(correction.kernels, correction.noise, X, y, rng.uniform(0.5, 2.0, N))
     check(plain, rng.uniform(-0.5, 0.5, program.number_of_parameters))
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class SquaredLength(Statistic):
     """The squared length of theta: a statistic that the library does not have."""
 
