@@ -14,7 +14,12 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import label_array, parameter_array, per_record_scales, places_among
-from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import LabelTable
+from symdebias.codegen.score.factors import ColumnProduct
+from symdebias.codegen.score.normal import RecordNoise
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import (
     Derivation,
@@ -153,7 +158,8 @@ class Correction:
         return (
             isinstance(program, ScoreProgram)
             and len(self.loss.scores) == 1
-            and not (program.groups or program.tables or program.configurations or program.labels)
+            and not program.has_lookups
+            and not any(isinstance(one, (ColumnProduct, Configurations, LabelTable)) for one in program.statistics)
             # An uncorrected loss has no factors of other noise in it.
             and all(
                 isinstance(noise, AdditiveNoise) and noise.is_gaussian for _, noise in self.release.noises(self.columns)
@@ -382,7 +388,7 @@ class Correction:
 
     def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
         rows = np.asarray(theta, dtype=float).reshape(len(self.program.scores), -1)
-        return rows[:, list(self.program.linear)]
+        return rows[:, list(self.program.columns.linear)]
 
     # ---- records -----------------------------------------------------------------------------------------
 
@@ -508,12 +514,13 @@ class Correction:
             if not design.categorical:
                 return matrix, target
             dense = design.rows(matrix)
-            kept = [place for place in range(dense.shape[1]) if place != program.intercept]
+            kept = [place for place in range(dense.shape[1]) if place != program.columns.intercept]
             return np.ascontiguousarray(dense[:, kept]), target
-        if not (design.categorical or program.configurations) and scales is None:
+        enumerated = bool(program.having(Configurations))
+        if not (design.categorical or enumerated) and scales is None:
             return matrix, target
         parts = [matrix[:, design.linear_columns]]
-        if program.configurations:
+        if enumerated:
             joint = np.zeros(len(matrix))
             for column in design.categorical:
                 joint = joint * len(column.noise.outputs) + matrix[:, column.column]
@@ -521,7 +528,8 @@ class Correction:
         else:
             parts.append(matrix[:, [column.column for column in design.categorical]])
         if scales is not None:
-            parts.append(scales[:, [design.linear[place].column for place in program.noisy]] ** 2)
+            noisy = [place for noise in program.having(RecordNoise) for place in noise.noisy]
+            parts.append(scales[:, [design.linear[place].column for place in noisy]] ** 2)
         return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
 
     def _encoded_features(self, matrix: FloatArray, scales: FloatArray | None) -> FloatArray:

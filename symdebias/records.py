@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import check_same_index, weights_array
-from symdebias.codegen.kernels import ScoreProgram
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
 

@@ -13,6 +13,7 @@ LAYERS = [
     {"exceptions"},
     {"_domains", "_arrays", "_randomness", "_optional", "_budget"},
     {"losses", "noise", "privacy", "codegen", "inference"},
+    {"bounds"},
     {"mechanisms", "transforms"},
     {"labels"},
     {"release"},

@@ -165,8 +165,8 @@ def test_looked_up_factors_and_enumeration_agree(loss):
     theta = 0.3 * np.cos(np.arange(9.0))
     records = corrected.records(X, y)
     enumerated = records.under(records.correction.enumerated)
-    assert not enumerated.correction.program.tables
-    assert records.correction.program.tables
+    assert not enumerated.correction.program.has_lookups
+    assert records.correction.program.has_lookups
     values, gradients = enumerated.losses(theta), enumerated.gradients(theta, slice(None))
     np.testing.assert_allclose(values, corrected.loss(theta, X, y), rtol=1e-10)
     np.testing.assert_allclose(gradients, corrected.gradient(theta, X, y), rtol=1e-9, atol=1e-10)

@@ -10,9 +10,9 @@ import sympy as sp
 
 from symdebias.assessment.kernel_bias import kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
+from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
 from symdebias.derivation import Series, Uncorrected
-from symdebias.derivation.enclosures import Enclosed, enclosed
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import exactly
 

@@ -11,7 +11,10 @@ import sympy as sp
 from symdebias.assessment.variance import evaluated, single
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
-from symdebias.codegen.statistics import FactorGroup
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import LabelTable
+from symdebias.codegen.score.factors import ColumnProduct, FactorGroup
+from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
@@ -50,11 +53,11 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     declared, derivation, program = correction.loss, correction.derivation, correction.program
     if len(declared.scores) != 1:
         return 1.0
-    groups = [group for group in program.groups if isinstance(group, FactorGroup)]
-    if program.tables or program.configurations or (score_variance is None and not groups):
+    enumerated = program.having(Configurations)
+    if program.has_lookups or enumerated or (score_variance is None and not program.having(FactorGroup)):
         return 1.0
     noised = [(part, part.noise) for part in correction.design.linear if part.noise is not None]
-    theta = np.zeros(program.parameters)
+    theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
     level = _REFERENCE_VARIANCE if score_variance is None else score_variance
     for part, _ in noised:
@@ -75,13 +78,14 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     values: dict[sp.Symbol, Any] = {
         symbols.target_variance: derivation.constants["target"][0],
         symbols.gain: 1.0,
-        **dict.fromkeys(program.labels, 1.0),
+        **{symbol: 1.0 for table in program.having(LabelTable) for symbol in table.numbers},
     }
-    if program.variances:
+    if program.having(NormalNoise):
         values[symbols.score_variance] = correction.normal_score_variance(theta)
-    for index, group in enumerate(program.groups):
-        found = group.values(theta, derivation.constants[f"factors{index}"])
-        values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}
+    for index, group in enumerate(one for one in program.statistics if isinstance(one, ColumnProduct)):
+        assert isinstance(group, FactorGroup)
+        factors = group.values(theta, derivation.constants[f"factors{index}"])
+        values |= {name: value for name, value in zip(group.coefficients, factors, strict=True) if name is not None}
     bound = _REFERENCE_RADIUS if radius is None else radius
     scores = np.linspace(-bound, bound, 9)[:, None] + noise
     target = declared.target_values[-1] if declared.target_values is not None else 0.0

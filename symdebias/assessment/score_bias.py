@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias.bounds.enclosures import Enclosed
+from symdebias.bounds.intervals import Range
+from symdebias.bounds.tight import tight_derivative
 from symdebias.codegen.numeric import numeric
 from symdebias.correction import Correction
-from symdebias.derivation.bounds import tight_derivative
-from symdebias.derivation.enclosures import Enclosed
-from symdebias.derivation.intervals import Range
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release

@@ -14,6 +14,7 @@ from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
+from symdebias.codegen.score.normal import NormalNoise
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
@@ -90,7 +91,7 @@ def _closed(correction: Correction) -> ClosedVariance:
 
     def mean(expression: sp.Expr) -> sp.Expr:
         labelled = mean_over_target(declared, release, expression, symbols)
-        if not program.variances:
+        if not program.having(NormalNoise):
             return labelled
         # The s in the expression is a constant here, and that of the transform a variance.
         fixed = sp.Dummy("s", positive=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import Layout, Piece, RecordCode, clipped_share, norm
+from symdebias.codegen.program import Layout, Piece, RecordCode, clipped_share, label_lookups, norm
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,7 @@ class FeatureProgram:
         """Return the lines of one record: what is looked up, then the statements."""
         lines: list[str] = []
         if self.labels:
-            start = self.layout.starts["labels"]
-            lines.append("label = int(y[i])")
-            lines += [f"l{i} = noise[{start} + label*{len(self.labels)} + {i}]" for i in range(len(self.labels))]
+            lines += label_lookups(self.layout.starts["labels"], len(self.labels))
         for j, lookup in enumerate(self.lookups):
             start, size = self.layout.starts[f"category{j}"], len(lookup.symbols)
             lines.append(f"c{j} = int(X[i, {lookup.column}])")

@@ -25,12 +25,8 @@ import numpy as np
 
 from symdebias.codegen import elementary
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.feature_program import FeatureProgram
-from symdebias.codegen.program import Piece, Program
-from symdebias.codegen.score_program import BLOCK, ScoreProgram
+from symdebias.codegen.program import BLOCK, Piece, Program
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
-
-__all__ = ["FeatureProgram", "Kernels", "Program", "ScoreProgram"]
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import sympy as sp
 
+# Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
+BLOCK = 256
 # Squares below the least float are lost: a component of a norm is then less than this.
 LOST = 2.3e-162
 
@@ -15,6 +17,11 @@ LOST = 2.3e-162
 def norm(names: Sequence[str]) -> str:
     """Return the text of a norm of numbers by their names, with what underflow may have lost added."""
     return f"(math.sqrt({' + '.join(f'{name}*{name}' for name in names)}) + {math.sqrt(len(names)) * LOST!r})"
+
+
+def label_lookups(start: int, count: int) -> list[str]:
+    """Return lines that look up ``l0``, ``l1``, ... by the code of the target, in a table that begins at ``start``."""
+    return ["label = int(y[i])", *(f"l{i} = noise[{start} + label*{count} + {i}]" for i in range(count))]
 
 
 def clipped_share(size: str) -> list[str]:

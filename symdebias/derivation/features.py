@@ -9,8 +9,7 @@ import sympy as sp
 
 from symdebias import _budget
 from symdebias.codegen import stable
-from symdebias.codegen.feature_program import CategoryLookup
-from symdebias.codegen.kernels import FeatureProgram
+from symdebias.codegen.feature_program import CategoryLookup, FeatureProgram
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError

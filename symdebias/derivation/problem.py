@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.codegen.kernels import ScoreProgram
-from symdebias.codegen.statistics import ChannelTable, FactorGroup, WaveGroup, WaveTables
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import Constants, LabelTable, Tails
+from symdebias.codegen.score.factors import FactorGroup, WaveGroup
+from symdebias.codegen.score.normal import NormalNoise, RecordNoise
+from symdebias.codegen.score.program import ScoreProgram
+from symdebias.codegen.score.statistic import Statistic
+from symdebias.codegen.score.tables import CategoryFactors, ChannelTable, WaveTables
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.noise import AdditiveNoise
@@ -91,15 +97,6 @@ def even_coefficients(noise: AdditiveNoise, order: int) -> tuple[float, ...]:
 def finish(problem: ScoreProblem, build: Build) -> Derivation:
     """Return the derivation: the program of what was built, and the numbers that its kernels take."""
     design, labelled, symbols = problem.design, problem.labelled, problem.symbols
-    covariance = design.linear_covariance if problem.gaussian else np.zeros((0, 0))
-    noisy = tuple(
-        index for index, part in enumerate(design.linear) if part.noise is not None and part.noise.is_gaussian
-    )
-    kind = "none"
-    if problem.gaussian:
-        diagonal = not np.any(covariance - np.diag(np.diag(covariance)))
-        kind = "record" if problem.per_record else "diagonal" if diagonal else "full"
-        build.constants["covariance"] = np.diag(covariance) if kind in ("diagonal", "record") else covariance
     build.constants["reach"] = np.array(
         [
             0.0 if part.noise is None or part.noise.tail_rate == math.inf else 1 / part.noise.tail_rate
@@ -107,31 +104,25 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         ]
     )
     build.constants["target"] = np.array([labelled.variance, labelled.gain])
-    if labelled.levels:
+    statistics: list[Statistic] = _normal_noise(problem, build)
+    statistics.append(Tails(limited=bool(build.groups or build.configurations)))
+    statistics.append(Constants("target", (symbols.target_variance, symbols.gain)))
+    label_codes = 0
+    if labelled.levels and labelled.table is not None:
         build.constants["levels"] = np.tile(labelled.levels, build.configurations // len(labelled.levels))
+        label_codes = len(labelled.table)
     elif labelled.table is not None:
         build.constants["labels"] = labelled.table
-    program = ScoreProgram(
-        build.expression,
-        problem.scores,
-        problem.target,
-        tuple(design.linear_parameters),
-        len(design.parameters),
-        problem.intercept,
-        kind,  # type: ignore[arg-type]
-        symbols.variances if problem.gaussian else (),
-        noisy if kind == "record" else (),
-        (symbols.target_variance, symbols.gain),
-        labelled.symbols,
-        0 if labelled.table is None else len(labelled.table),
-        tuple(build.groups),
-        tuple(build.tables),
-        build.configurations,
-        build.observations,
-        build.wave_tables,
-        build.coefficients,
-        bool(labelled.levels),
-    )
+        statistics.append(LabelTable(labelled.symbols, len(labelled.table)))
+    statistics += build.groups
+    if build.tables:
+        statistics.append(CategoryFactors(tuple(build.tables), build.wave_tables))
+    if build.configurations:
+        statistics.append(Configurations(build.configurations, build.observations, label_codes))
+    statistics.append(Constants("coefficients", build.coefficients))
+    linear = tuple(design.linear_parameters)
+    columns = ScoreColumns(problem.scores, linear, len(design.parameters), problem.intercept)
+    program = ScoreProgram(build.expression, problem.target, columns, tuple(statistics))
     return Derivation(
         program,
         symbols,
@@ -144,3 +135,16 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         mixing=labelled.mixing,
         offsets=labelled.offsets,
     )
+
+
+def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
+    """Return the normal noise of the linear columns, where there is some, and keep its covariance."""
+    if not problem.gaussian:
+        return []
+    linear, covariance = problem.design.linear, problem.design.linear_covariance
+    full = bool(np.any(covariance - np.diag(np.diag(covariance))))
+    build.constants["covariance"] = covariance if full and not problem.per_record else np.diag(covariance)
+    if not problem.per_record:
+        return [NormalNoise(problem.symbols.variances, full)]
+    noisy = (index for index, part in enumerate(linear) if part.noise is not None and part.noise.is_gaussian)
+    return [RecordNoise(problem.symbols.score_variance, tuple(noisy))]

@@ -22,7 +22,7 @@ import sympy as sp
 
 from symdebias import _budget
 from symdebias.codegen import stable
-from symdebias.codegen.statistics import FactorFamily, FactorGroup
+from symdebias.codegen.score.factors import FactorFamily, FactorGroup
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients, finish
 from symdebias.derivation.symbols import Derivation, free_symbol

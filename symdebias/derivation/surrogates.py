@@ -15,11 +15,11 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias.bounds.enclosures import Largest, enclosed, largest
+from symdebias.bounds.intervals import Range
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation.configurations import sum_over_configurations
-from symdebias.derivation.enclosures import Largest, enclosed, largest
-from symdebias.derivation.intervals import Range
 from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
 from symdebias.derivation.problem import Build, ScoreProblem, finish
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol

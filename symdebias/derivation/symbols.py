@@ -7,7 +7,8 @@ import numpy as np
 import sympy as sp
 
 from symdebias.codegen import stable
-from symdebias.codegen.kernels import FeatureProgram, ScoreProgram
+from symdebias.codegen.feature_program import FeatureProgram
+from symdebias.codegen.score.program import ScoreProgram
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -14,7 +14,8 @@ import sympy as sp
 
 from symdebias import _budget
 from symdebias.codegen import stable
-from symdebias.codegen.statistics import ChannelTable, FactorFamily, FactorGroup, WaveGroup, WaveTables
+from symdebias.codegen.score.factors import FactorFamily, FactorGroup, WaveGroup
+from symdebias.codegen.score.tables import ChannelTable, WaveTables
 from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError

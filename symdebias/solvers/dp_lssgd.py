@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Interval
-from symdebias.derivation.bounds import slope_bound
+from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import DivergenceError, PrivacyError
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling

@@ -13,8 +13,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import DELTA, EPSILON, RADIUS, Interval
-from symdebias.derivation import QuadraticBounds, QuadraticLoss, as_quadratic
-from symdebias.derivation.quadratic import checked_box
+from symdebias.bounds.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, checked_box
 from symdebias.exceptions import ClippingWarning
 from symdebias.inference import Inference
 from symdebias.losses import Loss

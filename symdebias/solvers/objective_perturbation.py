@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import DELTA, EPSILON, POSITIVE
-from symdebias.derivation import slope_ranges
+from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import RADIUS
-from symdebias.derivation import curvature_range, slope_bound
+from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.mechanisms.ranges import checked_bounds

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias.transforms.search import largest_found
+from symdebias.bounds.search import largest_found
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _Half = tuple[FloatArray, FloatArray, FloatArray, FloatArray]

@@ -15,11 +15,17 @@ import sympy as sp
 from instances import U, Y
 
 from symdebias.codegen import cache
-from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.program import ScoreProgram
 from symdebias.exceptions import CacheWarning
 
 S, T, C = sp.symbols("s t c", positive=True)
-PROGRAM = ScoreProgram(U * Y + U**2 - S, (U,), Y, (0,), 1, None, "diagonal", (S,), (), (T, C))
+PROGRAM = ScoreProgram(
+    U * Y + U**2 - S, Y, ScoreColumns((U,), (0,), 1, None), (NormalNoise((S,)), Tails(), Constants("target", (T, C)))
+)
 
 
 @pytest.fixture
@@ -212,7 +218,7 @@ def test_numbas_own_settings_do_not_move_the_cache(folder, source, tmp_path, mon
 
 def test_the_key_depends_on_all_that_decides_the_code(source):
     others = [
-        Kernels(dataclasses.replace(PROGRAM, linear=(0, 1), parameters=2)).source("mean_loss"),
+        Kernels(dataclasses.replace(PROGRAM, columns=ScoreColumns((U,), (0, 1), 2, None))).source("mean_loss"),
         Kernels(PROGRAM).source("mean_loss", weighted=True),
         Kernels(dataclasses.replace(PROGRAM, expression=U * Y + U**2 - 2 * S)).source("mean_loss"),
     ]

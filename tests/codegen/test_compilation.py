@@ -9,11 +9,20 @@ from instances import U, Y
 from numba.core import event
 
 from symdebias.codegen import cache
-from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.program import ScoreProgram
 
 S, T, C = sp.symbols("s t c", positive=True)
 # Under normal noise, with a wave as surrogates have them.
-WAVES = ScoreProgram(U * Y + sp.cos(U) + sp.sin(U) - S, (U,), Y, (0, 1), 2, None, "diagonal", (S,), (), (T, C))
+WAVES = ScoreProgram(
+    U * Y + sp.cos(U) + sp.sin(U) - S,
+    Y,
+    ScoreColumns((U,), (0, 1), 2, None),
+    (NormalNoise((S,)), Tails(), Constants("target", (T, C))),
+)
 
 
 @pytest.fixture

@@ -321,7 +321,7 @@ def test_intervals_reach_further_where_there_is_bias():
 def test_differences_where_the_hessian_is_too_long(monkeypatch):
     X, y = simulated(4_000, 4)
     exact = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
-    monkeypatch.setattr("symdebias.codegen.score_program._MOST_SECOND_DERIVATIVES", 0)
+    monkeypatch.setattr("symdebias.codegen.score.program._MOST_SECOND_DERIVATIVES", 0)
     found = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
     assert (exact.diagnostics["hessian"], found.diagnostics["hessian"]) == ("exact", "central differences")
     np.testing.assert_allclose(found.theta, exact.theta, atol=1e-9)

@@ -1,23 +1,25 @@
-"""Generated code for what depends on the parameters and the noise only, once per pass or batch.
+"""Products over columns of factors that their noise gives: coefficients of a corrected loss, once per pass or batch.
 
-A corrected loss of a score has *statistics* of the noise in it: the noise variance of the score, and coefficients of
-products over columns. The classes here print functions that compute such statistics, their Jacobian by the
-parameters, and their second derivatives; `score_program` calls them.
+The classes print functions that compute such products, their Jacobian by the parameters, and their second derivatives.
 """
 
+import abc
 import functools
 import itertools
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from textwrap import indent
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy as sp
 
-from symdebias.codegen.printer import Statements, print_statements
+from symdebias.codegen.printer import print_statements
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+_TAB = "    "
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,92 @@ class FactorFamily:
 
 
 @dataclass(frozen=True)
-class FactorGroup:
+class ColumnProduct(Statistic, abc.ABC):
+    """Coefficients of the corrected loss that are products over columns.
+
+    Attributes
+    ----------
+    coefficients : tuple of (sympy.Symbol or None)
+        The coefficients; None where the loss does not have one.
+    """
+
+    coefficients: tuple[sp.Symbol | None, ...]
+    kind: ClassVar[str] = "product"
+    rank: ClassVar[int] = 1
+
+    @property
+    def symbols(self) -> tuple[sp.Symbol, ...]:
+        """The coefficients that the loss has."""
+        return tuple(symbol for symbol in self.coefficients if symbol is not None)
+
+    @property
+    @abc.abstractmethod
+    def number_of_constants(self) -> int:
+        """How many numbers describe the noise of all columns."""
+
+    @abc.abstractmethod
+    def source(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
+        """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as text.
+
+        Parameters
+        ----------
+        name : str
+            What tells this product from others.
+        start : int
+            Where its constants stand in ``noise``.
+        parameters : int
+            The number of parameters of one score.
+        """
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of what describes the noise of the columns."""
+        return Needs([(f"factors{number}", self.number_of_constants)])
+
+    def share(self, at: Place) -> Share:
+        """Return the coefficients, and what the sums times their Jacobian add to the gradient."""
+        g, size, present = at.number, at.columns.number_of_parameters, self._present()
+        functions, called = self.source(f"g{g}", at.noise, at.columns.parameters)
+        assemble = self._own_jacobian(at)
+        for n, i in enumerate(present):
+            assemble += [f"for j in range({size}):", f"    gradient[j] += {at.summed(n)}*jacobian{g}[{i}, j]"]
+        return Share(
+            {symbol: f"q{g}_{i}" for symbol, i in zip(self.symbols, present, strict=True)},
+            functions=functions,
+            called=called,
+            before=[
+                f"v{g} = np.empty({len(self.coefficients)})",
+                f"values_g{g}(theta, noise, v{g})",
+                *(f"q{g}_{i} = v{g}[{i}]" for i in present),
+            ],
+            assemble=assemble,
+            second=[
+                f"weights{g} = np.zeros({len(self.coefficients)})",
+                *(f"weights{g}[{i}] = first[{at.symbol + n}]" for n, i in enumerate(present)),
+                f"second_g{g}(theta, noise, weights{g}, out)",
+            ],
+        )
+
+    def jacobian(self, at: Place, into: str) -> list[str]:
+        """Return lines that put the rows of the Jacobian in their places."""
+        rows = (f"{into}[{at.symbol + n}] = jacobian{at.number}[{i}]" for n, i in enumerate(self._present()))
+        return [*self._own_jacobian(at), *rows]
+
+    def _own_jacobian(self, at: Place) -> list[str]:
+        g, size = at.number, (len(self.coefficients), at.columns.number_of_parameters)
+        return [f"jacobian{g} = np.zeros({size})", f"jacobian_g{g}(theta, noise, jacobian{g})"]
+
+    def _present(self) -> list[int]:
+        """Return the places of the coefficients that the loss has."""
+        return [i for i, symbol in enumerate(self.coefficients) if symbol is not None]
+
+
+@dataclass(frozen=True)
+class FactorGroup(ColumnProduct):
     """A product over columns of polynomials, cut off at the monomials listed.
 
     Attributes
     ----------
-    symbols : tuple of (sympy.Symbol or None)
+    coefficients : tuple of (sympy.Symbol or None)
         The product's coefficients in the corrected loss; None where the loss does not have one.
     monomials : tuple of tuples of int
         The exponents of each coefficient; the first are all 0.
@@ -56,7 +138,6 @@ class FactorGroup:
         The columns.
     """
 
-    symbols: tuple[sp.Symbol | None, ...]
     monomials: tuple[tuple[int, ...], ...]
     families: tuple[FactorFamily, ...]
 
@@ -97,25 +178,12 @@ class FactorGroup:
     @functools.cached_property
     def _triples(self) -> tuple[tuple[int, int, int], ...]:
         places = {monomial: place for place, monomial in enumerate(self.monomials)}
-        found = []
-        for (i, first), (j, second) in itertools.product(enumerate(self.monomials), repeat=2):
-            product = tuple(a + b for a, b in zip(first, second, strict=True))
-            if product in places:
-                found.append((i, j, places[product]))
-        return tuple(found)
+        pairs = itertools.product(enumerate(self.monomials), repeat=2)
+        products = ((i, j, tuple(map(sum, zip(first, second, strict=True)))) for (i, first), (j, second) in pairs)
+        return tuple((i, j, places[product]) for i, j, product in products if product in places)
 
-    def functions(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
-        """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as text.
-
-        Parameters
-        ----------
-        name : str
-            What tells this group from others.
-        start : int
-            Where its constants stand in ``noise``.
-        parameters : int
-            The number of parameters of one score.
-        """
+    def source(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
+        """Return the functions as text; see `ColumnProduct.source`."""
         scores = len(self.families[0].thetas)
         size, count = len(self.monomials), self._count
         called: set[str] = set()
@@ -140,17 +208,17 @@ def multiply_{name}(first, second, out):
 
 @helper()
 def factors_{name}(theta, noise, factor):
-{_indent(fills[0])}
+{indent(fills[0], _TAB)}
 
 
 @helper()
 def slopes_{name}(theta, noise, slope):
-{_indent(fills[1])}
+{indent(fills[1], _TAB)}
 
 
 @helper()
 def bends_{name}(theta, noise, bend):
-{_indent(fills[2])}
+{indent(fills[2], _TAB)}
 
 
 {self._plain(name, parameters) if size == 1 else self._truncated(name, parameters)}
@@ -327,12 +395,12 @@ def _derivatives(family: FactorFamily, order: int) -> list[tuple[str, sp.Expr]]:
 
 
 @dataclass(frozen=True)
-class WaveGroup:
+class WaveGroup(ColumnProduct):
     """Products over columns of the factors of waves, one product for each multiple of a frequency.
 
     Attributes
     ----------
-    symbols : tuple of sympy.Symbol
+    coefficients : tuple of sympy.Symbol
         The products at 1, 2, ... times the frequency.
     frequency : sympy.Symbol
         What stands for the multiple in the families' coefficients.
@@ -340,7 +408,6 @@ class WaveGroup:
         The columns, with one coefficient each: the factor.
     """
 
-    symbols: tuple[sp.Symbol, ...]
     frequency: sp.Symbol
     families: tuple[FactorFamily, ...]
 
@@ -349,10 +416,10 @@ class WaveGroup:
         """How many numbers it takes: the frequency first, then the noise of all columns."""
         return 1 + sum(len(family.columns) * len(family.constants) for family in self.families)
 
-    def functions(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
-        """Return the functions ``values_NAME``, ``jacobian_NAME`` and ``second_NAME`` as `FactorGroup` does."""
+    def source(self, name: str, start: int, parameters: int) -> tuple[str, frozenset[str]]:
+        """Return the functions as text; see `ColumnProduct.source`."""
         columns = [column for family in self.families for column in family.columns]
-        count, waves = len(columns), len(self.symbols)
+        count, waves = len(columns), len(self.coefficients)
         called: set[str] = set()
         fills = []
         for order in (0, 1, 2):
@@ -365,17 +432,17 @@ COLUMNS_{name} = np.array({columns})
 
 @helper()
 def factors_{name}(theta, noise, frequency, factor):
-{_indent(fills[0])}
+{indent(fills[0], _TAB)}
 
 
 @helper()
 def slopes_{name}(theta, noise, frequency, slope):
-{_indent(fills[1].replace("slope[c, 0, 0]", "slope[c, 0]"))}
+{indent(fills[1].replace("slope[c, 0, 0]", "slope[c, 0]"), _TAB)}
 
 
 @helper()
 def bends_{name}(theta, noise, frequency, bend):
-{_indent(fills[2].replace("bend[c, 0, 0]", "bend[c, 0]"))}
+{indent(fills[2].replace("bend[c, 0, 0]", "bend[c, 0]"), _TAB)}
 
 
 @helper()
@@ -419,212 +486,3 @@ def second_{name}(theta, noise, weights, out):
                 out[COLUMNS_{name}[c], COLUMNS_{name}[d]] += rest
 """
         return text, frozenset(called)
-
-
-@dataclass(frozen=True)
-class ChannelTable:
-    """Factors of one column of categories, looked up by what was observed.
-
-    Attributes
-    ----------
-    symbols : tuple of sympy.Symbol
-        The entries of the looked-up row in the corrected loss.
-    value : sympy.Symbol
-        What a category adds to the score.
-    terms : tuple of sympy.Expr
-        The function of that value whose unbiased estimate each entry is.
-    positions : tuple of int
-        For each input category the place of its parameter, or -1.
-    outputs : int
-        The number of output categories.
-    """
-
-    symbols: tuple[sp.Symbol, ...]
-    value: sp.Symbol
-    terms: tuple[sp.Expr, ...]
-    positions: tuple[int, ...]
-    outputs: int
-
-    @property
-    def number_of_constants(self) -> int:
-        """A value per input, and an unbiased weight per output and input."""
-        return len(self.positions) * (1 + self.outputs)
-
-    def functions(self, name: str, start: int) -> tuple[str, frozenset[str]]:
-        """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text."""
-        inputs, size = len(self.positions), len(self.terms)
-        values = self._printed(0)
-        slopes = self._printed(1)
-        position = f"({', '.join(map(str, self.positions))},)[a]"
-        head = f"""    for a in range({inputs}):
-        place = {position}
-        value = theta[place]*noise[{start} + a] if place >= 0 else 0.0"""
-        fill = "\n".join(f"            table[c, {i}] += weight*({text})" for i, text in enumerate(values.results))
-        collect = "\n".join(
-            f"            slope += weight*sums[first + c*{size} + {i}]*({text})"
-            for i, text in enumerate(slopes.results)
-        )
-        text = f"""
-@helper()
-def table_{name}(theta, noise, table):
-{head}
-{_indent(chr(10).join(values.setup), 8)}
-        for c in range({self.outputs}):
-            weight = noise[{start + inputs} + c*{inputs} + a]
-{fill}
-
-
-@helper()
-def table_gradient_{name}(theta, noise, sums, first, gradient):
-{head}
-{_indent(chr(10).join(slopes.setup), 8)}
-        slope = 0.0
-        for c in range({self.outputs}):
-            weight = noise[{start + inputs} + c*{inputs} + a]
-{collect}
-        if place >= 0:
-            gradient[place] += slope*noise[{start} + a]
-"""
-        return text, values.functions | slopes.functions
-
-    def _printed(self, order: int) -> Statements:
-        expressions = [sp.diff(term, self.value, order) if order else term for term in self.terms]
-        return print_statements(expressions, fixed={self.value: "value"}, varying={})
-
-
-@dataclass(frozen=True)
-class WaveTables:
-    """Factors of waves for columns of categories, looked up and multiplied in loops over the waves.
-
-    The factor of the wave exp(i k h u) is the product over columns of complex numbers
-    T(c, k) = sum_a weight(c, a) exp(i k h theta_a value_a), c the observed category.
-
-    Attributes
-    ----------
-    real, imaginary : tuple of sympy.Symbol
-        The parts of the product for each wave, in the corrected loss.
-    positions : tuple of tuples of int
-        For each column and input category the place of its parameter, or -1.
-    outputs : tuple of int
-        The number of output categories of each column.
-    """
-
-    real: tuple[sp.Symbol, ...]
-    imaginary: tuple[sp.Symbol, ...]
-    positions: tuple[tuple[int, ...], ...]
-    outputs: tuple[int, ...]
-
-    @property
-    def number_of_constants(self) -> int:
-        """The frequency, and for each column a value per input and an unbiased weight per output and input."""
-        return 1 + sum(len(inputs) * (1 + m) for inputs, m in zip(self.positions, self.outputs, strict=True))
-
-    @property
-    def number_of_slopes(self) -> int:
-        """How many parameters the tables depend on, column by column and input by input."""
-        return sum(map(len, self.positions))
-
-    def functions(self, start: int) -> str:
-        """Return the functions ``wave_tables_B`` and ``wave_slopes_B`` of each column B as text."""
-        texts = []
-        first = start + 1
-        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
-            inputs, waves = len(places), len(self.real)
-            listed = f"({', '.join(map(str, places))},)"
-            head = f"""    for a in range({inputs}):
-        place = {listed}[a]
-        value = theta[place]*noise[{first} + a] if place >= 0 else 0.0
-        for k in range({waves}):
-            rate = (k + 1)*noise[{start}]"""
-            texts.append(f"""
-@helper()
-def wave_tables_{b}(theta, noise, table):
-{head}
-            for c in range({m}):
-                weight = noise[{first + inputs} + c*{inputs} + a]
-                table[c, k] += weight*math.cos(rate*value)
-                table[c, {waves} + k] += weight*math.sin(rate*value)
-
-
-@helper()
-def wave_slopes_{b}(theta, noise, slopes):
-{head}
-            for c in range({m}):
-                weight = rate*noise[{first} + a]*noise[{first + inputs} + c*{inputs} + a]
-                slopes[c, a, k] = -weight*math.sin(rate*value)
-                slopes[c, a, {waves} + k] = weight*math.cos(rate*value)
-""")
-            first += inputs * (1 + m)
-        return "\n".join(texts)
-
-    def before(self, *, slopes: bool) -> list[str]:
-        """Return lines that fill the tables, once per pass or batch."""
-        waves, columns = len(self.real), len(self.outputs)
-        lines = [f"wave_real, wave_imaginary = np.ones(({columns + 1}, {waves})), np.zeros(({columns + 1}, {waves}))"]
-        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
-            lines += [f"wave_table{b} = np.zeros(({m}, {2 * waves}))", f"wave_tables_{b}(theta, noise, wave_table{b})"]
-            if slopes:
-                lines.append(f"wave_slope{b} = np.zeros(({m}, {len(places)}, {2 * waves}))")
-                lines.append(f"wave_slopes_{b}(theta, noise, wave_slope{b})")
-        if slopes:
-            lines.append(f"wave_part = np.zeros((2, {waves}))")
-            lines.append(f"wave_sums = np.zeros({self.number_of_slopes})")
-        return lines
-
-    def lookups(self, first: int) -> list[str]:
-        """Return lines that multiply the factors of record i, whose codes start at a column of X.
-
-        Row b of ``wave_real`` and ``wave_imaginary`` is the product over the columns before b.
-        """
-        waves = len(self.real)
-        lines = [f"seen{b} = int(X[i, {first + b}])" for b in range(len(self.outputs))]
-        lines.append(f"for k in range({waves}):")
-        for b in range(len(self.outputs)):
-            own = f"wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]"
-            lines += [
-                f"    x, z = {own}",
-                f"    wave_real[{b + 1}, k] = wave_real[{b}, k]*x - wave_imaginary[{b}, k]*z",
-                f"    wave_imaginary[{b + 1}, k] = wave_real[{b}, k]*z + wave_imaginary[{b}, k]*x",
-            ]
-        return lines
-
-    def names(self) -> dict[sp.Symbol, str]:
-        """Return what stands for the symbols in the code of a record."""
-        last = len(self.outputs)
-        real = {symbol: f"wave_real[{last}, {k}]" for k, symbol in enumerate(self.real)}
-        return real | {symbol: f"wave_imaginary[{last}, {k}]" for k, symbol in enumerate(self.imaginary)}
-
-    def collect(self) -> list[str]:
-        """Return lines that add a record's derivatives by the parameters, given those by the products."""
-        waves = len(self.real)
-        lines = [f"for k in range({waves}):", "    after_real, after_imaginary = 1.0, 0.0"]
-        place = self.number_of_slopes
-        for b in range(len(self.outputs) - 1, -1, -1):
-            inputs = len(self.positions[b])
-            place -= inputs
-            lines += [
-                f"    x = wave_real[{b}, k]*after_real - wave_imaginary[{b}, k]*after_imaginary",
-                f"    z = wave_real[{b}, k]*after_imaginary + wave_imaginary[{b}, k]*after_real",
-                "    both = wave_part[0, k]*x + wave_part[1, k]*z",
-                "    other = wave_part[1, k]*x - wave_part[0, k]*z",
-                f"    for a in range({inputs}):",
-                f"        wave_sums[{place} + a] += both*wave_slope{b}[seen{b}, a, k] "
-                f"+ other*wave_slope{b}[seen{b}, a, {waves} + k]",
-                f"    x, z = wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]",
-                "    after_real, after_imaginary = after_real*x - after_imaginary*z, after_real*z + after_imaginary*x",
-            ]
-        return lines
-
-    def assemble(self, sums: int) -> list[str]:
-        """Return lines that add the sums to the gradient."""
-        lines, place = [], sums
-        for places in self.positions:
-            for parameter in places:
-                if parameter >= 0:
-                    lines.append(f"gradient[{parameter}] += sums[{place}]")
-                place += 1
-        return lines
-
-
-def _indent(text: str, by: int = 4) -> str:
-    return textwrap.indent(text, " " * by)

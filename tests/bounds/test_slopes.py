@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import symdebias as sd
+from symdebias.bounds.intervals import Range, mills_product, natural_range
+from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.codegen.functions import inverse_mills as inverse_mills_ratio
 from symdebias.codegen.functions import log_normal_cdf, mills_excess
-from symdebias.derivation import curvature_range, slope_bound
-from symdebias.derivation.intervals import Range, mills_product, natural_range
 
 pytestmark = pytest.mark.newest
 

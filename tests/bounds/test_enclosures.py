@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from symdebias.bounds.enclosures import enclosed, enclosure, largest
+from symdebias.bounds.intervals import Range
 from symdebias.codegen.numeric import numeric
-from symdebias.derivation.enclosures import enclosed, enclosure, largest
-from symdebias.derivation.intervals import Range
 
 U = sp.Symbol("u", real=True)
 BRANCHED = [

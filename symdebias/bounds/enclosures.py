@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.derivation.bounds import tight_derivative
-from symdebias.derivation.intervals import Range, natural_range
+from symdebias.bounds.intervals import Range, natural_range
+from symdebias.bounds.search import largest_found
+from symdebias.bounds.tight import tight_derivative
 from symdebias.noise import exactly
-from symdebias.transforms.search import largest_found
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _Mask = np.ndarray[Any, np.dtype[np.bool_]]

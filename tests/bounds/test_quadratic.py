@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import symdebias as sd
-from symdebias.derivation.boxes import upper_bound
-from symdebias.derivation.quadratic import checked_box
+from symdebias.bounds.boxes import upper_bound
+from symdebias.bounds.quadratic import checked_box
 from symdebias.exceptions import NoExactCorrectionError
 
 U, Y = sp.symbols("u y", real=True)

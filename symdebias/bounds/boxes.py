@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import sympy as sp
 
-from symdebias.derivation.intervals import Range, natural_range
+from symdebias.bounds.intervals import Range, natural_range
 from symdebias.noise import exactly
 
 # Boxes that are cut in two, and when the bound is as good as the maximum.

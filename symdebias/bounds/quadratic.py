@@ -16,10 +16,11 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, RADIUS, shown
+from symdebias.bounds.boxes import Box, upper_bound
 from symdebias.codegen.numeric import numeric
-from symdebias.derivation.boxes import Box, upper_bound
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.noise import exactly
 
 EXPANSIONS = ("exact", "taylor")
 _KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise, sp.DiracDelta, sp.floor, sp.ceiling)
@@ -152,7 +153,7 @@ class QuadraticLoss:
         sup ||p|| <= zeta, so that 2 zeta does bound the change of p when a record is replaced; 2 sup ||p|| bounds it
         by the triangle inequality and is smaller, and is attained where x and -x are both possible.
 
-        Bounds come from interval arithmetic; see `symdebias.derivation.boxes`.
+        Bounds come from interval arithmetic; see `symdebias.bounds.boxes`.
 
         References
         ----------
@@ -317,8 +318,7 @@ def _as_quadratic(loss: Loss, expansion: str) -> QuadraticLoss:
     if len(loss.scores) > 1:
         raise _refusal(loss, "it has several scores, and its Hessian has a rank above one", "Use a loss of one score.")
     variables = loss.scores or loss.parameters
-    floats = {number: sp.Rational(number) for number in loss.expression.atoms(sp.Float)}
-    exact = loss.expression.xreplace(floats)
+    exact = exactly(loss.expression)
     expression = sp.expand(exact)
     expanded = not (expression.is_polynomial(*variables) and sp.Poly(expression, *variables).total_degree() <= 2)
     if expanded and expansion == "exact":

@@ -1,0 +1,63 @@
+"""Sums over combinations of categories, each with the weight that makes the sum unbiased."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
+
+
+@dataclass(frozen=True)
+class Configurations(Statistic):
+    """A sum over combinations of categories, of steps of a grid, and of labels.
+
+    Attributes
+    ----------
+    count : int
+        The number of combinations that are summed over.
+    observations : int
+        The number of combinations that can be observed.
+    label_codes : int
+        Where each combination has a target of its own, and its weight depends on the released one, the number of codes
+        of the latter; otherwise 0.
+    """
+
+    count: int
+    observations: int
+    label_codes: int = 0
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the places of weights, of what combinations add to a record's row, and of their targets."""
+        weights, offsets = self.observations * self.count, self.count * columns.parameters
+        levels = self.count if self.label_codes else 0
+        blocks = [("weights", weights), ("offsets", offsets), ("levels", levels)]
+        return Needs(blocks, self.count * len(columns.scores), codes=1)
+
+    def offset(self, at: Place, parameter: str) -> str:
+        """Return what combination ``a`` adds to the entry of a record's row that belongs to a parameter."""
+        return f"noise[{at.noise + self.observations * self.count} + a*{at.columns.parameters} + {parameter}]"
+
+    def share(self, at: Place) -> Share:
+        """Return what combinations add to the scores and to the gradient."""
+        p, q, m = at.columns.sizes
+        lookups = [f"joint = int(X[i, {p}])"]
+        lookups += [f"joint = joint*{self.label_codes} + int(y[i])"] if self.label_codes else []
+        offset, summed = self.offset(at, "j"), f"sums[{at.sums} + a*{m} + k]"
+        loops = [f"for a in range({self.count}):", f"    for k in range({m}):", f"        for j in range({q}):"]
+        shifted = [*loops, f"            shift[a, k] += {offset}*theta[k*{q} + j]"]
+        return Share(
+            before=[f"shift = np.zeros(({self.count}, {m}))", *shifted],
+            lookups=lookups,
+            assemble=[*loops, f"            gradient[k*{q} + j] += {summed}*{offset}"],
+        )
+
+    def each(self, at: Place, body: Sequence[str]) -> list[str]:
+        """Return lines that run lines for each combination with its weight ``share``."""
+        levels = at.noise + self.observations * self.count + self.count * at.columns.parameters
+        return [
+            f"for a in range({self.count}):",
+            f"    share = noise[{at.noise} + joint*{self.count} + a]",
+            *([f"    level = noise[{levels} + a]"] if self.label_codes else []),
+            *(f"    score{k} = base{k} + shift[a, {k}]" for k in range(len(at.columns.scores))),
+            *("    " + line for line in body),
+        ]

@@ -1,0 +1,402 @@
+"""One pass for the mean loss, its gradient, its Hessian, and the outer product of the gradients of records.
+
+With J the Jacobian of the statistics the Hessian is the mean of G_UU x x' + x G_Us J + (x G_Us J)' + J' G_ss J plus G_s
+times the second derivatives of the statistics; summed over combinations of categories, whose rows are x plus an offset.
+What multiplies x is kept for a block of records, whose columns then stand in a tile: moments of columns against columns
+vectorise.
+"""
+
+import itertools
+
+from symdebias.codegen.printer import Statements
+from symdebias.codegen.program import BLOCK, Piece
+from symdebias.codegen.score.columns import places_text
+from symdebias.codegen.score.loop import RecordLoop
+
+# The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
+_MOMENTS = f"""
+
+@helper(fastmath={{"contract", "reassoc"}})
+def add_moments(tile, kept, count, square, line, scaled):
+    squares, rows = square.shape[0], square.shape[1]
+    for n in range(squares):
+        for j in range(rows):
+            weight, column = kept[n*{BLOCK}:n*{BLOCK} + count], tile[j*{BLOCK}:j*{BLOCK} + count]
+            for i in range(count):
+                scaled[i] = weight[i]*column[i]
+            l = j
+            while l + 4 <= rows:
+                a, b, c, d = 0.0, 0.0, 0.0, 0.0
+                place = l*{BLOCK}
+                first, second = tile[place:place + count], tile[place + {BLOCK}:place + {BLOCK} + count]
+                third, fourth = tile[place + 2*{BLOCK}:place + 2*{BLOCK} + count], tile[place + 3*{BLOCK}:]
+                for i in range(count):
+                    a += scaled[i]*first[i]
+                    b += scaled[i]*second[i]
+                    c += scaled[i]*third[i]
+                    d += scaled[i]*fourth[i]
+                square[n, j, l] += a
+                square[n, j, l + 1] += b
+                square[n, j, l + 2] += c
+                square[n, j, l + 3] += d
+                l += 4
+            while l < rows:
+                a = 0.0
+                first = tile[l*{BLOCK}:l*{BLOCK} + count]
+                for i in range(count):
+                    a += scaled[i]*first[i]
+                square[n, j, l] += a
+                l += 1
+    for n in range(line.shape[0]):
+        weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
+        for j in range(rows):
+            column = tile[j*{BLOCK}:j*{BLOCK} + count]
+            a = 0.0
+            for i in range(count):
+                a += weight[i]*column[i]
+            line[n, j] += a
+
+"""
+
+
+def derivatives(loop: RecordLoop, statements: Statements, *, weighted: bool) -> Piece:
+    """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss.
+
+    Parameters
+    ----------
+    loop : RecordLoop
+        What a record's code is made of. Looked-up factors have no Hessian: such programs are derived again with
+        combinations of categories.
+    statements : Statements
+        The loss, its second derivatives by scores and symbols of the statistics, the upper triangle row by row, and
+        its first ones.
+    weighted : bool
+        Whether records have weights.
+    """
+    return _Pass(loop, statements, weighted=weighted).piece()
+
+
+class _Pass:
+    """The pass, as the lines of its steps."""
+
+    def __init__(self, loop: RecordLoop, statements: Statements, *, weighted: bool) -> None:
+        self.loop, self.columns, self.combinations = loop, loop.columns, loop.combinations
+        self.statements = statements
+        self.factor = ("*weights[i]" if weighted else "") + ("*share" if self.combinations else "")
+        self.assign = "+=" if self.combinations else "="
+        p, _, m = self.columns.sizes
+        intercept = self.columns.intercept
+        # The places of the parameters of a tile's rows: columns, and a constant where there is an intercept.
+        self.places = (*self.columns.linear, *(() if intercept is None else (intercept,)))
+        self.rows = p + (intercept is not None)
+        # How many symbols vary with the record, and how many are the same for all: the first derivatives are by the
+        # scores, then by the former and the latter.
+        self.varying, self.fixed = len(loop.record_symbols), len(loop.symbols)
+        self.start = m + self.varying
+        self.moving = bool(self.varying or self.combinations)
+        # What multiplies x twice; and once: slopes, then the mixed derivatives of symbols and scores.
+        self.pairs = list(itertools.combinations_with_replacement(range(m), 2))
+        self.twice = [self.second(*pair) for pair in self.pairs]
+        mixed = [self.second(k, self.start + n) for n in range(self.fixed) for k in range(m)]
+        self.once = [*(self.first(k) for k in range(m)), *mixed]
+        self.kept = len(self.twice) + len(self.once) + self.fixed
+
+    def first(self, index: int) -> str:
+        """Return a first derivative."""
+        count = self.start + self.fixed
+        return self.statements.results[1 + count * (count + 1) // 2 + index]
+
+    def second(self, row: int, column: int) -> str:
+        """Return a second derivative, of the upper triangle."""
+        return self.statements.results[1 + row * (self.start + self.fixed) - row * (row + 1) // 2 + column]
+
+    # ---- the pass ----------------------------------------------------------------------------------------
+
+    def piece(self) -> Piece:
+        """Return the body, its functions and its workspace."""
+        columns, fixed = self.columns, self.fixed
+        p = len(columns.linear)
+        lines = [
+            *self.loop.before(self.statements),
+            *(columns.unrolled_parameters() if columns.is_unrolled else []),
+            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * BLOCK} + i] = 1.0"]),
+            "value = 0.0",
+            # Sums in registers: adding to memory would keep the loop over records from vectorising.
+            *(f"first{n} = 0.0" for n in range(fixed)),
+            *(f"both{n}_{other} = 0.0" for n in range(fixed) for other in range(n, fixed)),
+            *(self.loop.jacobian("whole") if self.moving else []),
+            f"for start in range(0, records.shape[0], {BLOCK}):",
+            f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
+            "    X, y = records[start:stop], targets[start:stop]",
+            "    weights, count = all_weights[start:stop], stop - start",
+            "    for i in range(count):",
+            *("        " + line for line in self._record()),
+            f"    for j in range({p}):",
+            "        for i in range(count):",
+            f"            tile[j*{BLOCK} + i] = X[i, j]",
+            "    add_moments(tile, kept, count, square, line, scaled)",
+            "    if meat.shape[0] == 0:",
+            "        continue",
+            *("    " + text for text in (self._moved_products() if self.moving else self._products())),
+            *(f"first[{n}] = first{n}" for n in range(fixed)),
+            *(f"both[{n}, {other}] = both{n}_{other}" for n in range(fixed) for other in range(n, fixed)),
+            *self._hessian(),
+            *([] if self.moving else self._meat()),
+            *self._means(),
+        ]
+        called, workspace = self.statements.functions | self.loop.called, tuple(self._workspace().items())
+        return Piece("\n".join(lines), called, self.loop.functions + _MOMENTS, workspace)
+
+    def _workspace(self) -> dict[str, tuple[int, ...]]:
+        q, m, fixed, rows = self.columns.parameters, len(self.columns.scores), self.fixed, self.rows
+        twice, once, size = len(self.twice), len(self.once), self.columns.number_of_parameters
+        # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
+        shapes: dict[str, tuple[int, ...]] = {
+            "tile": (rows * BLOCK,),
+            "kept": (self.kept * BLOCK,),
+            "scaled": (BLOCK,),
+            "square": (twice, rows, rows),
+            "line": (once, rows),
+        }
+        if fixed:
+            shapes |= {"cross": (fixed, size), "jacobian": (fixed, size), "both": (fixed, fixed), "first": (fixed,)}
+        if self.combinations is not None:
+            count = self.combinations[0].count
+            shapes |= {"held": (self.kept, count), "shifted": (twice, count, rows)}
+        if self.varying:
+            shapes |= dict.fromkeys(("row", "bent", "shift_row"), (q,))
+        if self.moving:
+            shapes |= {"moved": (size,), "own": (BLOCK, size)} | ({"whole": (fixed, size)} if fixed else {})
+            return shapes
+        shapes |= {"products": ((twice + m * fixed) * BLOCK,), "outer": (twice, rows, rows)}
+        return shapes | {"outer_line": (m * fixed, rows)} | ({"outer_both": (fixed, fixed)} if fixed else {})
+
+    def _record(self) -> list[str]:
+        """Return the lines of record i: what is summed of it, and what is kept."""
+        columns, factor, size = self.columns, self.factor, self.columns.number_of_parameters
+        inside = [f"value += ({self.statements.results[0]}){factor}"]
+        for n, text in enumerate((*self.twice, *self.once)):
+            inside.append(f"part = ({text}){factor}")
+            inside.append(f"kept{n} {self.assign} part")
+            inside += self._shifted(n)
+        start, fixed = self.start, self.fixed
+        for n in range(fixed):
+            inside += [
+                f"both{n}_{other} += ({self.second(start + n, start + other)}){factor}" for other in range(n, fixed)
+            ]
+            inside.append(f"first{n} += ({self.first(start + n)}){factor}")
+        inside += self._of_records()
+        last = self.kept - fixed
+        inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
+        return [
+            *columns.base(unrolled=columns.is_unrolled),
+            *self.loop.lookups(),
+            *(f"kept{n} = 0.0" for n in range(self.kept) if self.combinations),
+            *([f"for j in range({size}):", "    moved[j] = 0.0"] if self.moving else []),
+            *self.loop.each(self.statements, inside),
+            *(f"kept[{n * BLOCK} + i] = kept{n}" for n in range(self.kept)),
+            *([f"for j in range({size}):", "    own[i, j] = moved[j]"] if self.moving else []),
+        ]
+
+    def _shifted(self, n: int) -> list[str]:
+        """Return lines that keep what multiplies x apart by combination, whose offset it multiplies too."""
+        if self.combinations is None:
+            return []
+        configurations, at = self.combinations
+        p, q, m = self.columns.sizes
+        twice = len(self.twice)
+        lines = [f"held[{n}, a] += part"]
+        if twice <= n < twice + m:
+            lines.append(f"for j in range({q}):")
+            lines.append(f"    moved[{(n - twice) * q} + j] += part*{configurations.offset(at, 'j')}")
+        if n < twice:
+            lines += [f"for j in range({p}):", f"    shifted[{n}, a, j] += part*X[i, j]"]
+            lines += [] if self.columns.intercept is None else [f"shifted[{n}, a, {p}] += part"]
+        return lines
+
+    def _of_records(self) -> list[str]:
+        """Return the lines of statistics that vary with the record."""
+        lines: list[str] = []
+        index, start = len(self.columns.scores), self.start
+        moved = "" if self.combinations is None else f" + {self.combinations[0].offset(self.combinations[1], 'j')}"
+        for statistic, at in self.loop.placed:
+            if statistic.record_symbols:
+                by_score = (self.first(index), self.second(0, index), self.second(index, index))
+                by_symbols = [self.second(index, start + n) for n in range(self.fixed)]
+                lines += statistic.record_derivatives(at, by_score, by_symbols, self.factor, moved=moved)
+                index += len(statistic.record_symbols)
+        return lines
+
+    # ---- outer products of gradients ---------------------------------------------------------------------
+
+    def _moved_products(self) -> list[str]:
+        """Return lines that add the outer products of the gradients of a block, row by row."""
+        q, m, size = self.columns.parameters, len(self.columns.scores), self.columns.number_of_parameters
+        first, once = len(self.twice), len(self.once)
+        lines = ["for i in range(count):"]
+        lines += [
+            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * BLOCK} + i]"
+            for k in range(m)
+            for j, place in enumerate(self.places)
+        ]
+        if self.fixed:
+            lines += [
+                f"    for n in range({self.fixed}):",
+                f"        for j in range({size}):",
+                f"            own[i, j] += kept[({first + once} + n)*{BLOCK} + i]*whole[n, j]",
+            ]
+        return [
+            *lines,
+            f"    for j in range({size}):",
+            f"        for l in range({size}):",
+            "            meat[j, l] += own[i, j]*own[i, l]",
+        ]
+
+    def _products(self) -> list[str]:
+        """Return lines that add moments of products of what is kept: of them `_meat` makes the outer products."""
+        fixed, first, once = self.fixed, len(self.twice), len(self.once)
+        factors = [(first + a, first + b) for a, b in self.pairs]
+        factors += [(first + k, first + once + n) for k in range(len(self.columns.scores)) for n in range(fixed)]
+        lines = [
+            "for i in range(count):",
+            *(
+                f"    products[{place * BLOCK} + i] = kept[{left * BLOCK} + i]*kept[{right * BLOCK} + i]"
+                for place, (left, right) in enumerate(factors)
+            ),
+            "add_moments(tile, products, count, outer, outer_line, scaled)",
+        ]
+        if not fixed:
+            return lines
+        return [
+            *lines,
+            f"for n in range({fixed}):",
+            f"    for o in range(n, {fixed}):",
+            "        part = 0.0",
+            "        for i in range(count):",
+            f"            part += kept[({first + once} + n)*{BLOCK} + i]*kept[({first + once} + o)*{BLOCK} + i]",
+            "        outer_both[n, o] += part",
+        ]
+
+    def _meat(self) -> list[str]:
+        """Return lines that make the outer products of the gradients out of the moments."""
+        q, m, fixed, rows = self.columns.parameters, len(self.columns.scores), self.fixed, self.rows
+        size, row, column = self.columns.number_of_parameters, self._at("j"), self._at("l")
+        lines = ["if meat.shape[0] > 0:"]
+        for n, (a, b) in enumerate(self.pairs):
+            lines += [
+                f"    for j in range({rows}):",
+                f"        for l in range(j, {rows}):",
+                f"            part = outer[{n}, j, l]",
+                f"            meat[{a * q} + {row}, {b * q} + {column}] += part",
+                *([f"            meat[{b * q} + {column}, {a * q} + {row}] += part"] if a != b else []),
+                "            if l != j:",
+                f"                meat[{a * q} + {column}, {b * q} + {row}] += part",
+                *([f"                meat[{b * q} + {row}, {a * q} + {column}] += part"] if a != b else []),
+            ]
+        if not fixed:
+            return lines
+        for k in range(m):
+            lines += [
+                f"    for n in range({fixed}):",
+                f"        for j in range({rows}):",
+                f"            for l in range({size}):",
+                f"                part = outer_line[{k * fixed} + n, j]*jacobian[n, l]",
+                f"                meat[{k * q} + {row}, l] += part",
+                f"                meat[l, {k * q} + {row}] += part",
+            ]
+        return [
+            *lines,
+            f"    for n in range({fixed}):",
+            f"        for o in range(n, {fixed}):",
+            f"            for j in range({size}):",
+            f"                for l in range({size}):",
+            "                    part = outer_both[n, o]*jacobian[n, j]*jacobian[o, l]",
+            "                    meat[j, l] += part",
+            "                    if o != n:",
+            "                        meat[l, j] += part",
+        ]
+
+    # ---- the Hessian -------------------------------------------------------------------------------------
+
+    def _at(self, row: str) -> str:
+        return places_text(self.places, row)
+
+    def _hessian(self) -> list[str]:
+        """Return lines that put the moments in their places, and add what the statistics give."""
+        q, m, rows = self.columns.parameters, len(self.columns.scores), self.rows
+        row, column = self._at("j"), self._at("l")
+        lines: list[str] = []
+        for n, (a, b) in enumerate(self.pairs):
+            lines += [
+                f"for j in range({rows}):",
+                f"    for l in range(j, {rows}):",
+                f"        part = square[{n}, j, l]",
+                f"        out[{a * q} + {row}, {b * q} + {column}] += part",
+                "        if l != j:",
+                f"            out[{a * q} + {column}, {b * q} + {row}] += part",
+            ]
+            if self.combinations is not None:
+                configurations, at = self.combinations
+                lines += [
+                    f"for a in range({configurations.count}):",
+                    f"    for l in range({q}):",
+                    f"        other = {configurations.offset(at, 'l')}",
+                    f"        for j in range({rows}):",
+                    f"            out[{a * q} + {row}, {b * q} + l] += shifted[{n}, a, j]*other",
+                    f"            out[{a * q} + l, {b * q} + {row}] += shifted[{n}, a, j]*other",
+                    f"        for j in range({q}):",
+                    f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*{configurations.offset(at, 'j')}",
+                ]
+        for n in range(len(self.once)):
+            into = f"gradient[{n % m * q}" if n < m else f"cross[{n // m - 1}, {n % m * q}"
+            lines += [f"for j in range({rows}):", f"    {into} + {row}] += line[{n}, j]"]
+            if self.combinations is not None:
+                configurations, at = self.combinations
+                lines += [
+                    f"for a in range({configurations.count}):",
+                    f"    for j in range({q}):",
+                    f"        {into} + j] += held[{len(self.pairs) + n}, a]*{configurations.offset(at, 'j')}",
+                ]
+        for a, b in itertools.combinations(range(m), 2):
+            lines += [
+                f"for j in range({q}):",
+                f"    for l in range({q}):",
+                f"        out[{b * q} + l, {a * q} + j] = out[{a * q} + j, {b * q} + l]",
+            ]
+        return [*lines, *self._of_statistics()]
+
+    def _of_statistics(self) -> list[str]:
+        """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
+        size, fixed = self.columns.number_of_parameters, self.fixed
+        lines = [*self.loop.jacobian("jacobian"), *self.loop.second_derivatives()]
+        if not fixed:
+            return lines
+        return [
+            *lines,
+            f"for n in range({fixed}):",
+            f"    for j in range({size}):",
+            f"        for l in range({size}):",
+            "            out[j, l] += cross[n, j]*jacobian[n, l] + jacobian[n, j]*cross[n, l]",
+            f"    for o in range(n, {fixed}):",
+            f"        for j in range({size}):",
+            f"            for l in range({size}):",
+            "                product = both[n, o]*jacobian[n, j]*jacobian[o, l]",
+            "                out[j, l] += product",
+            "                if o != n:",
+            "                    out[l, j] += product",
+        ]
+
+    def _means(self) -> list[str]:
+        """Return lines that divide by the total."""
+        size, fixed = self.columns.number_of_parameters, self.fixed
+        return [
+            "for j in range(meat.shape[0]):",
+            "    for l in range(meat.shape[0]):",
+            "        meat[j, l] /= total",
+            f"for j in range({size}):",
+            *([f"    for n in range({fixed}):", "        gradient[j] += first[n]*jacobian[n, j]"] if fixed else []),
+            "    gradient[j] /= total",
+            f"    for l in range({size}):",
+            "        out[j, l] /= total",
+            "return value/total",
+        ]

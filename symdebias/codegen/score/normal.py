@@ -1,0 +1,188 @@
+"""Normal noise of the columns: the noise covariance of the scores, for all records or of each record's own."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import sympy as sp
+
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, Statistic
+
+
+@dataclass(frozen=True)
+class NormalNoise(Statistic):
+    """Normal noise that is the same for all records: the covariance Theta V Theta' of the scores.
+
+    Attributes
+    ----------
+    variances : tuple of sympy.Symbol
+        The noise covariance of the scores, its upper triangle row by row.
+    full : bool
+        Whether V is a matrix, or a variance for each linear column.
+    """
+
+    variances: tuple[sp.Symbol, ...]
+    full: bool = False
+    rank: ClassVar[int] = 2
+
+    @property
+    def symbols(self) -> tuple[sp.Symbol, ...]:
+        """The noise covariance of the scores."""
+        return self.variances
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of V."""
+        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
+
+    def share(self, at: Place) -> Share:
+        """Return the covariances, and what V times theta adds to the gradient."""
+        columns, (p, q, _) = at.columns, at.columns.sizes
+        place, other = columns.place("j"), columns.place("l")
+        before: list[str] = []
+        assemble: list[str] = []
+        second: list[str] = []
+        for i, a, b in self._pairs(at):
+            left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
+            to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
+            before += [f"s{i} = 0.0", f"for j in range({p}):", *([f"    for l in range({p}):"] if self.full else [])]
+            before.append(f"{'    ' if self.full else ''}    s{i} += {self._entry(at)}*{left}*{right}")
+            assemble.append(f"for j in range({p}):")
+            if self.full:
+                assemble += [
+                    f"    for l in range({p}):",
+                    f"        entry = {at.summed(i)}*{self._entry(at)}",
+                    f"        {to_a} += entry*{right}",
+                    f"        {to_b} += entry*{columns.theta(a, 'l')}",
+                ]
+            elif a == b:
+                assemble.append(f"    {to_a} += 2.0*{at.summed(i)}*{self._entry(at)}*{left}")
+            else:
+                assemble.append(f"    {to_a} += {at.summed(i)}*{self._entry(at)}*{right}")
+                assemble.append(f"    {to_b} += {at.summed(i)}*{self._entry(at)}*{left}")
+            added = f"first[{at.symbol + i}]*{self._entry(at)}"
+            second += [
+                *self._loops(at),
+                f"        out[{a * q} + {place}, {b * q} + {other}] += {added}",
+                f"        out[{b * q} + {place}, {a * q} + {other}] += {added}",
+            ]
+        return Share(
+            {symbol: f"s{i}" for i, symbol in enumerate(self.variances)},
+            guard=_guard(at, self._entry(at), full=self.full),
+            before=before,
+            assemble=assemble,
+            second=second,
+        )
+
+    def jacobian(self, at: Place, into: str) -> list[str]:
+        """Return lines that add V theta to both rows of a covariance."""
+        lines, q, place = [], at.columns.parameters, at.columns.place("j")
+        for i, a, b in self._pairs(at):
+            lines += self._loops(at)
+            for one, other in ((a, b), (b, a)):
+                entry = f"{into}[{at.symbol + i}, {one * q} + {place}]"
+                lines.append(f"        {entry} += {self._entry(at)}*{at.columns.theta(other, 'l')}")
+        return lines
+
+    def _pairs(self, at: Place) -> list[tuple[int, int, int]]:
+        pairs = itertools.combinations_with_replacement(range(len(at.columns.scores)), 2)
+        return [(i, a, b) for i, (a, b) in enumerate(pairs)]
+
+    def _loops(self, at: Place) -> list[str]:
+        p = len(at.columns.linear)
+        return [f"for j in range({p}):", f"    for l in {f'range({p})' if self.full else 'range(j, j + 1)'}:"]
+
+    def _entry(self, at: Place) -> str:
+        return f"noise[{at.noise} + j*{len(at.columns.linear)} + l]" if self.full else f"noise[{at.noise} + j]"
+
+
+@dataclass(frozen=True)
+class RecordNoise(Statistic):
+    """Normal noise of the one score with variances that each record has of its own, in the last columns of X.
+
+    Attributes
+    ----------
+    variance : sympy.Symbol
+        The noise variance of the score.
+    noisy : tuple of int
+        Which linear columns have such a variance.
+    """
+
+    variance: sp.Symbol
+    noisy: tuple[int, ...]
+    rank: ClassVar[int] = 2
+
+    @property
+    def record_symbols(self) -> tuple[sp.Symbol, ...]:
+        """The noise variance of the score."""
+        return (self.variance,)
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of variances for the guard, and one sum per column with variances."""
+        return Needs([("covariance", len(columns.linear))], len(self.noisy), variances=len(self.noisy))
+
+    def share(self, at: Place) -> Share:
+        """Return the variance of a record, and what twice V theta adds to the gradient."""
+        terms = [f"{column}*theta[{place}]*theta[{place}]" for place, column in self._columns(at)]
+        sums = [(place, f"sums[{at.sums + g}]") for g, (place, _) in enumerate(self._columns(at))]
+        return Share(
+            varying={self.variance: "s0"},
+            guard=_guard(at, f"noise[{at.noise} + j]"),
+            lookups=[f"s0 = {' + '.join(terms) or '0.0'}"],
+            assemble=[f"gradient[{place}] += {summed}*theta[{place}]" for place, summed in sums for _ in range(2)],
+        )
+
+    def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
+        """Return the lines that sum the slope in the variance times the records' own variances."""
+        totals = [f"b0_{g}" for g in range(len(self.noisy))]
+        return Collected(
+            totals=totals,
+            reset=["bend0 = 0.0"],
+            inside=[f"bend0 {'+' if enumerated else ''}= ({slopes[0]}){factor}"],
+            done=[f"{total} += bend0*{column}" for total, (_, column) in zip(totals, self._columns(at), strict=True)],
+            after=[f"sums[{at.sums + g}] += {total}" for g, total in enumerate(totals)],
+        )
+
+    def record_derivatives(
+        self, at: Place, derivatives: Sequence[str], mixed: Sequence[str], factor: str, *, moved: str
+    ) -> list[str]:
+        """Return lines for the variance theta'V theta of record i, whose gradient is 2 V theta."""
+        columns, q = at.columns, at.columns.parameters
+        once, with_score, twice = derivatives
+        row = [f"row[{place}] = X[i, {j}]" for j, place in enumerate(columns.linear)]
+        row += [] if columns.intercept is None else [f"row[{columns.intercept}] = 1.0"]
+        lines = [
+            *row,
+            f"for j in range({q}):",
+            f"    shift_row[j] = row[j]{moved}",
+            *(f"bent[{place}] = 2.0*{column}*theta[{place}]" for place, column in self._columns(at)),
+            f"mixed, twice = ({with_score}){factor}, ({twice}){factor}",
+            f"once = ({once}){factor}",
+            f"for j in range({q}):",
+            "    gradient[j] += once*bent[j]",
+            "    moved[j] += once*bent[j]",
+            f"    for l in range({q}):",
+            "        out[j, l] += mixed*(shift_row[j]*bent[l] + bent[j]*shift_row[l]) + twice*bent[j]*bent[l]",
+            *(f"out[{place}, {place}] += 2.0*once*{column}" for place, column in self._columns(at)),
+        ]
+        for n, text in enumerate(mixed):
+            lines += [f"mixed = ({text}){factor}", f"for j in range({q}):", f"    cross[{n}, j] += mixed*bent[j]"]
+        return lines
+
+    def _columns(self, at: Place) -> list[tuple[int, str]]:
+        """Return the places of the parameters with such variances, and the entries of X that hold them."""
+        first = len(at.columns.linear) + at.codes
+        return [(at.columns.linear[column], f"X[i, {first + g}]") for g, column in enumerate(self.noisy)]
+
+
+def _guard(at: Place, entry: str, *, full: bool = False) -> list[str]:
+    """Return lines that compute the largest noise variance of a score."""
+    p, q, m = at.columns.sizes
+    left, right = (f"theta[k*{q} + {at.columns.place(column)}]" for column in "jl")
+    lines = [f"for k in range({m}):", "    spread = 0.0", f"    for j in range({p}):"]
+    if full:
+        lines += [f"        for l in range({p}):", f"            spread += {entry}*{left}*{right}"]
+    else:
+        lines.append(f"        spread += {entry}*({left}*{left})")
+    return [*lines, "    variance = spread if spread > variance else variance"]

@@ -1,0 +1,185 @@
+"""A corrected loss of one or several scores, as the loop templates of `kernels` take it.
+
+The corrected loss of a record is G(U, y; sigma), with U = Theta x the scores of the released record and sigma the
+*statistics* (`statistic`): the noise covariance of the scores, coefficients of products over columns, factors looked up
+by categories. Its gradient is x~ G_U + (d sigma/d Theta)' G_sigma, so that a pass over the data sums x~ G_U and
+G_sigma, and the Jacobian of the statistics enters once, at the end.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import sympy as sp
+
+from symdebias.codegen.printer import Statements, print_statements
+from symdebias.codegen.program import Layout, Piece, RecordCode
+from symdebias.codegen.score import clipped, gradient, hessian
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import Constants, LabelTable
+from symdebias.codegen.score.loop import RecordLoop
+from symdebias.codegen.score.statistic import Statistic
+from symdebias.codegen.score.tables import CategoryFactors
+
+# Beyond so many second derivatives of one record's loss (several scores under Laplace noise have thousands) printing
+# and compiling them takes minutes.
+_MOST_SECOND_DERIVATIVES = 150
+
+_Kind = TypeVar("_Kind", bound=Statistic)
+
+
+@dataclass(frozen=True)
+class ScoreProgram:
+    """A corrected loss G of m scores.
+
+    Attributes
+    ----------
+    expression : sympy.Expr
+        G.
+    target : sympy.Symbol
+        The target.
+    columns : ScoreColumns
+        The scores, and how they are made of columns and parameters.
+    statistics : tuple of Statistic
+        What else stands in G, in the order in which the blocks of ``noise`` have it.
+    """
+
+    expression: sp.Expr
+    target: sp.Symbol
+    columns: ScoreColumns
+    statistics: tuple[Statistic, ...] = ()
+
+    # ---- what there is -----------------------------------------------------------------------------------
+
+    @property
+    def scores(self) -> tuple[sp.Symbol, ...]:
+        """The m scores."""
+        return self.columns.scores
+
+    @property
+    def number_of_parameters(self) -> int:
+        """The length of theta, scores after one another."""
+        return self.columns.number_of_parameters
+
+    def having(self, kind: type[_Kind]) -> tuple[_Kind, ...]:
+        """Return the statistics of a class."""
+        return tuple(statistic for statistic in self.statistics if isinstance(statistic, kind))
+
+    @functools.cached_property
+    def _loop(self) -> RecordLoop:
+        return RecordLoop(self.columns, self.statistics)
+
+    @property
+    def layout(self) -> Layout:
+        """What stands where in ``noise``."""
+        return self._loop.layout
+
+    @property
+    def number_of_sums(self) -> int:
+        """How many sums over records the mean gradient is assembled from."""
+        return self._loop.number_of_sums
+
+    @property
+    def width(self) -> int:
+        """The number of columns of the data matrix: linear columns, codes, variances of records."""
+        return self._loop.width
+
+    @property
+    def codes(self) -> bool:
+        """Whether targets are given as codes."""
+        return bool(self.having(LabelTable)) or any(sums.label_codes for sums in self.having(Configurations))
+
+    @property
+    def has_lookups(self) -> bool:
+        """Whether factors or waves are looked up by the codes of categories: what has no second derivatives."""
+        return bool(self.having(CategoryFactors))
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether the Hessian can be generated: nothing is looked up by categories, and it is short enough."""
+        if self.has_lookups:
+            return False
+        count = len(self.scores) + len(self._loop.all_symbols)
+        return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES
+
+    @functools.cached_property
+    def has_point_masses(self) -> bool:
+        """Whether second derivatives in the scores have point masses, as those of a squared maximum."""
+        if not self.expression.has(sp.Abs, sp.Max, sp.Min, sp.Piecewise, sp.sign, sp.Heaviside):
+            return False
+        return any(sp.diff(self.expression, score, 2).has(sp.DiracDelta) for score in self.scores)
+
+    @property
+    def coefficients(self) -> tuple[sp.Symbol, ...]:
+        """The symbols of constants of the loss itself: the coefficients of a surrogate."""
+        return tuple(s for part in self.having(Constants) if part.name == "coefficients" for s in part.numbers)
+
+    # ---- expressions -------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def slopes(self) -> tuple[sp.Expr, ...]:
+        """G_U, the factors of x in the gradient."""
+        return tuple(sp.diff(self.expression, score) for score in self.scores)
+
+    @functools.cached_property
+    def noise_slopes(self) -> tuple[sp.Expr, ...]:
+        """G_sigma, the derivatives by the symbols of the statistics."""
+        return tuple(sp.diff(self.expression, symbol) for symbol in self._loop.all_symbols)
+
+    @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
+    def _statements(self, what: str) -> Statements:
+        choices: dict[str, Callable[[], tuple[sp.Expr, ...]]] = {
+            "loss": lambda: (self.expression,),
+            "gradient": lambda: (*self.slopes, *self.noise_slopes),
+            "derivatives": self._derivatives,
+        }
+        fixed, varying = self._loop.names(self.target)
+        return print_statements(choices[what](), fixed=fixed, varying=varying)
+
+    def _derivatives(self) -> tuple[sp.Expr, ...]:
+        """Return the loss, its second derivatives and its first ones."""
+        by = (*self.scores, *self._loop.record_symbols, *self._loop.symbols)
+        first = [sp.diff(self.expression, symbol) for symbol in by]
+        second = (sp.diff(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by)))
+        return (self.expression, *second, *first)
+
+    # ---- code --------------------------------------------------------------------------------------------
+
+    def guard(self) -> str:
+        """Return lines that compute ``variance`` and ``reach`` for ``theta``.
+
+        They are the largest noise variance of a score, and the largest of sum_k |theta_kj| over the tail rate of
+        column j.
+        """
+        return "\n".join(self._loop.guard())
+
+    def loss(self) -> RecordCode:
+        """Return the code of the loss of one record."""
+        statements, loop = self._statements("loss"), self._loop
+        share = "share*" if loop.combinations else ""
+        inside = [
+            *self.columns.base(unrolled=False),
+            *loop.lookups(),
+            *loop.each(statements, [f"value += {share}({statements.results[0]})"]),
+        ]
+        called = statements.functions | loop.called
+        return RecordCode("\n".join(loop.before(statements)), "\n".join(inside), called, loop.functions)
+
+    def accumulate(self, *, weighted: bool) -> Piece:
+        """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
+        return gradient.accumulate(self._loop, self._statements("gradient"), weighted=weighted)
+
+    def accumulate_clipped(self) -> Piece:
+        """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses."""
+        return clipped.accumulate_clipped(self._loop, self._statements("gradient"))
+
+    def assemble(self) -> Piece:
+        """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
+        return gradient.assemble(self._loop)
+
+    def derivatives(self, *, weighted: bool) -> Piece:
+        """Return the body that makes the mean loss, gradient, Hessian and outer product of gradients in one pass."""
+        assert not self.has_lookups
+        return hessian.derivatives(self._loop, self._statements("derivatives"), weighted=weighted)

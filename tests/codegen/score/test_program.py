@@ -1,0 +1,184 @@
+"""Every statistic in a program: the sums, the Jacobian and the second derivatives that it gives belong together."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import sympy as sp
+from instances import U, Y
+
+import symdebias as sd
+from symdebias.codegen.cache import plain_kernel
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.configurations import Configurations
+from symdebias.codegen.score.constants import Constants, LabelTable
+from symdebias.codegen.score.factors import FactorGroup, WaveGroup
+from symdebias.codegen.score.normal import NormalNoise, RecordNoise
+from symdebias.codegen.score.program import ScoreProgram
+from symdebias.codegen.score.statistic import Share, Statistic
+from symdebias.codegen.score.tables import CategoryFactors
+
+pytestmark = pytest.mark.newest
+
+KNOWN, WIDE = sd.GaussianMechanism.from_scale(0.3), sd.LaplaceMechanism.from_scale(0.2)
+CORRELATED = sd.GaussianMechanism.from_covariance([[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]])
+COIN = sd.RandomizedResponse(epsilon=1.0)
+LETTERS = sd.RandomizedResponse(epsilon=1.0, categories=("n", "e", "s"))
+ABC, N = ("a", "b", "c"), 7
+SURROGATE = {"radius": 3.0, "score_variance": 0.3, "n": 1000}
+ENUMERATED = {"enumerate_categories": True}
+U1, U2 = sp.symbols("u1 u2", real=True)
+TWO = sd.Loss((U1 - U2 - Y) ** 2 + sp.exp(U1 / 3), score=(U1, U2), target=Y)
+EXPONENTIAL, LOGISTIC = sd.losses.exponential(), sd.losses.logistic()
+
+
+def codes(count):
+    return sd.RandomizedResponse(epsilon=4.0, categories=tuple(range(count)))
+
+
+def of_codes(count):
+    return sd.Loss(sp.exp(-Y * U / count) * (1 + Y**2 * U), score=U, target=Y, target_values=tuple(range(count)))
+
+
+# The loss, the noise of features and target, what the method takes, which kernels, and what must be in them.
+CASES = {
+    "variances": (EXPONENTIAL, {ABC: KNOWN}, COIN, {}, {}, {NormalNoise}),
+    "covariance": (TWO, {ABC: CORRELATED}, None, {}, {}, {NormalNoise}),
+    "records' own": (EXPONENTIAL, {("a", "b"): KNOWN, "c": WIDE}, COIN, {}, {"per_record": True},
+                     {RecordNoise, FactorGroup}),
+    "product of numbers": (EXPONENTIAL, dict.fromkeys(ABC, WIDE), COIN, {}, {}, {FactorGroup}),
+    "product of polynomials": (TWO, dict.fromkeys(ABC, WIDE), None, {}, {}, {FactorGroup}),
+    "waves": (LOGISTIC, {("a", "b"): KNOWN, "c": WIDE}, COIN, SURROGATE, {}, {NormalNoise, WaveGroup}),
+    "tables": (EXPONENTIAL, {"a": codes(12), "b": LETTERS, "c": KNOWN}, COIN, {}, {}, {CategoryFactors}),
+    "tables of waves": (LOGISTIC, {"a": LETTERS, "b": COIN, "c": KNOWN}, COIN, SURROGATE, {}, {CategoryFactors}),
+    "combinations": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {}, ENUMERATED,
+                     {NormalNoise, Configurations}),
+    "combinations, two scores": (TWO, {("a", "b"): KNOWN, "c": LETTERS}, None, {}, ENUMERATED, {Configurations}),
+    "combinations, records' own": (EXPONENTIAL, {("a", "b"): KNOWN, "c": LETTERS}, COIN, {},
+                                   ENUMERATED | {"per_record": True}, {RecordNoise, Configurations}),
+    "labels": (of_codes(3), {ABC: KNOWN}, codes(3), {}, {}, {LabelTable}),
+    "combinations with labels": (of_codes(15), {ABC: KNOWN}, codes(15), {}, {}, {Configurations}),
+}  # fmt: skip
+
+
+def data_of(program, rng):
+    """Return records in the order of the kernels' columns: linear ones, codes, variances of the records' own."""
+    outputs = [table.outputs for factors in program.having(CategoryFactors) for table in factors.tables]
+    labels = [table.codes for table in program.having(LabelTable)]
+    for sums in program.having(Configurations):
+        outputs.append(sums.observations // max(sums.label_codes, 1))
+        labels += [sums.label_codes] if sums.label_codes else []
+    linear = len(program.columns.linear)
+    X = np.column_stack(
+        [rng.uniform(-1, 1, (N, linear)), *(rng.integers(0, count, N) for count in outputs),
+         rng.uniform(0.1, 0.3, (N, program.width - linear - len(outputs)))]
+    )  # fmt: skip
+    return X, rng.integers(0, labels[0], N).astype(float) if labels else rng.choice([-1.0, 1.0], N)
+
+
+@dataclasses.dataclass
+class Plain:
+    """The uncompiled kernels of a program at given records."""
+
+    kernels: Kernels
+    noise: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+
+    def losses(self, theta):
+        out = np.empty(N)
+        plain_kernel(self.kernels.source("loss"))(theta, self.X, self.y, self.noise, out)
+        return out
+
+    def gradients(self, theta, size=1):
+        """Return the sums of the weighted gradients of so many records at a time."""
+        program = self.kernels.program
+        out = np.empty((N // size, len(theta)))
+        plain_kernel(self.kernels.source("mean_gradient", weighted=True))(
+            theta, self.X, self.y, self.weights, 1.0, self.noise, size, np.empty(program.number_of_sums),
+            np.empty(len(theta)), out,
+        )  # fmt: skip
+        return out
+
+    def derivatives(self, theta):
+        filled = np.zeros(len(theta)), np.zeros((len(theta), len(theta))), np.zeros((len(theta), len(theta)))
+        work = [np.zeros(shape) for _, shape in self.kernels.program.derivatives(weighted=True).workspace]
+        plain_kernel(self.kernels.source("mean_derivatives", weighted=True))(
+            theta, self.X, self.y, self.weights, 1.0, self.noise, *filled, *work
+        )
+        return filled
+
+
+def check(plain, theta):
+    """Hold the gradient against differences of the loss, the Hessian against those of the gradient."""
+    h = 1e-5
+    steps = h * np.eye(len(theta))
+    slopes = np.array([plain.losses(theta + e) - plain.losses(theta - e) for e in steps]).T / (2 * h)
+    gradients = plain.gradients(theta)
+    np.testing.assert_allclose(gradients, plain.weights[:, None] * slopes, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(plain.gradients(theta, N)[0], gradients.sum(axis=0), rtol=1e-11, atol=1e-13)
+    if not plain.kernels.program.has_hessian:
+        return
+    gradient, hessian, meat = plain.derivatives(theta)
+    np.testing.assert_allclose(gradient, gradients.sum(axis=0), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(meat, gradients.T @ gradients, rtol=1e-10, atol=1e-12)
+    moved = [plain.gradients(theta + e, N)[0] - plain.gradients(theta - e, N)[0] for e in steps]
+    np.testing.assert_allclose(hessian, np.array(moved) / (2 * h), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_a_statistic_gives_belongs_together(case):
+    loss, features, target, method, which, kinds = CASES[case]
+    corrected = sd.debias(loss, sd.Release(features, target, fit_intercept=True), **method)
+    correction = dataclasses.replace(corrected.at(3), **which)
+    program = correction.program
+    assert kinds <= {type(statistic) for statistic in program.statistics}
+    rng = np.random.default_rng(0)
+    X, y = data_of(program, rng)
+    plain = Plain(correction.kernels, correction.noise, X, y, rng.uniform(0.5, 2.0, N))
+    check(plain, rng.uniform(-0.5, 0.5, program.number_of_parameters))
+
+
+@dataclasses.dataclass(frozen=True)
+class SquaredLength(Statistic):
+    """The squared length of theta: a statistic that the library does not have."""
+
+    length: sp.Symbol
+
+    @property
+    def symbols(self):
+        return (self.length,)
+
+    def share(self, at):
+        loop = f"for j in range({at.columns.number_of_parameters}):"
+        return Share(
+            {self.length: "length"},
+            before=["length = 0.0", loop, "    length += theta[j]*theta[j]"],
+            assemble=[loop, f"    gradient[j] += 2.0*{at.summed(0)}*theta[j]"],
+            second=[loop, f"    out[j, j] += 2.0*first[{at.symbol}]"],
+        )
+
+    def jacobian(self, at, into):
+        size = at.columns.number_of_parameters
+        return [f"for j in range({size}):", f"    {into}[{at.symbol}, j] += 2.0*theta[j]"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_new_statistic_is_a_new_class(number):
+    """Nothing else knows of it, wherever it stands among the others."""
+    r, s = sp.symbols("r s", positive=True)
+    statistics = [NormalNoise((s,)), Constants("target", sp.symbols("t c"))]
+    statistics.insert(number, SquaredLength(r))
+    program = ScoreProgram(
+        sp.exp(-U * Y / 2 - s / 8) + U * r**2 + r * s, Y, ScoreColumns((U,), (0, 1), 3, 2), tuple(statistics)
+    )
+    rng = np.random.default_rng(0)
+    theta = np.array([0.4, -0.3, 0.2])
+    noise = program.layout.vector({"covariance": np.array([0.2, 0.1])})
+    plain = Plain(Kernels(program), noise, rng.uniform(-1, 1, (N, 2)), np.ones(N), np.ones(N))
+    u, length, variance = plain.X @ theta[:2] + theta[2], theta @ theta, 0.2 * 0.16 + 0.1 * 0.09
+    wanted = np.exp(-u / 2 - variance / 8) + u * length**2 + length * variance
+    np.testing.assert_allclose(plain.losses(theta), wanted, rtol=1e-13)
+    check(plain, theta)
