@@ -1,14 +1,17 @@
-"""Settings of the whole test session: a cache folder of its own, and no machine-dependent Hypothesis."""
+"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a tenth of the longest tests."""
 
 import gc
 import os
 import tempfile
 
 import pytest
+import turns
 from hypothesis import settings
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
+
+TENTH = turns.chosen()
 
 # Compilation and symbolic mathematics make millions of objects that live: the collector's default pace is a fifth of
 # the time.
@@ -25,3 +28,15 @@ def data_folder():
     if not folder:
         pytest.skip("SYMDEBIAS_DATA is not set")
     return folder
+
+
+def pytest_report_header():
+    return f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks."""
+    for item in items:
+        if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == TENTH:
+            item.add_marker("turn")
