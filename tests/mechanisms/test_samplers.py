@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import sympy as sp
 from instances import MECHANISMS, values_within
 from sampling_statistics import (
     RECORDS,
@@ -21,7 +22,7 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.mechanisms import KINDS, GaussianMechanism, RandomizedResponse, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise
 
 every = pytest.mark.parametrize("name", MECHANISMS)
 
@@ -58,6 +59,23 @@ def sampler_faults(mechanism, random_state, *, records=RECORDS):
 @pytest.mark.parametrize("random_state", [1, None], ids=["seeded", "fresh"])
 def test_noise_has_the_law_that_is_declared(name, random_state):
     assert sampler_faults(MECHANISMS[name], random_state) == []
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "law"),
+    [
+        (GaussianMechanism.from_scale(0.7), stats.norm(scale=0.7).pdf),
+        (sd.LaplaceMechanism.from_scale(0.7), stats.laplace(scale=0.7).pdf),
+        (sd.UniformMechanism(0.7), stats.uniform(-0.7, 1.4).pdf),
+        (sd.DiscreteLaplaceMechanism.from_scale(0.7), stats.dlaplace(1 / 0.7).pmf),
+    ],
+    ids=repr,
+)
+def test_the_laws_are_those_of_scipy(mechanism, law):
+    """Those that SciPy has; staircases are written down a second time in files of their own."""
+    density = sp.lambdify(VALUE, mechanism.noise.density, "numpy")
+    points = np.arange(-5, 6) if mechanism.noise.step else np.linspace(-5, 5, 1000)
+    np.testing.assert_allclose(density(points), law(points), rtol=1e-12)
 
 
 FURTHER = [
