@@ -47,7 +47,8 @@ def test_bias_at_the_deviation_of_a_series(s):
     spreads = [deviation(found.surrogates[0], s) for found in dials]
     for factor, wanted in zip((1.05, 1.5), minimax, strict=True):
         best = min(found.bias for found, own in zip(dials, spreads, strict=True) if own <= factor * spread)
-        assert best <= 2.5 * wanted
+        # Below some 2e-9 the least squares of a design end at the rounding of float64.
+        assert best <= max(2.5 * wanted, 2.5e-9)
         if factor == 1.05 and s >= 4:
             assert best <= min(series) / 5
 
