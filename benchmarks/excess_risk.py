@@ -1,6 +1,6 @@
 """Where the excess risk of IWP-SGD comes from: the solver, the calibration, the split, the mechanism.
 
-    python benchmarks/excess_risk.py [--draws 100] [--records 1000000]
+    python benchmarks/excess_risk.py [--draws 100] [--records 1000000] [--columns 2 10]
 
 The synthetic problems of Dufraiche et al. 2026 (exponential loss, l2 = 5; two columns with a budget of 2, ten with 5),
 over independent draws of the noise. Step by step: IWP-SGD as published (classical calibration, also beyond epsilon = 1
@@ -19,6 +19,7 @@ import symdebias as sd
 from symdebias.interfaces import demo
 
 DELTA, PILOT = 1e-5, 100_000
+BUDGETS = {2: 2.0, 10: 5.0}
 
 
 def published(problem, epsilon, p):
@@ -108,6 +109,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, nargs="+", choices=BUDGETS, default=list(BUDGETS))
     options = parser.parse_args()
-    for columns, epsilon in ((2, 2.0), (10, 5.0)):
-        report(columns, epsilon, options.records, options.draws)
+    for columns in options.columns:
+        report(columns, BUDGETS[columns], options.records, options.draws)

@@ -8,6 +8,8 @@ import pytest
 import turns
 from hypothesis import settings
 
+import symdebias as sd
+
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
 
@@ -19,6 +21,13 @@ gc.set_threshold(100_000, 20, 50)
 
 settings.register_profile("symdebias", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("symdebias")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patience():
+    """No test depends on how busy the machine is: a derivation is given up for its size, not for its seconds."""
+    with sd.derivation_limits(seconds=900.0):
+        yield
 
 
 @pytest.fixture

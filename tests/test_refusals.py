@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -138,10 +137,8 @@ def test_kinks_are_no_jumps():
 
 
 def test_high_powers_are_derived_by_recurrence():
-    began = time.monotonic()
     corrected = sd.debias(sd.Loss((U - Y) ** 200, score=U, target=Y), RELEASES["gaussian"])
     assert corrected.method == "exact"
-    assert time.monotonic() - began < 10
     # The mean of (w + e)^n by Gauss-Hermite: 12 is above the power from which Hermite polynomials are used.
     twelfth = sd.debias(sd.Loss((U - Y) ** 12, score=U, target=Y), RELEASES["gaussian"], method="exact")
     t, weights = np.polynomial.hermite_e.hermegauss(20)
@@ -153,15 +150,14 @@ def test_high_powers_are_derived_by_recurrence():
 @pytest.mark.parametrize("in_thread", [False, True])
 def test_what_takes_too_long_is_given_up_in_every_thread(in_thread):
     loss = sd.Loss((1 + U + sp.exp(U) + sp.sin(U)) ** 6, score=U, target=Y)
-    found = []
+    stopped = []
 
     def derive():
-        began = time.monotonic()
         with sd.derivation_limits(seconds=0.05):
             try:
                 sd.debias(loss, RELEASES["gaussian"], method="exact")
             except DerivationLimitError as error:
-                found.append((time.monotonic() - began, str(error), error.by_time))
+                stopped.append((str(error), error.by_time))
 
     if in_thread:
         thread = threading.Thread(target=derive)
@@ -169,8 +165,7 @@ def test_what_takes_too_long_is_given_up_in_every_thread(in_thread):
         thread.join()
     else:
         derive()
-    ((seconds, message, by_time),) = found
-    assert seconds < 15
+    ((message, by_time),) = stopped
     assert by_time
     assert "more than the 0.05 seconds" in message
 

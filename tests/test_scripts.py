@@ -145,6 +145,23 @@ def test_mnist_is_read_from_its_files(data_folder):
     assert set(problem.y) == set(range(10))
 
 
+@pytest.mark.parametrize("problem", ["synthetic", pytest.param("adult", marks=pytest.mark.exhaustive)])
+def test_the_example_of_private_training(problem, tmp_path, capsys, request):
+    """Every method has a line, those without noise are best, and what is refused has a dash."""
+    if problem == "adult":
+        request.getfixturevalue("data_folder")
+    main = runpy.run_path(str(ROOT / "examples" / "private_erm.py"))["main"]
+    main(["--quick", "--problems", problem, "--epsilons", "1", "--picture", str(tmp_path / "picture.png")])
+    lines = {line[:28].strip(): line[28:].split() for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["records"] == ["128", "256"]
+    noised = ["input", "input, corrected", "objective", "objective, published noise", "output"]
+    assert list(lines)[-6:] == ["non-private", *noised]
+    errors = [float(lines[name][2]) for name in noised if lines[name][-1] != "-"]
+    best = float(lines["non-private"][2])
+    assert best < min(errors) if problem == "synthetic" else best > max(errors)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_comparison_with_other_packages_names_those_that_are_missing(monkeypatch):
     script = runpy.run_path(str(ROOT / "benchmarks" / "private_accuracy.py"))
     monkeypatch.setattr(script["importlib"].util, "find_spec", lambda name: None)
@@ -206,6 +223,13 @@ def test_benchmarks_call_a_training_pass_as_it_is():
             "input_perturbation.py",
             ["--log2-records", "12", "--columns", "3", "--repeats", "1", "--draws", "2"],
             "server, with standard errors",
+        ),
+        ("planning.py", ["--fits", "3", "--only", "least squares, normal*"], "simulated / expected"),
+        pytest.param(
+            "planning.py",
+            ["--fits", "2", "--points", "3", "--only", "exponential, gaussian, epsilon 6"],
+            "half-half\nexponential, gaussian, epsilon 6",
+            marks=pytest.mark.exhaustive,
         ),
         pytest.param("audit.py", ["--runs", "200"], "input, of a contributor", marks=pytest.mark.exhaustive),
         pytest.param(
