@@ -3,11 +3,11 @@
     python examples/private_erm.py [--epsilons 0.1 1] [--trials 100] [--picture private_erm.png] [--quick]
         [--problems census adult synthetic]
 
-Needs census-income.test and Adult in the folder that SYMDEBIAS_DATA names, but for the last problem. Three problems: weeks worked in a year from
-38 features of UCI Census-Income, by least squares (the root mean square error on the other records, in weeks); income
-above 50,000 from four features of UCI Adult, by logistic regression (accuracy on the other records); and a synthetic
-regression with 14 features and up to 2^21 records. In each trial records are drawn, fitted by each method at the same
-epsilon and delta = 0.01, and tested. Bounds are public constants.
+Needs census-income.test and Adult in the folder that SYMDEBIAS_DATA names, but for the last problem. Three problems:
+weeks worked in a year from 38 features of UCI Census-Income, by least squares (the root mean square error on the
+other records, in weeks); income above 50,000 from four features of UCI Adult, by logistic regression (accuracy on the
+other records); and a synthetic regression with 14 features and up to 2^21 records. In each trial records are drawn,
+fitted by each method at the same epsilon and delta = 0.01, and tested. Bounds are public constants.
 
 Input perturbation is shown with the published server and with the corrected one, which takes out the curvature that
 the noise adds. What its budget stands for is the source's claim and is not proved; that of output and objective

@@ -155,6 +155,10 @@ def two_sided(z):
     return 2 * stats.norm.sf(abs(z))
 
 
+def both_tails(distribution, value):
+    return 2 * min(distribution.cdf(value), distribution.sf(value))
+
+
 def rate_p_value(kept, probability):
     return stats.binomtest(int(kept.sum()), len(kept), probability).pvalue
 
