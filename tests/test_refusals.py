@@ -79,6 +79,7 @@ def test_bounded_losses_are_exact_under_laplace_noise(expression):
     assert corrected.certify(theta_radius=0.5).loss_bias < 1e-8
 
 
+@pytest.mark.newest
 def test_inverse_hyperbolic_functions_go_all_the_way():
     corrected = sd.debias(sd.Loss(sp.asinh(U) ** 2 - U * Y, score=U, target=Y), RELEASES["laplace"])
     theta, X, y = np.array([0.7, -0.2]), np.array([[0.5, 1.0], [2.0, 0.1]]), np.array([1.0, 0.3])
@@ -189,6 +190,7 @@ def test_messages_show_plain_numbers():
         sd.RandomizedResponse(np.float64(-0.1))
 
 
+@pytest.mark.newest
 def test_categories_alone_without_an_intercept_have_a_hessian():
     coin = sd.RandomizedResponse(2.0, categories=("p", "q", "r"))
     release = sd.Release(features={"a": coin, "b": coin}, target=sd.RandomizedResponse(2.0))

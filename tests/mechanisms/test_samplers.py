@@ -98,6 +98,7 @@ FURTHER = [
 ]
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize("mechanism", FURTHER, ids=repr)
 def test_noise_of_other_scales_and_budgets_has_its_law(mechanism):
     assert sampler_faults(mechanism, 1) == []
@@ -238,6 +239,7 @@ def test_the_planted_defects_start_from_a_sound_sample(kind):
     assert faults(law.sample(np.random.default_rng(3)), law) == []
 
 
+@pytest.mark.newest
 @pytest.mark.parametrize(
     ("kind", "defect"),
     [
