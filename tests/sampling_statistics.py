@@ -15,7 +15,8 @@ import numpy as np
 import sympy as sp
 from scipy import stats
 
-from symdebias.noise import VALUE, gaussian_noise
+import symdebias as sd
+from symdebias.noise import VALUE
 
 LEVEL = 1e-7
 RECORDS = 200_000
@@ -121,7 +122,7 @@ def faults(noise, law):
 
 def normal_faults(noise, scale):
     """Test noise of shape (n, k) against independent N(0, scale^2)."""
-    return faults(np.asarray(noise) / scale, law_of(gaussian_noise(1.0)))
+    return faults(np.asarray(noise) / scale, law_of(sd.GaussianMechanism.from_scale(1.0).noise))
 
 
 def category_faults(places, rows, matrix):

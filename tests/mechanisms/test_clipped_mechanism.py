@@ -10,7 +10,7 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
-from symdebias.noise import ClippedNoise, laplace_noise
+from symdebias.noise import ClippedNoise
 
 LAPLACE = sd.LaplaceMechanism(epsilon=1.0, bounds=(0.0, 1.0))
 CLIPPED = sd.ClippedMechanism(LAPLACE, 0.0, 1.0)
@@ -156,8 +156,8 @@ def test_features_are_never_clipped_after_their_noise():
 
 INNER = CLIPPED.to_card()["mechanism"]
 BAD_CARDS = {
-    "no card inside": ("laplace", "entries"),
-    "clipped twice": ({**INNER, "kind": "clipped"}, "kind 'clipped'"),
+    "no card inside": ("laplace", "mechanism"),
+    "clipped twice": ({**INNER, "kind": "clipped"}, "clipped"),
     "a kind that is no text": ({**INNER, "kind": ["laplace"]}, "kind"),
     "a bad card inside": ({**INNER, "epsilon": -1.0}, "epsilon"),
 }
@@ -175,6 +175,6 @@ def test_cards_that_are_refused(case):
 @pytest.mark.parametrize("ends", [(0, math.nan), (1, 0), (0, "1")])
 def test_clipped_noise_is_checked_by_itself(ends):
     with pytest.raises((TypeError, ValueError)):
-        ClippedNoise(laplace_noise(1.0), *ends)
+        ClippedNoise(LAPLACE.noise, *ends)
     with pytest.raises(TypeError, match="AdditiveNoise"):
         ClippedNoise(CLIPPED.noise, 0.0, 1.0)

@@ -6,7 +6,7 @@ import pytest
 import sympy as sp
 
 import symdebias as sd
-from symdebias.noise import FREQUENCY, VALUE, discrete_laplace_noise, discrete_staircase_noise
+from symdebias.noise import FREQUENCY, VALUE
 from symdebias.privacy import Guarantee
 
 TEN = sd.DiscreteStaircaseMechanism(2.0, bounds=(0, 10))
@@ -36,7 +36,7 @@ def probabilities(epsilon, sensitivity, high):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize(("sensitivity", "high"), SHAPES)
 def test_the_noise_is_that_of_the_law(sensitivity, high, epsilon, step):
-    noise = discrete_staircase_noise(epsilon, sensitivity, high, step)
+    noise = sd.DiscreteStaircaseMechanism(epsilon, bounds=(0, sensitivity * step), step=step, r=high).noise
     k, p = probabilities(epsilon, sensitivity, high)
     density = sp.lambdify(VALUE, noise.density, "numpy")
     np.testing.assert_allclose(density(step * k), p, rtol=1e-9, atol=1e-300)
@@ -48,8 +48,10 @@ def test_the_noise_is_that_of_the_law(sensitivity, high, epsilon, step):
 
 
 def test_one_step_of_sensitivity_is_discrete_laplace_noise():
-    assert sd.DiscreteStaircaseMechanism(0.7, bounds=(0, 1)).noise == discrete_laplace_noise(1 / 0.7, 1.0)
-    assert discrete_staircase_noise(2.0, 1, 1, 0.5).inverse_differences is not None
+    assert (
+        sd.DiscreteStaircaseMechanism(0.7, bounds=(0, 1)).noise == sd.DiscreteLaplaceMechanism.from_scale(1 / 0.7).noise
+    )
+    assert sd.DiscreteStaircaseMechanism(2.0, bounds=(0, 0.5), step=0.5).noise.inverse_differences is not None
     k, p = probabilities(0.7, 1, 1)
     q = math.exp(-0.7)
     np.testing.assert_allclose(p, (1 - q) / (1 + q) * q ** np.abs(k), rtol=1e-12)
