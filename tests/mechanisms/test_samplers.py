@@ -69,7 +69,7 @@ def test_noise_has_the_law_that_is_declared(name, random_state):
         (sd.UniformMechanism(0.7), stats.uniform(-0.7, 1.4).pdf),
         (sd.DiscreteLaplaceMechanism.from_scale(0.7), stats.dlaplace(1 / 0.7).pmf),
     ],
-    ids=repr,
+    ids=["normal", "Laplace", "uniform", "discrete Laplace"],
 )
 def test_the_laws_are_those_of_scipy(mechanism, law):
     """Those that SciPy has; staircases are written down a second time in files of their own."""
