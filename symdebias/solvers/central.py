@@ -6,6 +6,7 @@ Records are brought within public bounds before anything is computed from them, 
 import functools
 import math
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning
 from symdebias.losses import Loss
 from symdebias.mechanisms.bounds import checked_bounds, in_ball
+from symdebias.records import Records
 from symdebias.release import Release
-from symdebias.solvers.records import Records
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -69,19 +70,25 @@ def true_records(
             f"loss must be a symdebias.Loss: these solvers take true records; got {type(loss).__name__}.{remedy}"
         )
     corrected = plain(loss, fit_intercept=fit_intercept)
-    records = Records.checked(corrected, X, y, sample_weight=None, noise_scale=None)
+    records = corrected.records(X, y)
     matrix, target = records.matrix, records.target
     if record_radius is not None:
         matrix = _shortened(matrix, RADIUS.check("record_radius", record_radius))
     if target_bounds is not None:
         target = _moved_inside(loss, target, checked_bounds(target_bounds, "target_bounds"))
-    return Records(corrected, records.columns, matrix, target, records.weights, False)
+    return replace(records, matrix=matrix, target=target)
 
 
 @functools.lru_cache(maxsize=64)
 def plain(loss: Loss, *, fit_intercept: bool) -> CorrectedLoss:
     """Return a loss on records without noise; one for all calls, so that what was derived of it is there."""
     return debias(loss, Release(fit_intercept=fit_intercept), method="none")
+
+
+def corrected_of(records: Records) -> CorrectedLoss:
+    """Return the loss of true records, as fits have it."""
+    correction = records.correction
+    return plain(correction.loss, fit_intercept=correction.release.fit_intercept)
 
 
 def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:

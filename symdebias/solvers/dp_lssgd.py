@@ -24,7 +24,7 @@ from symdebias.mechanisms import sampling
 from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.solvers.central import largest_norm, row_norms, true_records
+from symdebias.solvers.central import corrected_of, largest_norm, row_norms, true_records
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
 from symdebias.solvers.smoothing import step_smoothing
@@ -198,11 +198,12 @@ def dp_lssgd(
     run = true_records(
         loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
     )
-    corrected, (n, columns) = run.corrected, run.matrix.shape
+    correction, n = run.correction, len(run)
+    matrix, target = run.encoded
     if clipped_to is None:
         clipped_to = _derived_clip(loss, record_radius, target_bounds, bound, fit_intercept=fit_intercept)
-    length = corrected.number_of_parameters(columns)
-    theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
+    length = correction.number_of_parameters
+    theta = np.zeros(length) if start is None else correction.flat(start).copy()
     if not float(np.linalg.norm(theta)) <= bound:
         raise ValueError(f"start is longer than radius={bound:g}. Start within the ball.")
     if adjacency == "replace-one":
@@ -215,10 +216,10 @@ def dp_lssgd(
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    penalty = corrected.penalty(l2, columns)
+    penalty = correction.penalty(l2)
     source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
-    kernel = corrected.kernels(run.columns).noisy_pass(smoothed=bool(len(smoothing_numbers)))
+    kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
     averaged_from = first_averaged(share, total)
 
     average_theta, averaged = theta.copy(), 0
@@ -237,13 +238,13 @@ def dp_lssgd(
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
                 taken = kernel(
                     theta,
-                    run.matrix,
-                    run.target,
+                    matrix,
+                    target,
                     norms,
                     rows[skipped:],
                     ends[part] - skipped,
                     draws[part],
-                    run.noise,
+                    correction.noise,
                     sizes[lower:upper],
                     clipped_to,
                     float(batch_size),
@@ -268,17 +269,17 @@ def dp_lssgd(
                 advance(upper - lower)
     result = average_theta if averaged else theta
     kept.setdefault(total, result.copy())
-    result = corrected.shaped(result)
+    result = correction.shaped(result)
     result.setflags(write=False)
     steps = np.array(sorted(kept), dtype=np.int64)
     return Fit(
         theta=result,
-        corrected=corrected,
+        corrected=corrected_of(run),
         solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
         history=History(
             steps=steps,
             records=steps * batch_size,
-            theta=np.stack([corrected.shaped(kept[int(step)]) for step in steps]),
+            theta=np.stack([correction.shaped(kept[int(step)]) for step in steps]),
         ),
         diagnostics={
             "records": n if adjacency == "replace-one" else None,

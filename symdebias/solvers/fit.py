@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias.assessment import Certificate
+from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
-from symdebias.transforms.certificate import Certificate
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -357,5 +358,7 @@ def _range(corrected: CorrectedLoss) -> str:
     design = corrected.design
     assert design is not None
     what = "residual" if corrected.surrogate_parts.is_residual else "score"
-    worst, _ = corrected.surrogate_parts.worst_errors(design, design.radius, corrected.true_targets)
+    worst, _ = corrected.surrogate_parts.worst_errors(
+        design, design.radius, TargetNoise.of(corrected.declared, corrected.release).targets
+    )
     return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss at most {worst:.2g}"

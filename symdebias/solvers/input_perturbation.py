@@ -6,6 +6,7 @@ What is proved is the local guarantee of what is sent; the central one of the so
 import math
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
-from symdebias.solvers.central import largest_norm, true_records
+from symdebias.records import Records
+from symdebias.solvers.central import corrected_of, largest_norm, true_records
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
-from symdebias.solvers.records import Records
 
 SERVERS = ("ridge", "corrected")
 # Just above what the claim needs: more regularisation only adds bias.
@@ -197,7 +198,7 @@ def input_perturbation(
     classical = 2 * math.sqrt(2 * math.log(1.25 / delta)) * root
     return Fit(
         theta=theta,
-        corrected=records.corrected,
+        corrected=corrected_of(records),
         solver="input_perturbation",
         history=History.empty(theta),
         diagnostics={
@@ -289,7 +290,7 @@ def _records(
             ClippingWarning,
             stacklevel=3,
         )
-    return Records(records.corrected, records.columns, matrix, records.target, records.weights, False)
+    return replace(records, matrix=matrix)
 
 
 def _parameters(quadratic: QuadraticLoss, records: Records, *, fit_intercept: bool) -> int:

@@ -24,7 +24,7 @@ from scipy.special import expit, gammaln, wrightomega
 from symdebias._arrays import check_same_index
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
 from symdebias._randomness import generator, spawn
-from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction, columns_to_show
 from symdebias.driver import debias
 from symdebias.exceptions import (
     DivergenceError,
@@ -253,16 +253,17 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> B
     """
     l2 = NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none")
-    if plain.uncorrected is None:
+    if plain.at(columns_to_show(loss, release)).uncorrected is None:
         raise NoExactCorrectionError(
             "the release sends other values than the true ones, so that its records have no uncorrected fit. Use a "
             "method that undoes the channel."
         )
-    data, target = plain.checked_data(X, y)
-    problem = _Problem.of(plain, plain.number_of_columns(X), data, l2)
+    records = plain.records(X, y)
+    data, target = records.encoded
+    problem = _Problem.of(records.correction, data, l2)
     theta, slope = problem.minimum(data, target)
     influence = _influence(problem.rows(theta, data, target), slope)
-    return _baseline("naive", plain, problem, theta, influence)
+    return _baseline("naive", problem, theta, influence)
 
 
 def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Baseline:
@@ -312,7 +313,7 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
     l2 = NON_NEGATIVE.check("l2", l2)
     records = _Records.of(loss, release, X, y)
     theta, influence, problem = _calibrated_fit(records, l2, errors=True)
-    return _baseline("regression_calibration", records.labelled, problem, theta, influence)
+    return _baseline("regression_calibration", problem, theta, influence)
 
 
 def simex(
@@ -391,7 +392,7 @@ def simex(
     repeats = COUNT.check("repeats", repeats)
     rng = generator(random_state)
     records = _Records.of(loss, release, X, y)
-    problem = _Problem.of(records.labelled, records.columns, records.matrix, l2)
+    problem = _Problem.of(records.labelled, records.matrix, l2)
     thetas: list[FloatArray] = []
     influences: list[FloatArray] = []
     for level in at:
@@ -410,7 +411,7 @@ def simex(
     influence = np.einsum("ks,kns->ns", shares, np.array(influences))
     added = ", ".join(f"{level:g}" for level in at[1:])
     note = f"{extrapolant} extrapolant, lambda {added}, {repeats} remeasurements each"
-    return _baseline("simex", records.labelled, problem, found, influence, (note,))
+    return _baseline("simex", problem, found, influence, (note,))
 
 
 def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Baseline:
@@ -575,7 +576,7 @@ class _Records:
 
     loss: Loss
     release: Release
-    labelled: CorrectedLoss
+    labelled: Correction
     matrix: FloatArray
     y: FloatArray
     target: FloatArray
@@ -595,16 +596,10 @@ class _Records:
         clean = Release(None, release.target, noiseless=names, fit_intercept=release.fit_intercept)
         labelled = debias(loss, clean, method="none" if release.target is None else "exact")
         check_same_index(X, y)
-        data, target = labelled.checked_data(matrix, y)
-        return cls(
-            loss,
-            release,
-            labelled,
-            data,
-            labelled.checked_target(y, len(matrix)),
-            target,
-            plain.noise_covariance(columns),
-        )
+        records = labelled.records(matrix, y)
+        data, target = records.encoded
+        covariance = plain.at(columns).noise_covariance()
+        return cls(loss, release, records.correction, data, records.target, target, covariance)
 
     @property
     def columns(self) -> int:
@@ -660,23 +655,17 @@ class _Records:
 class _Problem:
     """The mean gradient of a loss on records that are changed from fit to fit, with its penalty."""
 
-    corrected: CorrectedLoss
-    columns: int
-    noise: FloatArray
+    correction: Correction
     penalty: FloatArray
     units: FloatArray
 
     @classmethod
-    def of(cls, corrected: CorrectedLoss, columns: int, data: FloatArray, l2: float) -> "_Problem":
-        size = corrected.number_of_parameters(columns)
-        penalty, units = np.full(size, l2), np.ones(size)
+    def of(cls, correction: Correction, data: FloatArray, l2: float) -> "_Problem":
+        units = np.ones(correction.number_of_parameters)
         rms = np.sqrt(np.mean(data**2, axis=0))
-        if corrected.declared.scores:
-            rows = corrected.shaped(units)
-            rows[..., : len(rms)] = np.where(rms > 0, rms, 1.0)
-            if corrected.release.fit_intercept:
-                corrected.shaped(penalty)[..., -1] = 0.0
-        return cls(corrected, columns, corrected.noise_vector(columns), penalty, units)
+        if correction.loss.scores:
+            correction.shaped(units)[..., : len(rms)] = np.where(rms > 0, rms, 1.0)
+        return cls(correction, correction.penalty(l2), units)
 
     @property
     def size(self) -> int:
@@ -684,13 +673,13 @@ class _Problem:
 
     def mean(self, data: FloatArray, target: FloatArray) -> Equation:
         """Return the mean gradient as a function of theta: one compiled pass."""
-        kernel = self.corrected.kernels(self.columns).mean_gradient(weighted=False)
+        kernel = self.correction.kernels.mean_gradient(weighted=False)
         nothing, total = np.zeros(0), float(len(data))
         data = np.ascontiguousarray(data)
 
         def equation(theta: FloatArray) -> FloatArray:
             out = np.zeros(self.size)
-            kernel(theta, data, target, nothing, total, self.noise, out)
+            kernel(theta, data, target, nothing, total, self.correction.noise, out)
             return out + self.penalty * theta
 
         return equation
@@ -698,8 +687,8 @@ class _Problem:
     def rows(self, theta: FloatArray, data: FloatArray, target: FloatArray) -> FloatArray:
         """Return the gradients of the records, shape (n, q), without the penalty."""
         out = np.empty((len(data), self.size))
-        kernel = self.corrected.kernels(self.columns).gradient
-        kernel(theta, np.ascontiguousarray(data), target, self.noise, out)
+        kernel = self.correction.kernels.gradient
+        kernel(theta, np.ascontiguousarray(data), target, self.correction.noise, out)
         return out
 
     def minimum(
@@ -765,7 +754,6 @@ def _influence(rows: FloatArray, slope: FloatArray) -> FloatArray:
 
 def _baseline(
     method: str,
-    corrected: CorrectedLoss,
     problem: _Problem,
     theta: FloatArray,
     influence: FloatArray,
@@ -773,16 +761,16 @@ def _baseline(
 ) -> Baseline:
     covariance = influence.T @ influence / len(influence) ** 2
     covariance.setflags(write=False)
-    shaped = corrected.shaped(theta.copy())
+    shaped = problem.correction.shaped(theta.copy())
     shaped.setflags(write=False)
-    return Baseline(method, _DESCRIPTIONS[method], shaped, _names(corrected, problem.columns), covariance, notes)
+    return Baseline(method, _DESCRIPTIONS[method], shaped, _names(problem.correction), covariance, notes)
 
 
-def _names(corrected: CorrectedLoss, columns: int) -> tuple[str, ...]:
+def _names(correction: Correction) -> tuple[str, ...]:
     """Return the names of the parameters of one score, also where the release has none for its columns."""
-    if not corrected.declared.scores:
-        return corrected.parameter_names
-    return corrected.release.design(columns).parameters
+    if not correction.loss.scores:
+        return tuple(symbol.name for symbol in correction.loss.parameters)
+    return correction.design.parameters
 
 
 def _entry_names(names: tuple[str, ...], theta: FloatArray) -> list[str]:
@@ -808,7 +796,7 @@ def _calibrated_fit(records: _Records, l2: float, *, errors: bool) -> tuple[Floa
             "more records or less noise."
         )
     calibrated = records.matrix - centred @ shrink.T
-    problem = _Problem.of(records.labelled, records.columns, calibrated, l2)
+    problem = _Problem.of(records.labelled, calibrated, l2)
     theta, slope = problem.minimum(calibrated, records.target)
     rows = problem.rows(theta, calibrated, records.target) if errors else np.zeros((0, problem.size))
     if errors:
@@ -894,7 +882,7 @@ def _score_fit(method: str, records: _Records, rows: Equation, l2: float, notes:
         )
     with np.errstate(all="ignore"):
         influence = _influence(rows(theta), slope)
-    return _baseline(method, records.labelled, problem, theta, influence, notes)
+    return _baseline(method, problem, theta, influence, notes)
 
 
 def _family(loss: Loss) -> str | None:
@@ -1095,11 +1083,11 @@ def compare_methods(
     wanted = _checked_methods(methods)
     l2 = NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none")
-    columns = plain.number_of_columns(X)
-    records = len(release.design_matrix(X))
+    matrix = release.design_matrix(X)
+    correction = plain.at(matrix.shape[1])
     truth = None
     if true_theta is not None:
-        truth = plain.shaped(plain.flat_parameters(true_theta, columns).copy())
+        truth = correction.shaped(correction.flat(true_theta).copy())
         truth.setflags(write=False)
     generators = dict(zip(METHODS, spawn(generator(random_state), len(METHODS)), strict=True))
     calls: dict[str, Callable[[], Any]] = {
@@ -1113,7 +1101,7 @@ def compare_methods(
         "corrected": lambda: m_estimate(debias(loss, release), X, y, l2=l2),
     }
     rows = tuple(_timed_row(method, calls[method], truth) for method in wanted)
-    return Comparison(rows, _names(plain, columns), records, truth)
+    return Comparison(rows, _names(correction), len(matrix), truth)
 
 
 def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from symdebias.derivation import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
+from symdebias.solvers.central import corrected_of
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.perturbation import ConvexProblem, convex_problem, minimiser
 
@@ -165,17 +166,17 @@ def objective_perturbation(
     )
     noise = _Noise.calibrated(problem, epsilon, delta, adjacency, penalty, calibration)
     began = time.perf_counter()
-    corrected, n = problem.records.corrected, len(problem.records.matrix)
-    length = corrected.number_of_parameters(problem.records.columns)
+    correction, n = problem.records.correction, len(problem.records)
+    length = correction.number_of_parameters
     tilt = sampling.normal_noise(noise.scale, (length,), source)
     tolerance = max(_ACCURACY * noise.scale / n, _ROUNDING * problem.slope)
     theta = minimiser(problem, ridge=noise.penalty / n, linear=tilt / n, tolerance=tolerance)
     on_ball = problem.radius is not None and bool(np.linalg.norm(theta) >= problem.radius * (1 - 1e-9))
-    result = corrected.shaped(theta)
+    result = correction.shaped(theta)
     result.setflags(write=False)
     return Fit(
         theta=result,
-        corrected=corrected,
+        corrected=corrected_of(problem.records),
         solver="objective_perturbation",
         history=History.empty(result),
         diagnostics={
@@ -272,7 +273,7 @@ def _guarantee(epsilon: float, delta: float, adjacency: str, how: str) -> Guaran
 
 def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     """Return the ranges of slopes times the bound on the norm of a row, which may be anything from 0 on."""
-    declared = problem.records.corrected.declared
+    declared = problem.records.correction.loss
     found = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.target_bounds)
     up = problem.norm * (1 + 2.0**-50)
     return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in found)

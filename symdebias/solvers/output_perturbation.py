@@ -10,6 +10,7 @@ from symdebias._domains import DELTA, EPSILON, POSITIVE, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
+from symdebias.solvers.central import corrected_of
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.perturbation import convex_problem, minimiser
 
@@ -137,7 +138,7 @@ def output_perturbation(
         why="The sensitivity is proved for convex losses, and Newton's method finds minimisers of smooth ones.",
     )
     began = time.perf_counter()
-    corrected, n = problem.records.corrected, len(problem.records.matrix)
+    correction, n = problem.records.correction, len(problem.records)
     tau = _ACCURACY * problem.slope / n
     sensitivity = 2 * (problem.slope / n + tau) / l2 * _UP
     theta = minimiser(problem, ridge=l2, linear=None, tolerance=tau / 2)
@@ -154,11 +155,11 @@ def output_perturbation(
     on_ball = problem.radius is not None and size >= problem.radius
     if problem.radius is not None and on_ball:
         theta = theta * (problem.radius / size)
-    result = corrected.shaped(theta)
+    result = correction.shaped(theta)
     result.setflags(write=False)
     return Fit(
         theta=result,
-        corrected=corrected,
+        corrected=corrected_of(problem.records),
         solver="output_perturbation",
         history=History.empty(result),
         diagnostics={

@@ -12,8 +12,8 @@ from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
+from symdebias.records import Records
 from symdebias.solvers.central import largest_norm, true_records
-from symdebias.solvers.records import Records
 from symdebias.solvers.trust_region import on_unit_sphere
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -137,7 +137,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     """
     records, radius = problem.records, problem.radius
     derivatives, _ = records.derivatives_or_differences()
-    length = records.corrected.number_of_parameters(records.columns)
+    length = records.correction.number_of_parameters
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import check_same_index, weights_array
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -88,55 +88,21 @@ def quadratic_pilot(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
             "score_variance=, n=)."
         )
-    check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
-    matrix = corrected.release.design_matrix(X, check_finite=True)
-    target = corrected.checked_target(y, len(matrix))
-    weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
-    return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
-
-
-def pilot_of(
-    corrected: CorrectedLoss,
-    matrix: FloatArray,
-    target: FloatArray,
-    weights: FloatArray,
-    *,
-    l2: float,
-    noise_scale: Any,
-) -> QuadraticPilot:
-    """Return the pilot estimate from checked records; see `quadratic_pilot`.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        A loss of one score.
-    matrix : array of shape (n, p), float64
-        What `symdebias.release.Release.design_matrix` returned.
-    target : array of shape (n,), float64
-        What `CorrectedLoss.checked_target` returned.
-    weights : array of shape (n,) or (0,), float64
-        Weights; empty where all records weigh the same.
-    l2, noise_scale
-        As for `quadratic_pilot`.
-    """
-    parts = corrected.surrogate_parts
-    columns = matrix.shape[1]
-    design = corrected.release.design(columns)
-    covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
+    records = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    correction, parts = records.correction, corrected.surrogate_parts
+    design, covariance = correction.design, correction.noise_covariance(records.scales)
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)
-        else _multiplier(corrected, part.multiplier, target)
+        else _multiplier(correction, part.multiplier, records.target)
         for part in parts.parts
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
-    moments = moments_of(design, matrix, target, weights, covariance, multipliers, bent)
+    moments = moments_of(design, records.matrix, records.target, records.weights, covariance, multipliers, bent)
     gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
     centre = moments.mean[0]
     size = len(gram)
-    penalty = np.full(size, l2)
-    if corrected.release.fit_intercept:
-        penalty[-1] = 0.0
+    penalty = correction.penalty(l2)
     theta: FloatArray = np.zeros(size)
     middle, v = 0.0, 1.0
     nodes, chances = _normal_rule()
@@ -176,7 +142,7 @@ def pilot_of(
             break
     if signal >= _WIDEST:
         raise DivergenceError(
-            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(records):,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     if moved > _SETTLED:
@@ -201,12 +167,12 @@ def _normal_rule() -> tuple[FloatArray, FloatArray]:
     return nodes, weights / weights.sum()
 
 
-def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArray) -> FloatArray:
-    parts = corrected.surrogate_parts
+def _multiplier(correction: Correction, expression: sp.Expr, target: FloatArray) -> FloatArray:
+    parts = correction.surrogate_parts
     labelled = parts.labelled
     known: dict[sp.Symbol, Any] = {parts.target: target}
     if labelled.table is not None:
-        codes = corrected.codes_of_targets(target)
+        codes = correction.codes_of_targets(target)
         known |= {symbol: labelled.table[codes, place] for place, symbol in enumerate(labelled.symbols)}
     known |= {symbol: labelled.gain for symbol in expression.free_symbols if symbol not in known}
     names = tuple(symbol for symbol in known if symbol in expression.free_symbols)

@@ -22,14 +22,14 @@ from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
+from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.health import examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.pilot import pilot_of
-from symdebias.solvers.records import Records
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
-from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
+from symdebias.solvers.scores import known_scores, released_moments
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 
@@ -202,12 +202,12 @@ def sgd(
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not corrected.declared.scores
-    run = Records.checked(corrected, X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
-    matrix, target, weights, noise = run.matrix, run.target, run.weights, run.noise
+    run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+    correction, weights, noise = run.correction, run.weights, run.correction.noise
+    matrix, target = run.encoded
     n, width = matrix.shape
-    columns, per_record = run.columns, run.per_record
-    length = corrected.number_of_parameters(columns)
-    theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
+    length = correction.number_of_parameters
+    theta = np.zeros(length) if start is None else correction.flat(start).copy()
     batch_size = min(batch_size, n)
     steps_per_epoch = -(-n // batch_size)
     total = epochs * steps_per_epoch
@@ -217,10 +217,10 @@ def sgd(
     if covariance == "batch means":
         assert isinstance(step_size, StepSize)
         ends = [averaged_from + end for end in batch_ends(total - averaged_from, step_size.power)]
-    penalty = corrected.penalty(l2, columns)
+    penalty = correction.penalty(l2)
     scores = max(1, len(corrected.declared.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    metric = _metric(run, X)
+    metric = _metric(run)
     scaling = np.zeros((0, 0))
     if isinstance(step_size, str) and step_size == "auto":
         if not np.all(np.isfinite(metric)):
@@ -228,10 +228,10 @@ def sgd(
         in_units = radius is not None or bool(len(smoothing_numbers))
         step_size, scaling = learned_steps(run, theta, penalty, metric, batch_size, in_units=in_units)
     sizes = step_sizes(step_size, first=0, count=total, l2=l2)
-    kernel = corrected.kernels(columns, per_record=per_record).sgd_pass(
+    kernel = correction.kernels.sgd_pass(
         weighted=bool(len(weights)), smoothed=bool(len(smoothing_numbers)), scaled=bool(len(scaling))
     )
-    limits = corrected.limits(finite_variance=True)
+    limits = correction.limits(finite_variance=True)
     # Learned steps do not depend on units, and these limits do.
     limited = radius is None and not len(scaling)
     growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
@@ -291,8 +291,8 @@ def sgd(
         theta, average_theta, total = best.theta, best.average, best.epoch * steps_per_epoch
     result = average_theta if averaged else theta
     on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
-    known = _known(run, X, y, noise_scale)
-    health = examined(run, X, y, result, penalty, metric, with_curvature=not on_ball, known=known)
+    known = None if corrected.design is None else known_scores(corrected, run)
+    health = examined(run, result, penalty, metric, with_curvature=not on_ball, known=known)
     bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
     health.refuse(
         result, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
@@ -311,7 +311,7 @@ def sgd(
         if covariance == "batch means":
             inference = _by_batch_means(inference, sums)
     kept.setdefault(total, result.copy())
-    result = corrected.shaped(result)
+    result = correction.shaped(result)
     result.setflags(write=False)
     steps = np.array(sorted(kept), dtype=np.int64)
     full, rest = np.divmod(steps, steps_per_epoch)
@@ -322,7 +322,7 @@ def sgd(
         history=History(
             steps=steps,
             records=full * n + np.minimum(rest * batch_size, n),
-            theta=np.stack([corrected.shaped(kept[int(step)]) for step in steps]),
+            theta=np.stack([correction.shaped(kept[int(step)]) for step in steps]),
         ),
         inference=inference,
         diagnostics={
@@ -350,17 +350,13 @@ def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> 
     A fit that ends far from where its surrogate was designed is the pilot of a new design.
     """
     rng = generator(options.pop("random_state"))
-    scale = options["noise_scale"]
-    matrix, target, weights = corrected.checked_records(X, y, sample_weight=options["sample_weight"])
-    known = known_scores(corrected, matrix, target, weights, noise_scale=scale)
+    records = corrected.records(X, y, sample_weight=options["sample_weight"], noise_scale=options["noise_scale"])
+    known = known_scores(corrected, records)
     assert known is not None
-    penalty = corrected.penalty(options["l2"], matrix.shape[1])
     start = options.pop("start")
-    given = None if start is None else corrected.flat_parameters(start, matrix.shape[1])
-    pilot = pilot_of(
-        corrected, known, matrix, target, weights, penalty, region_of(options["radius"], None), start=given,
-        noise_scale=scale,
-    )  # fmt: skip
+    given = None if start is None else records.correction.flat(start)
+    penalty = records.correction.penalty(options["l2"])
+    pilot = pilot_of(known, records, penalty, region_of(options["radius"], None), start=given)
     centre = pilot.theta
     for stage in range(1, _MOST_STAGES + 1):
         begin = centre if given is None or stage > 1 else given
@@ -481,29 +477,21 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
-def _metric(run: Records, X: Any) -> FloatArray:
+def _metric(run: Records) -> FloatArray:
     """Return the second moments of the tested records, not finite where these are not."""
-    matrix = run.corrected.release.design_matrix(X, check_finite=False)
     with np.errstate(all="ignore"):
-        return released_moments(run.corrected, np.ascontiguousarray(matrix[:: run.stride]))
+        return released_moments(run.thinned(run.stride))
 
 
 def _explain_overflow(run: Records, X: Any) -> None:
     """Raise the error that says which record has no finite square."""
-    matrix = run.corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
+    matrix = run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         bad = np.argwhere(~np.isfinite(matrix**2))
     raise DivergenceError(
         f"record {bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the record out, or "
         "scale the column down in the release."
     )
-
-
-def _known(run: Records, X: Any, y: Any, noise_scale: Any) -> ReleasedRecords | None:
-    if run.corrected.design is None:
-        return None
-    matrix, target, _ = run.corrected.checked_records(X, y)
-    return known_scores(run.corrected, matrix, target, run.weights, noise_scale=noise_scale)
 
 
 def _segments(total: int, steps_per_epoch: int, stops: set[int], batch_size: int) -> Iterator[tuple[int, int]]:
@@ -520,12 +508,9 @@ def _explain_stop(
 ) -> None:
     """Raise the error that says why the kernel stopped before this step; theta is the last finite iterate."""
     norm = float(np.linalg.norm(theta))
-    corrected = run.corrected
     if reason == 2:
-        corrected.require_noise_within_limits(
-            theta, run.columns, finite_variance=True, at=f"at step {step} (||theta|| = {norm:.4g})"
-        )
-    corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
+        run.correction.require_within_limits(theta, finite_variance=True, at=f"at step {step} (||theta|| = {norm:.4g})")
+    run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         largest = np.abs(run.gradients(theta, batch)).max(axis=1)
     bad = np.flatnonzero(~np.isfinite(largest))

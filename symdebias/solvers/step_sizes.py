@@ -9,9 +9,9 @@ import numpy as np
 
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
+from symdebias.records import Records
 from symdebias.solvers.health import curvatures
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.records import Records
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
