@@ -1,6 +1,7 @@
 """Where the excess risk of IWP-SGD comes from: the solver, the calibration, the split, the mechanism.
 
-    python benchmarks/excess_risk.py [--draws 100] [--records 1000000]
+    python benchmarks/excess_risk.py [--draws 100] [--records 1000000] [--columns 2 10]
+        [--epsilon 2] [--pilot 100000] [--steps published analytic split mechanism]
 
 The synthetic problems of Dufraiche et al. 2026 (exponential loss, l2 = 5; two columns with a budget of 2, ten with 5),
 over independent draws of the noise. Step by step: IWP-SGD as published (classical calibration, also beyond epsilon = 1
@@ -18,7 +19,9 @@ import numpy as np
 import symdebias as sd
 from symdebias.interfaces import demo
 
-DELTA, PILOT = 1e-5, 100_000
+DELTA = 1e-5
+BUDGETS = {2: 2.0, 10: 5.0}
+STEPS = ("published", "newton", "analytic", "split", "mechanism")
 
 
 def published(problem, epsilon, p):
@@ -28,10 +31,10 @@ def published(problem, epsilon, p):
     return sd.Release({problem.release.columns: mechanism}, sd.RandomizedResponse(epsilon=epsilon / 2))
 
 
-def planned(problem, epsilon, p, mechanisms):
+def planned(problem, epsilon, mechanisms, pilot_size):
     """Return the release that the planner chooses from a pilot study, and the plan."""
     loss = sd.losses.exponential()
-    pilot = problem.release.privatize(problem.X[:PILOT], problem.y[:PILOT], random_state=99)
+    pilot = problem.release.privatize(problem.X[:pilot_size], problem.y[:pilot_size], random_state=99)
     corrected = sd.debias(loss, pilot.release)
     fit = sd.m_estimate(corrected, pilot.X, pilot.y, l2=problem.l2)
     # A long l2 shrinks theta: the labels of the population follow the direction, at the strength without it.
@@ -44,7 +47,8 @@ def planned(problem, epsilon, p, mechanisms):
         loss, population, epsilon=epsilon, delta=DELTA, n=len(problem.y), l2=problem.l2, criterion="risk",
         mechanisms=mechanisms,
     )  # fmt: skip
-    return plan.best.expected.release, plan
+    print(f"  planner: {plan.best.mechanism} {plan.best.budgets}")
+    return plan.best.expected.release
 
 
 def predicted(problem, release):
@@ -60,32 +64,30 @@ def predicted(problem, release):
         return math.nan
 
 
-def report(columns, epsilon, records, draws):
+def report(columns, epsilon, records, draws, pilot_size, chosen):
     problem = demo.synthetic_problem(columns, epsilon, records=records)
     least = problem.risk(problem.optimum())
-    split, plan_split = planned(problem, epsilon, columns, ["gaussian"])
-    chosen, plan = planned(problem, epsilon, columns, ["gaussian", "laplace"])
     print(f"\n{problem.name}, n = {records:,}, {draws} draws")
-    print(
-        f"  planner: {plan_split.best.mechanism} {plan_split.best.budgets}, {plan.best.mechanism} {plan.best.budgets}"
-    )
+    both = ["gaussian", "laplace"]
     steps = {
-        "IWP-SGD as published": (published(problem, epsilon, columns), "sgd"),
-        "M-estimation, same noise": (published(problem, epsilon, columns), "newton"),
-        "analytic calibration": (problem.release, "newton"),
-        "planner's split": (split, "newton"),
-        "planner's mechanism": (chosen, "newton"),
+        "published": ("IWP-SGD as published", lambda: published(problem, epsilon, columns)),
+        "newton": ("M-estimation, same noise", lambda: published(problem, epsilon, columns)),
+        "analytic": ("analytic calibration", lambda: problem.release),
+        "split": ("planner's split", lambda: planned(problem, epsilon, both[:1], pilot_size)),
+        "mechanism": ("planner's mechanism", lambda: planned(problem, epsilon, both, pilot_size)),
     }
+    releases = {step: steps[step][1]() for step in STEPS if step in chosen}
     before = None
     print(f"  {'':<26}{'excess risk':>13}{'+-':>10}{'gain':>7}{'in all':>8}{'predicted':>12}{'seconds':>9}")
     first = None
-    for name, (release, solver) in steps.items():
+    for step, release in releases.items():
+        name = steps[step][0]
         corrected = sd.debias(sd.losses.exponential(), release)
         found, seconds = [], 0.0
         for draw in range(draws):
             noised = release.privatize(problem.X, problem.y, random_state=1_000 + draw)
             began = time.perf_counter()
-            if solver == "sgd":
+            if step == "published":
                 fit = sd.sgd(
                     corrected, noised.X, noised.y, step_size=1e-4, batch_size=128, l2=problem.l2, random_state=draw
                 )
@@ -96,7 +98,7 @@ def report(columns, epsilon, records, draws):
         mean, error = np.mean(found), np.std(found, ddof=1) / math.sqrt(draws)
         first = mean if first is None else first
         gain = "" if before is None else f"{before / mean:.2f}"
-        promise = "" if solver == "sgd" else f"{predicted(problem, release):.3g}"
+        promise = "" if step == "published" else f"{predicted(problem, release):.3g}"
         print(
             f"  {name:<26}{mean:>13.3e}{error:>10.1e}{gain:>7}{first / mean:>8.2f}{promise:>12}{seconds / draws:>9.3f}",
             flush=True,
@@ -108,6 +110,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, nargs="+", choices=BUDGETS, default=list(BUDGETS))
+    parser.add_argument("--epsilon", type=float, help="the whole budget; 2 for two columns and 5 for ten by default")
+    parser.add_argument("--pilot", type=int, default=100_000, help="records of the planner's pilot study")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
     options = parser.parse_args()
-    for columns, epsilon in ((2, 2.0), (10, 5.0)):
-        report(columns, epsilon, options.records, options.draws)
+    for columns in options.columns:
+        epsilon = options.epsilon or BUDGETS[columns]
+        report(columns, epsilon, options.records, options.draws, options.pilot, options.steps)

@@ -1,6 +1,6 @@
 """Expected standard errors beside those of simulated fits, and the best split beside a grid.
 
-    python benchmarks/planning.py [--fits 1000]
+    python benchmarks/planning.py [--fits 1000] [--points 45] [--only "least squares*" ...]
 
 Nine settings of loss, mechanism and number of columns: the ratios, over parameters, of the standard deviation of
 `m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo error of a ratio is
@@ -10,6 +10,7 @@ the half-half split.
 
 import argparse
 import math
+from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -50,9 +51,11 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def print_errors(fits):
+def print_errors(fits, chosen):
     print(f"{'':<42}{'expected se':>12}{'simulated / expected':>22}   ({fits} fits, +- {1 / math.sqrt(2 * fits):.3f})")
     for name, (loss, release, theta, family, n, l2) in SETTINGS.items():
+        if not chosen(name):
+            continue
         options = {"family": family, "intercept": release.fit_intercept}
         expected = sd.planning.expected_fit(loss, release, sd.planning.Population.guess(theta, **options), n=n, l2=l2)
         corrected = sd.debias(loss, release)
@@ -68,16 +71,19 @@ def print_errors(fits):
         print(f"{name:<42}{expected.standard_errors.max():>12.4g}{span:>22}", flush=True)
 
 
-def print_splits():
+def print_splits(points, chosen):
     print(f"\n{'split of a budget':<42}{'target':>9}{'over the least of a grid':>26}{'half-half':>11}")
     population = sd.planning.Population.guess([2.0, -1.0])
     for loss, l2 in ((sd.losses.exponential(), 1.0), (sd.losses.logistic(), 0.0)):
         for name, make in (("gaussian", gaussian), ("laplace", pure)):
             for epsilon in (6.0, 12.0):
+                title = f"{loss.name}, {name}, epsilon {epsilon:g}"
+                if not chosen(title):
+                    continue
                 options = {"n": 1e6, "l2": l2}
                 found = sd.planning.best_split(loss, make, population, epsilon=epsilon, **options)
                 least = math.inf
-                for share in np.linspace(0.02, 0.9, 45):
+                for share in np.linspace(0.02, 0.9, points):
                     release = make([epsilon * (1 - share), epsilon * share])
                     try:
                         one = sd.planning.expected_fit(loss, release, population, method="best", **options)
@@ -86,7 +92,6 @@ def print_splits():
                     least = min(least, one.criterion("worst"))
                 price = found.expected.criterion("worst")
                 half = "refused" if found.equal is None else f"{found.equal.criterion('worst') / price:.2f}"
-                title = f"{loss.name}, {name}, epsilon {epsilon:g}"
                 print(f"{title:<42}{found.budgets[1]:>9.3g}{price / least:>26.3f}{half:>11}", flush=True)
 
 
@@ -102,6 +107,12 @@ def pure(budgets):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--fits", type=int, default=1000)
+    parser.add_argument("--points", type=int, default=45, help="shares of the grid")
+    parser.add_argument("--only", nargs="+", default=["*"], help="patterns of names of settings and splits")
     arguments = parser.parse_args()
-    print_errors(arguments.fits)
-    print_splits()
+
+    def chosen(name):
+        return any(fnmatchcase(name, pattern) for pattern in arguments.only)
+
+    print_errors(arguments.fits, chosen)
+    print_splits(arguments.points, chosen)

@@ -20,11 +20,10 @@ TRAIN = textwrap.dedent(
     import time; began = time.perf_counter()
     import numpy as np, symdebias as sd
     imported = time.perf_counter()
-    release = sd.Release(
-        features=sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0), target=sd.RandomizedResponse(epsilon=1.0)
-    )
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.3), target=sd.RandomizedResponse(epsilon=2.0))
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-0.7, 0.7, size=(1000, 2)), np.where(rng.random(1000) < 0.5, -1, 1)
+    X = rng.uniform(-0.7, 0.7, size=(1000, 2))
+    y = np.where(rng.random(1000) < 1 / (1 + np.exp(-3 * X[:, 0])), 1, -1)
     noised = release.privatize(X, y, random_state=0)
     corrected = sd.debias(sd.losses.exponential(), noised.release)
     sd.sgd(corrected, noised.X, noised.y, l2=1.0)

@@ -1,14 +1,19 @@
-"""Settings of the whole test session: a cache folder of its own, and no machine-dependent Hypothesis."""
+"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a tenth of the longest tests."""
 
 import gc
 import os
 import tempfile
 
 import pytest
+import turns
 from hypothesis import settings
+
+import symdebias as sd
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
+
+TENTH = turns.chosen()
 
 # Compilation and symbolic mathematics make millions of objects that live: the collector's default pace is a fifth of
 # the time.
@@ -18,6 +23,13 @@ settings.register_profile("symdebias", deadline=None, derandomize=True, max_exam
 settings.load_profile("symdebias")
 
 
+@pytest.fixture(autouse=True, scope="session")
+def patience():
+    """No test depends on how busy the machine is: a derivation is given up for its size, not for its seconds."""
+    with sd.derivation_limits(seconds=900.0):
+        yield
+
+
 @pytest.fixture
 def data_folder():
     """The folder with real data, where there is one."""
@@ -25,3 +37,15 @@ def data_folder():
     if not folder:
         pytest.skip("SYMDEBIAS_DATA is not set")
     return folder
+
+
+def pytest_report_header():
+    return f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks."""
+    for item in items:
+        if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == TENTH:
+            item.add_marker("turn")

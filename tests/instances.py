@@ -1,4 +1,4 @@
-"""Tables of losses and releases that general properties are crossed with."""
+"""Tables of mechanisms, losses and releases that general properties are crossed with."""
 
 import numpy as np
 import sympy as sp
@@ -126,3 +126,57 @@ def crossed_release(noise, loss):
 
 
 CROSSED_NOISES = [*_NOISE, "randomized response on the target", "k-ary feature", "mixed"]
+
+
+# Every kind of mechanism, with a budget and without, in every form of bounds: what holds for all of them is asked of
+# each, so that a new mechanism is tested by a line here.
+MECHANISMS = {
+    "Gaussian": sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0),
+    "Gaussian, classical": sd.GaussianMechanism(epsilon=0.5, delta=1e-7, radius=3.0, calibration="classical"),
+    "Gaussian, known scale": sd.GaussianMechanism.from_scale(0.5),
+    "Gaussian, known scale in a ball": sd.GaussianMechanism.from_scale(0.5, radius=2.0),
+    "Gaussian, scale by column": sd.GaussianMechanism.from_scale([0.5, 0.0]),
+    "Gaussian, correlated": sd.GaussianMechanism.from_covariance(
+        [[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]], radius=3.0
+    ),
+    "Laplace": sd.LaplaceMechanism(0.3, bounds=(-1.0, 2.0)),
+    "Laplace, in a ball": sd.LaplaceMechanism(0.3, radius=2.0),
+    "Laplace, known scale": sd.LaplaceMechanism.from_scale(0.1),
+    "Laplace, known scale within bounds": sd.LaplaceMechanism.from_scale(0.1, bounds=(0, 1)),
+    "Laplace, known scale in a ball": sd.LaplaceMechanism.from_scale(0.1, radius=0.1),
+    "discrete Laplace": sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 9)),
+    "discrete Laplace, tenths": sd.DiscreteLaplaceMechanism(0.3, bounds=(-1, 2), step=0.1),
+    "discrete Laplace, known scale": sd.DiscreteLaplaceMechanism.from_scale(2.0, step=0.5),
+    "discrete Laplace, known scale within bounds": sd.DiscreteLaplaceMechanism.from_scale(0.5, bounds=(-3, 2)),
+    "staircase": sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)),
+    "staircase, squared": sd.StaircaseMechanism(1.0, bounds=(-1, 2), gamma="squared"),
+    "staircase, gamma": sd.StaircaseMechanism(2.0, bounds=(0, 1), gamma=0.5),
+    "discrete staircase": sd.DiscreteStaircaseMechanism(2.0, bounds=(0, 10), r=4),
+    "discrete staircase, quarters": sd.DiscreteStaircaseMechanism(0.3, bounds=(-1, 2), step=0.25, r="absolute"),
+    "uniform": sd.UniformMechanism(0.5),
+    "uniform, within bounds": sd.UniformMechanism(0.25, bounds=(-1, 2)),
+    "randomized response": sd.RandomizedResponse(epsilon=1.0),
+    "randomized response, other numbers": sd.RandomizedResponse(epsilon=2.0, categories=(3, 0.5, 1)),
+    "randomized response, letters": sd.RandomizedResponse(1.0, ("n", "e", "s", "w")),
+    "channel": sd.FiniteChannel([[0.8, 0.2], [0.4, 0.6]], (-1, 1)),
+    "channel to other outputs": sd.FiniteChannel([[0.7, 0.2, 0.1], [0.0, 0.3, 0.7]], ("a", "b"), (1, 2, 3)),
+    "label randomizer": sd.labels.debiased_randomized_response(labels=(0, 1, 2), epsilon=1.0),
+    "clipped Laplace": sd.ClippedMechanism(sd.LaplaceMechanism(1.0, bounds=(0, 1)), 0, 1),
+    "clipped Gaussian": sd.ClippedMechanism(sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0), -2, 3),
+    "input perturbation": sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=3.0, delta=1e-5),
+}
+
+
+def values_within(mechanism, records):
+    """Values within the bounds of a mechanism and on its grid, one row per record where it noises columns together."""
+    noised = getattr(mechanism, "mechanism", mechanism)
+    step = getattr(noised, "step", None)
+    if hasattr(noised.noise, "matrix"):
+        choices = noised.noise.inputs
+    elif getattr(noised, "bounds", None):
+        low, high = noised.bounds
+        choices = (low, high, (low + high) / 2 if step is None else low + step)
+    else:
+        unit = step or 2.0 ** np.floor(np.log2(noised.bound or 1.0)) / 4
+        choices = (unit, -unit, 0.0)
+    return np.resize(choices, records if mechanism.width in (None, 1) else (records, mechanism.width))

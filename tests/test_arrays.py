@@ -140,40 +140,106 @@ def test_large_finite_numbers_pass_although_their_sum_overflows():
     assert features_array(X) is X
 
 
-BAD_FEATURES = [
-    (np.zeros(3), ValueError, "must have two dimensions, records and columns; got 1. Pass X.reshape"),
-    (np.zeros((2, 2, 2)), ValueError, "got 3. Pass one row per record"),
-    (np.float64(1.0), ValueError, "got 0"),
-    (1.0, ValueError, "got 0"),
-    (np.zeros((0, 2)), ValueError, r"X is empty: its shape is \(0, 2\)"),
-    (np.zeros((2, 0)), ValueError, r"X is empty: its shape is \(2, 0\)"),
-    ([], ValueError, "got 1"),
-    ([[1.0, 2.0], [3.0]], ValueError, "rows of different lengths"),
-    ([[1.0, math.nan]], ValueError, "X has NaN in row 0, column 1"),
-    ([[1.0], [-math.inf]], ValueError, "X has infinity in row 1, column 0"),
-    (np.array([["1", "2"]]), TypeError, "must hold real numbers .*; got <U1"),
-    (np.array([[1, None]], dtype=object), TypeError, "got object"),
-    (np.array([[1.0, 2.0]], dtype=object), TypeError, "got object"),
-    (np.ones((2, 2), dtype=complex), TypeError, "got complex128"),
-    (np.ones((2, 2), dtype=bool), TypeError, r"got bool.*For 0 and 1, pass array.astype\(float\)"),
-    (np.zeros((2, 2), dtype="M8[s]"), TypeError, r"got datetime64\[s\]"),
-    (np.zeros(2, dtype=[("a", float), ("b", float)]), TypeError, "must hold real numbers"),
-    (None, TypeError, "must hold real numbers"),
-    ("data.csv", TypeError, "must hold real numbers"),
-    (np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]]), ValueError, "masked entries"),
-    (scipy.sparse.eye_array(1000, format="csr"), TypeError, r"\(1000, 1000\) with 1000 stored .* takes 7.63 MiB"),
-    (scipy.sparse.eye_array(3, format="coo"), TypeError, r"pass X.toarray\(\)"),
-    (Table({}), ValueError, "X is empty|no columns"),
-    (Table({"a": [1.0, 2.0], "b": ["x", "y"]}), TypeError, "column b of X must hold real numbers"),
-    (Table({"a": [1.0, 2.0], "b": [1.0, math.nan]}), ValueError, r"X has NaN in row 1, column 1 \(b\)"),
-    (Table({0: [1.0], 1: [2.0]}), TypeError, "whose name 0 is not text"),
-]  # fmt: skip
+def of_features(X):
+    return lambda: features_array(X)
 
 
-@pytest.mark.parametrize(("X", "error", "message"), BAD_FEATURES, ids=lambda value: type(value).__name__)
-def test_features_that_are_refused(X, error, message):
-    with pytest.raises(error, match=message):
-        features_array(X)
+def of_target(y):
+    return lambda: target_array(y, rows=2)
+
+
+def of_weights(weights):
+    return lambda: weights_array(weights, rows=2)
+
+
+def of_theta(theta):
+    return lambda: parameter_vector(theta, 2)
+
+
+def of_labels(labels, values):
+    return lambda: label_array(list(labels), values, rows=len(labels))
+
+
+SPARSE = scipy.sparse.eye_array(1000, format="csr")
+REFUSED = {
+    "X, a vector": (of_features(np.zeros(3)), "must have two dimensions, records and columns; got 1. Pass X.reshape"),
+    "X, three dimensions": (of_features(np.zeros((2, 2, 2))), "got 3. Pass one row per record"),
+    "X, a scalar": (of_features(np.float64(1.0)), "got 0"),
+    "X, a number": (of_features(1.0), "got 0"),
+    "X, no rows": (of_features(np.zeros((0, 2))), r"X is empty: its shape is \(0, 2\)"),
+    "X, no columns": (of_features(np.zeros((2, 0))), r"X is empty: its shape is \(2, 0\)"),
+    "X, an empty list": (of_features([]), "got 1"),
+    "X, ragged": (of_features([[1.0, 2.0], [3.0]]), "rows of different lengths"),
+    "X, NaN": (of_features([[1.0, math.nan]]), "X has NaN in row 0, column 1"),
+    "X, infinity": (of_features([[1.0], [-math.inf]]), "X has infinity in row 1, column 0"),
+    "X, masked": (of_features(np.ma.masked_array([[1.0, 2.0]], mask=[[True, False]])), "masked entries"),
+    "X, a table without columns": (of_features(Table({})), "X is empty|no columns"),
+    "X, NaN in a table": (of_features(Table({"a": [1.0, 2.0], "b": [1.0, math.nan]})), r"NaN in row 1, column 1 \(b\)"),
+    "y, a column": (of_target([[1.0], [2.0]]), r"its shape is \(2, 1\). Pass y.ravel\(\)"),
+    "y, a matrix": (of_target(np.zeros((2, 2))), "Pass one number per record"),
+    "y, a number": (of_target(1.0), "must have one dimension"),
+    "y, too short": (of_target([1.0]), "y has 1 entries, but X has 2 rows"),
+    "y, too long": (of_target([1.0, 2.0, 3.0]), "y has 3 entries"),
+    "y, none": (of_target([]), "y has 0 entries"),
+    "y, NaN": (of_target([1.0, math.nan]), "y has NaN in row 1"),
+    "y, infinity": (of_target([math.inf, 0.0]), "y has infinity in row 0"),
+    "y, a table": (of_target(Table({"y": [1.0, 2.0]})), "got a table. Pass one of its columns"),
+    "a negative weight": (of_weights([1.0, -1.0]), "sample_weight is negative in row 1"),
+    "no weight at all": (of_weights([0.0, 0.0]), "no positive entry"),
+    "a weight that is NaN": (of_weights([math.nan, 1.0]), "sample_weight has NaN in row 0"),
+    "too few weights": (of_weights([1.0]), "sample_weight has 1 entries"),
+    "theta, too short": (of_theta([1.0]), r"theta has the shape \(1,\); it must be \(2,\)"),
+    "theta, a matrix": (of_theta([[1.0, 2.0]]), "theta has the shape"),
+    "theta, NaN": (of_theta([1.0, math.nan]), "theta has NaN in entry 1"),
+    "values, three dimensions": (lambda: value_array(np.zeros((2, 2, 2))), "Pass an array of shape"),
+    "values, a number": (lambda: value_array(1.0), "Pass an array of shape"),
+    "values, none": (lambda: value_array([]), "at least one entry"),
+    "values, NaN": (lambda: value_array([math.nan]), "values has NaN in row 0"),
+    "labels of the other coding": (
+        of_labels([0, 1, 1], (-1, 1)), r"be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare target_values=\(0, 1\)"
+    ),
+    "labels, one class of it": (of_labels([0, 0, 0], (-1, 1)), r"got 0. Pass 2\*y - 1"),
+    "labels, the other way": (of_labels([-1, 1, 1], (0, 1)), r"be 0 or 1; got -1 and 1. Pass \(y \+ 1\)/2"),
+    "labels, nearly": (
+        of_labels([1, 0.9999999, -1], (-1, 1)), "got -1 and 0.9999999 and 1. The first other one is in row 1; recode"
+    ),
+    "labels, another": (of_labels([1, 1, 2], (-1, 1)), "got 1 and 2. The first other one is in row 2"),
+    "labels, many": (
+        of_labels([3, 4, 5, 6, 1], (-1, 1)), "got 3 and 4 and 5 and others. The first other one is in row 0"
+    ),
+    "labels, too many": (of_labels(range(30), (-1, 1)), "got 30 different values"),
+}  # fmt: skip
+OF_ANOTHER_TYPE = {
+    "X, text": (of_features(np.array([["1", "2"]])), "must hold real numbers .*; got <U1"),
+    "X, None inside": (of_features(np.array([[1, None]], dtype=object)), "got object"),
+    "X, objects": (of_features(np.array([[1.0, 2.0]], dtype=object)), "got object"),
+    "X, complex": (of_features(np.ones((2, 2), dtype=complex)), "got complex128"),
+    "X, booleans": (
+        of_features(np.ones((2, 2), dtype=bool)), r"got bool.*For 0 and 1, pass array.astype\(float\)"
+    ),
+    "X, dates": (of_features(np.zeros((2, 2), dtype="M8[s]")), r"got datetime64\[s\]"),
+    "X, records": (of_features(np.zeros(2, dtype=[("a", float), ("b", float)])), "must hold real numbers"),
+    "X, None": (of_features(None), "must hold real numbers"),
+    "X, a path": (of_features("data.csv"), "must hold real numbers"),
+    "X, sparse": (of_features(SPARSE), r"\(1000, 1000\) with 1000 stored .* takes 7.63 MiB"),
+    "X, sparse by coordinates": (of_features(scipy.sparse.eye_array(3, format="coo")), r"pass X.toarray\(\)"),
+    "X, text in a table": (of_features(Table({"a": [1.0], "b": ["x"]})), "column b of X must hold real numbers"),
+    "X, numbered columns": (of_features(Table({0: [1.0], 1: [2.0]})), "whose name 0 is not text"),
+    "y, text": (of_target(["a", "b"]), "y must hold real numbers"),
+    "y, booleans": (of_target([True, False]), "y must hold real numbers"),
+    "y, complex": (of_target([1j, 0]), "y must hold real numbers"),
+    "y, None inside": (of_target([1.0, None]), "y must hold real numbers"),
+    "y, sparse": (of_target(scipy.sparse.csr_array([[1.0, 2.0]])), "y is a sparse matrix"),
+    "weights, text": (of_weights(["a", "b"]), "sample_weight must hold real numbers"),
+    "theta, text": (of_theta(["a", "b"]), "theta must hold real numbers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*REFUSED, *OF_ANOTHER_TYPE])
+def test_arrays_that_are_refused(case):
+    call, message = (REFUSED | OF_ANOTHER_TYPE)[case]
+    with pytest.raises(TypeError if case in OF_ANOTHER_TYPE else ValueError, match=message):
+        call()
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long double is float64 here")
@@ -233,79 +299,6 @@ def test_the_least_table_comes_back_in_its_kind():
     vector = np.array([1.0])
     assert column_like([0], vector) is vector
     assert column_like(np.zeros(1), vector) is vector
-
-
-BAD_VECTORS = [
-    ([[1.0], [2.0]], ValueError, r"its shape is \(2, 1\). Pass y.ravel\(\)"),
-    (np.zeros((2, 2)), ValueError, "Pass one number per record"),
-    (1.0, ValueError, "must have one dimension"),
-    ([1.0], ValueError, "y has 1 entries, but X has 2 rows"),
-    ([1.0, 2.0, 3.0], ValueError, "y has 3 entries"),
-    ([], ValueError, "y has 0 entries"),
-    ([1.0, math.nan], ValueError, "y has NaN in row 1"),
-    ([math.inf, 0.0], ValueError, "y has infinity in row 0"),
-    (["a", "b"], TypeError, "y must hold real numbers"),
-    ([True, False], TypeError, "y must hold real numbers"),
-    ([1j, 0], TypeError, "y must hold real numbers"),
-    ([1.0, None], TypeError, "y must hold real numbers"),
-    (scipy.sparse.csr_array([[1.0, 2.0]]), TypeError, "y is a sparse matrix"),
-    (Table({"y": [1.0, 2.0]}), ValueError, "got a table. Pass one of its columns"),
-]
-
-
-@pytest.mark.parametrize(("y", "error", "message"), BAD_VECTORS)
-def test_targets_that_are_refused(y, error, message):
-    with pytest.raises(error, match=message):
-        target_array(y, rows=2)
-
-
-@pytest.mark.parametrize(("weights", "error", "message"), [
-    ([1.0, -1.0], ValueError, "sample_weight is negative in row 1"),
-    ([0.0, 0.0], ValueError, "no positive entry"),
-    ([math.nan, 1.0], ValueError, "sample_weight has NaN in row 0"),
-    ([1.0], ValueError, "sample_weight has 1 entries"),
-    (["a", "b"], TypeError, "sample_weight must hold real numbers"),
-])  # fmt: skip
-def test_weights_that_are_refused(weights, error, message):
-    with pytest.raises(error, match=message):
-        weights_array(weights, rows=2)
-
-
-@pytest.mark.parametrize(("theta", "error", "message"), [
-    ([1.0], ValueError, r"theta has the shape \(1,\); it must be \(2,\)"),
-    ([[1.0, 2.0]], ValueError, "theta has the shape"),
-    ([1.0, math.nan], ValueError, "theta has NaN in entry 1"),
-    (["a", "b"], TypeError, "theta must hold real numbers"),
-])  # fmt: skip
-def test_parameters_that_are_refused(theta, error, message):
-    with pytest.raises(error, match=message):
-        parameter_vector(theta, 2)
-
-
-@pytest.mark.parametrize(("values", "message"), [
-    (np.zeros((2, 2, 2)), "Pass an array of shape"), (1.0, "Pass an array of shape"), ([], "at least one entry"),
-    ([math.nan], "values has NaN in row 0"),
-])  # fmt: skip
-def test_values_that_are_refused(values, message):
-    with pytest.raises(ValueError, match=message):
-        value_array(values)
-
-
-LABELS = [
-    ([0, 1, 1], (-1, 1), r"labels must be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare target_values=\(0, 1\)"),
-    ([0, 0, 0], (-1, 1), r"got 0. Pass 2\*y - 1"),
-    ([-1, 1, 1], (0, 1), r"labels must be 0 or 1; got -1 and 1. Pass \(y \+ 1\)/2"),
-    ([1, 0.9999999, -1], (-1, 1), "got -1 and 0.9999999 and 1. The first other one is in row 1; recode"),
-    ([1, 1, 2], (-1, 1), "got 1 and 2. The first other one is in row 2"),
-    ([3, 4, 5, 6, 1], (-1, 1), "got 3 and 4 and 5 and others. The first other one is in row 0"),
-    (range(30), (-1, 1), "got 30 different values"),
-]
-
-
-@pytest.mark.parametrize(("labels", "values", "message"), LABELS)
-def test_labels_outside_the_declared_set_are_refused(labels, values, message):
-    with pytest.raises(ValueError, match=message):
-        label_array(list(labels), values, rows=len(labels))
 
 
 def test_one_class_alone_is_taken():

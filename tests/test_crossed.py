@@ -20,9 +20,9 @@ NOT_ENTIRE = {
 
 # Every way of noising and every loss; the mix with the losses that take it least time, and where it is refused.
 USUAL = {
-    ("mixed", "logistic"), ("mixed", "free form"),
-    ("Gaussian", "poisson"), ("Laplace", "squared"), ("discrete Laplace", "squared"), ("anisotropic", "sin + exp"),
-    ("correlated", "squared"), ("randomized response on the target", "squared"), ("k-ary feature", "quartic"),
+    ("mixed", "logistic"), ("mixed", "free form"), ("Gaussian", "poisson"), ("Gaussian", "exponential"),
+    ("Laplace", "squared"), ("discrete Laplace", "squared"), ("anisotropic", "sin + exp"), ("correlated", "squared"),
+    ("randomized response on the target", "squared"), ("k-ary feature", "quartic"),
 }  # fmt: skip
 
 

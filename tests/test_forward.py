@@ -185,7 +185,7 @@ def test_variances_by_quadrature_for_other_noise():
     # ((r + e)^2 - 2 beta^2)/2, e Laplace of scale beta: E e^2 = 2 beta^2, E e^4 = 24 beta^4
     expected = ((24 - 4) * beta**4 + 4 * r**2 * 2 * beta**2) / 4
     assert corrected.variance([theta], [[x]], [y]).item() == pytest.approx(expected, rel=1e-10)
-    assert closed_variance(corrected.at(2)) is None
+    assert closed_variance(corrected.at(1)) is None
 
 
 def test_free_form_variances():

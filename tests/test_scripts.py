@@ -1,11 +1,15 @@
 """Examples and benchmarks run as they are called, on little data; their figures are theirs, not these tests'."""
 
 import json
+import os
 import runpy
+import shlex
 import subprocess
 import sys
 import types
+import warnings
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +148,23 @@ def test_mnist_is_read_from_its_files(data_folder):
     assert set(problem.y) == set(range(10))
 
 
+@pytest.mark.parametrize("problem", ["synthetic", pytest.param("adult", marks=pytest.mark.exhaustive)])
+def test_the_example_of_private_training(problem, tmp_path, capsys, request):
+    """Every method has a line, those without noise are best, and what is refused has a dash."""
+    if problem == "adult":
+        request.getfixturevalue("data_folder")
+    main = runpy.run_path(str(ROOT / "examples" / "private_erm.py"))["main"]
+    main(["--quick", "--problems", problem, "--epsilons", "1", "--picture", str(tmp_path / "picture.png")])
+    lines = {line[:28].strip(): line[28:].split() for line in capsys.readouterr().out.splitlines() if line}
+    assert lines["records"] == ["128", "256"]
+    noised = ["input", "input, corrected", "objective", "objective, published noise", "output"]
+    assert list(lines)[-6:] == ["non-private", *noised]
+    errors = [float(lines[name][2]) for name in noised if lines[name][-1] != "-"]
+    best = float(lines["non-private"][2])
+    assert best < min(errors) if problem == "synthetic" else best > max(errors)
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_the_comparison_with_other_packages_names_those_that_are_missing(monkeypatch):
     script = runpy.run_path(str(ROOT / "benchmarks" / "private_accuracy.py"))
     monkeypatch.setattr(script["importlib"].util, "find_spec", lambda name: None)
@@ -187,66 +208,46 @@ def test_benchmarks_call_a_training_pass_as_it_is():
     assert runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))["pass_time"](corrected, X, y, 2) > 0
 
 
-@pytest.mark.parametrize(
-    ("script", "options", "expected"),
-    [
-        (
-            "sgd_kernel.py",
-            ["--records", "5000", "--repeats", "1", "--columns", "2"],
-            "SGDClassifier, one pass / shuffled",
-        ),
-        pytest.param(
-            "accounting.py",
-            ["--records", "1280", "--epochs", "2", "--budgets", "1"],
-            "replace-one pld ",
-            marks=pytest.mark.exhaustive,
-        ),
-        (
-            "input_perturbation.py",
-            ["--log2-records", "12", "--columns", "3", "--repeats", "1", "--draws", "2"],
-            "server, with standard errors",
-        ),
-        pytest.param("audit.py", ["--runs", "200"], "input, of a contributor", marks=pytest.mark.exhaustive),
-        pytest.param(
-            "dp_lssgd.py",
-            ["--records", "1024", "--columns", "64", "--epochs", "1", "--repeats", "1"],
-            "read the data (X.sum())",
-            marks=pytest.mark.exhaustive,
-        ),
-        ("smoothing.py", ["--sizes", "1000", "--seconds", "0.1"], "100 rows of 785"),
-        pytest.param("evaluation.py", ["--draws", "2"], "one standard error", marks=pytest.mark.exhaustive),
-        pytest.param("start_up.py", [], "second process: import + train 1,000 rows", marks=pytest.mark.exhaustive),
-        pytest.param(
-            "m_estimation.py",
-            ["--n", "5000", "--columns", "2", "--repeats", "1"],
-            "m_estimate: Poisson",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "intervals.py",
-            ["--replicates", "100", "--part", "least squares", "--processes", "1"],
-            "p 10, target noise 1",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "mechanisms.py",
-            ["--records", "2000", "--repeats", "1"],
-            "mixed, 6 columns, exponential",
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            "surrogates.py",
-            ["--records", "2000", "--part", "time"],
-            "squared hinge, 12 + 12 waves",
-            marks=pytest.mark.exhaustive,
-        ),
-    ],
-)
-def test_benchmarks_run(script, options, expected):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / script), *options], capture_output=True, text=True, check=True
-    )
-    assert expected in done.stdout
+# What is called, and what it then prints. The first run in this process, which has imported everything already.
+QUICK = {
+    "sgd_kernel.py --records 5000 --repeats 1 --columns 2": "SGDClassifier, one pass / shuffled",
+    "input_perturbation.py --log2-records 12 --columns 3 --repeats 1 --draws 2": "server, with standard errors",
+    "excess_risk.py --columns 2 --epsilon 12 --records 20000 --draws 2 --steps published newton": "M-estimation, same",
+    "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
+    "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
+}
+LONG = {
+    "accounting.py --records 1280 --epochs 2 --budgets 1": "replace-one pld ",
+    "excess_risk.py --columns 2 --epsilon 12 --records 50000 --draws 2 --pilot 20000": "planner's mechanism",
+    "planning.py --fits 2 --points 3 --only 'exponential, gaussian, epsilon 6'": "exponential, gaussian, epsilon 6",
+    "audit.py --runs 200": "input, of a contributor",
+    "dp_lssgd.py --records 1024 --columns 64 --epochs 1 --repeats 1": "read the data (X.sum())",
+    "evaluation.py --draws 2": "one standard error",
+    "start_up.py": "second process: import + train 1,000 rows",
+    "m_estimation.py --n 5000 --columns 2 --repeats 1": "m_estimate: Poisson",
+    "intervals.py --replicates 100 --part 'least squares' --processes 1": "p 10, target noise 1",
+    "mechanisms.py --records 2000 --repeats 1": "mixed, 6 columns, exponential",
+    "surrogates.py --records 2000 --part time": "squared hinge, 12 + 12 waves",
+}
+
+
+@pytest.mark.parametrize("command", QUICK)
+def test_benchmarks_run(command, monkeypatch, capsys):
+    script, *options = shlex.split(command)
+    monkeypatch.setattr(sys, "argv", [script, *options])
+    with warnings.catch_warnings():
+        # On so few records some training is too short, and says so.
+        warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
+        runpy.run_path(str(ROOT / "benchmarks" / script), run_name="__main__")
+    assert QUICK[command] in capsys.readouterr().out
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("command", LONG)
+def test_long_benchmarks_run(command):
+    script, *options = shlex.split(command)
+    called = [sys.executable, str(ROOT / "benchmarks" / script), *options]
+    assert LONG[command] in subprocess.run(called, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_benchmark_of_label_randomizers():
@@ -259,24 +260,6 @@ def test_the_benchmark_of_label_randomizers():
     assert best.noisy_label_loss == pytest.approx(value, rel=1e-7)
 
 
-def test_the_benchmark_of_coverage_runs_and_goes_on(tmp_path):
-    """The second call runs only what the first has left out, the line that was cut short included."""
-    command = [sys.executable, str(ROOT / "benchmarks" / "interval_coverage.py"), "--designs", "least squares, 500*"]
-    command += ["--workers", "1", "--output", str(tmp_path), "--replicates"]
-    first = subprocess.run([*command, "3"], capture_output=True, text=True, check=True).stdout
-    assert "verdict: all 1 designs pass" in first
-    (path,) = tmp_path.glob("*.jsonl")
-    before = path.read_text()
-    path.write_text(before[:-20])
-    second = subprocess.run([*command, "4"], capture_output=True, text=True, check=True).stdout
-    assert "| 4     | 0       |" in second
-    lines = path.read_text().splitlines()
-    assert lines[:2] == before.splitlines()[:2]
-    numbers = [json.loads(line)["replicate"] for line in lines if line.endswith("}")]
-    assert numbers == [0, 1, 2, 3]
-    assert json.loads(lines[3])["error"] == json.loads(before.splitlines()[2])["error"]
-
-
 @pytest.fixture(scope="module")
 def coverage():
     with pytest.MonkeyPatch.context() as patch:
@@ -286,6 +269,30 @@ def coverage():
         path = ROOT / "benchmarks" / "interval_coverage.py"
         exec(compile(path.read_text(), str(path), "exec"), module.__dict__)
         yield module
+
+
+def test_the_benchmark_of_coverage_runs_and_goes_on(coverage, tmp_path, monkeypatch, capsys):
+    """The second call runs only what the first has left out, the line that was cut short included."""
+    monkeypatch.setattr(coverage, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
+    # What it tells the processes that it starts stays here.
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+
+    def called(replicates):
+        options = ["--designs", "least squares, 500*", "--workers", "1", "--output", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", ["interval_coverage.py", *options, "--replicates", str(replicates)])
+        coverage.main()
+        return capsys.readouterr().out
+
+    assert "verdict: all 1 designs pass" in called(3)
+    (path,) = tmp_path.glob("*.jsonl")
+    before = path.read_text()
+    path.write_text(before[:-20])
+    assert "| 4     | 0       |" in called(4)
+    lines = path.read_text().splitlines()
+    assert lines[:2] == before.splitlines()[:2]
+    numbers = [json.loads(line)["replicate"] for line in lines if line.endswith("}")]
+    assert numbers == [0, 1, 2, 3]
+    assert json.loads(lines[3])["error"] == json.loads(before.splitlines()[2])["error"]
 
 
 def test_designs_of_the_benchmark_of_coverage_hold_together(coverage):

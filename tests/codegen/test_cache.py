@@ -60,6 +60,18 @@ def test_a_second_look_up_compiles_nothing(folder, source):
     assert source.probe(first) == source.probe(second)
 
 
+def test_where_another_process_was_faster_its_entry_stays(folder, source):
+    """Both have built the kernel, the other one first: a quick form of two processes on one cache."""
+    theirs = cache.compile_kernel(source)
+    manifest = (folder / source.key / "manifest.json").read_bytes()
+    ours = cache._build(folder, folder / source.key, source)
+    assert source.probe(ours) == source.probe(theirs)
+    assert (folder / source.key / "manifest.json").read_bytes() == manifest
+    assert [path.name for path in folder.iterdir()] == [source.key]
+    forget()
+    assert from_disk(cache.compile_kernel(source))
+
+
 def test_one_process_keeps_one_kernel(folder, source):
     assert cache.compile_kernel(source) is cache.compile_kernel(source)
 

@@ -17,7 +17,6 @@ NAMES = {"u": U, "y": Y}
 CATALOGUE = [
     *(getattr(sd.losses, name)() for name in sd.losses.__all__ if name not in ("Loss", "catalogue", "softmax")),
     sd.losses.softmax(2),
-    sd.losses.softmax(20),
     sd.losses.huber(1e-3),
     sd.losses.quantile(1 / 3, 0.1234567890123456),
     free_form_in_three("sine"),
@@ -42,8 +41,10 @@ FURTHER = [
 ]
 
 
-@pytest.mark.parametrize("loss", CATALOGUE, ids=lambda loss: str(loss.name))
+@pytest.mark.parametrize("loss", [*CATALOGUE, "softmax(20)"], ids=lambda loss: str(getattr(loss, "name", loss)))
 def test_losses_are_equal_after_writing_and_reading(loss):
+    # Declaring this one takes longer than collecting all tests of this file.
+    loss = sd.losses.softmax(20) if loss == "softmax(20)" else loss
     names = {symbol: symbol.name for symbol in (*loss.scores, *loss.features, *loss.parameters, loss.target)}
     text = parsing.write(loss.expression, names)
     assert parsing.read(text, {name: symbol for symbol, name in names.items()}) == loss.expression

@@ -2,7 +2,6 @@
 
 import json
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
-from symdebias.mechanisms.laplace import laplace_noise
 from symdebias.noise import ClippedNoise
 
 LAPLACE = sd.LaplaceMechanism(epsilon=1.0, bounds=(0.0, 1.0))
@@ -41,8 +39,6 @@ def test_what_comes_out_is_that_of_the_mechanism_clipped(base):
     assert isinstance(mechanism.noise, ClippedNoise)
     assert mechanism.noise.noise == base.noise
     assert sd.ClippedMechanism.from_card(json.loads(json.dumps(mechanism.to_card()))) == mechanism
-    assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert hash(mechanism) == hash(sd.ClippedMechanism(base, 0.0, 0.5))
 
 
 def test_the_law_of_clipped_laplace_noise():
@@ -69,13 +65,6 @@ def test_the_release_keeps_its_guarantee_and_its_card():
     assert sd.Release.from_json(RELEASE.to_json()) == RELEASE
     assert RELEASE.clips_target
     assert not sd.Release(target=LAPLACE, noiseless=("a",)).clips_target
-
-
-def test_the_check_of_guarantees_takes_the_noise_before_clipping():
-    check = sd.checks.check_guarantee(CLIPPED, samples=20_000, random_state=0)
-    assert check.holds
-    assert check.exact_epsilon == pytest.approx(1.0, rel=1e-9)
-    assert check.sampled_epsilon <= 1.0
 
 
 # ---- training as it stands -------------------------------------------------------------------------------
@@ -166,44 +155,27 @@ def test_features_are_never_clipped_after_their_noise():
         sd.Release({"a": CLIPPED})
 
 
-BAD = [
-    ({"mechanism": sd.RandomizedResponse(1.0)}, "additive"),
-    ({"mechanism": CLIPPED}, "additive"),
-    ({"mechanism": sd.GaussianMechanism.from_covariance([[1.0, 0.0], [0.0, 1.0]])}, "one number"),
-    ({"mechanism": "laplace"}, "mechanism has the type str"),
-    ({"mechanism": None}, "mechanism has the type"),
-    *[({"low": value}, "low") for value in (1.0, 2.0, math.nan, -math.inf, "0", None, True)],
-    *[({"high": value}, "high") for value in (0.0, -1.0, math.nan, math.inf, "0", None, True)],
-]
+INNER = CLIPPED.to_card()["mechanism"]
+BAD_CARDS = {
+    "no card inside": ("laplace", "mechanism"),
+    "clipped twice": ({**INNER, "kind": "clipped"}, "clipped"),
+    "a kind that is no text": ({**INNER, "kind": ["laplace"]}, "kind"),
+    "a bad card inside": ({**INNER, "epsilon": -1.0}, "epsilon"),
+}
 
 
-@pytest.mark.parametrize(("change", "message"), BAD, ids=str)
-def test_arguments_that_are_refused(change, message):
+@pytest.mark.parametrize("case", BAD_CARDS)
+def test_cards_that_are_refused(case):
+    inner, message = BAD_CARDS[case]
     with pytest.raises((TypeError, ValueError), match=message):
-        sd.ClippedMechanism(**{"mechanism": LAPLACE, "low": 0.0, "high": 1.0, **change})
-
-
-CARD = CLIPPED.to_card()
-BAD_CARDS = [
-    ({}, "entries"),
-    ({**CARD, "seed": 1}, "entries"),
-    ({**CARD, "mechanism": "laplace"}, "must be a Mechanism"),
-    ({**CARD, "mechanism": {**CARD["mechanism"], "kind": "clipped"}}, "kind clipped"),
-    ({**CARD, "mechanism": {**CARD["mechanism"], "kind": ["laplace"]}}, "kind"),
-    ({**CARD, "mechanism": {**CARD["mechanism"], "epsilon": -1.0}}, "epsilon"),
-    ({**CARD, "low": 1.0}, "not in order"),
-]
-
-
-@pytest.mark.parametrize(("card", "message"), BAD_CARDS)
-def test_cards_that_are_refused(card, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sd.ClippedMechanism.from_card(card)
+        sd.ClippedMechanism.from_card({**CLIPPED.to_card(), "mechanism": inner})
+    with pytest.raises(ValueError, match="not in order"):
+        sd.ClippedMechanism.from_card({**CLIPPED.to_card(), "low": 1.0})
 
 
 @pytest.mark.parametrize("ends", [(0, math.nan), (1, 0), (0, "1")])
 def test_clipped_noise_is_checked_by_itself(ends):
     with pytest.raises((TypeError, ValueError)):
-        ClippedNoise(laplace_noise(1.0), *ends)
+        ClippedNoise(LAPLACE.noise, *ends)
     with pytest.raises(TypeError, match="AdditiveNoise"):
         ClippedNoise(CLIPPED.noise, 0.0, 1.0)

@@ -2,21 +2,16 @@
 
 import dataclasses
 import itertools
-import json
 import math
-import pickle
-from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampling_statistics import RECORDS, normal_faults
 
 import symdebias as sd
-from symdebias._domains import DELTA, EPSILON, OPEN_UNIT, RADIUS, SCALE
-from symdebias.mechanisms import KINDS, sampling
+from symdebias.mechanisms import KINDS
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 
 MECHANISM = sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=3.0, delta=1e-5)
@@ -61,20 +56,6 @@ def test_a_factor_of_two_would_be_seen():
         assert dataclasses.replace(MECHANISM, **only).epsilon < MECHANISM.epsilon * 0.9
 
 
-def test_neighbours_change_by_at_most_what_is_declared():
-    rng = np.random.default_rng(0)
-    sizes = 10.0 ** rng.uniform(-2, 20, size=(60, 1))
-    records = rng.normal(size=(60, 4)) * sizes
-    records = np.concatenate([records, -records, [[3.0, 4.0, 1e9, 0.0], [-3.0, -4.0, -1e9, 0.0]]])
-    clipped = MECHANISM.clip(records).values
-    scales = [Fraction(4), Fraction(4), Fraction(8), Fraction(8)]
-    exact = [[Fraction(float(v)) / s for v, s in zip(row, scales, strict=True)] for row in clipped]
-    changes = [sum((a - b) ** 2 for a, b in zip(*pair, strict=True)) for pair in itertools.combinations(exact, 2)]
-    declared = Fraction(2, 4) ** 2 + Fraction(6, 8) ** 2
-    assert max(changes) <= declared
-    assert max(changes) >= declared * Fraction(999_999, 1_000_000)
-
-
 def test_each_half_is_clipped_to_its_own_bound():
     clipped = MECHANISM.clip([[3.0, 4.0, 0.0, 2.0], [0.3, 0.4, 30.0, 40.0], [0.6, 0.0, 1.0, 0.0]])
     np.testing.assert_allclose(
@@ -82,15 +63,6 @@ def test_each_half_is_clipped_to_its_own_bound():
     )
     assert clipped.outside.tolist() == [True, True, False]
     assert math.hypot(1.0, 3.0) <= MECHANISM.bound <= math.hypot(1.0, 3.0) * (1 + 1e-15)
-
-
-def test_the_sampler():
-    """Independent normal noise of both scales: false-alarm rate 1e-6 per half, bias seen .024 standard deviations."""
-    true = np.tile([[0.6, -0.2, 1.0, 2.0]], (RECORDS // 2, 1))
-    noise = MECHANISM.privatize(true) - true
-    assert not normal_faults(noise[:, :2], 4.0)
-    assert not normal_faults(noise[:, 2:], 8.0)
-    assert not normal_faults(noise / [4.0, 4.0, 8.0, 8.0], 1.0)
 
 
 def test_the_check_of_guarantees_agrees():
@@ -149,77 +121,14 @@ def test_a_release_of_it_goes_onto_a_card_and_back():
         sd.Release({("a", "b", "c"): MECHANISM})
 
 
-def test_it_is_a_value():
-    twin = sd.InputPerturbation(2, 4, 8, 1, 3, 1e-5)
-    assert twin == MECHANISM
-    assert hash(twin) == hash(MECHANISM)
-    assert eval(repr(MECHANISM), {"InputPerturbation": sd.InputPerturbation}) == MECHANISM
-    assert pickle.loads(pickle.dumps(MECHANISM)) == MECHANISM
-    assert KINDS["input_perturbation"].from_card(json.loads(json.dumps(MECHANISM.to_card()))) == MECHANISM
+def test_scales_and_bounds_too_far_apart_are_refused():
+    small = {"q_bound": 1e-100, "q_scale": 1e120, "p_bound": 1e-100, "p_scale": 1e120}
+    for change in ({"q_bound": 1e100, "q_scale": 1e-100}, small):
+        with pytest.raises(ValueError, match="differ by a factor"):
+            dataclasses.replace(MECHANISM, **change)
+
+
+def test_a_budget_of_nothing_has_a_card():
     noiseless = sd.InputPerturbation(2, 1e9, 1e9, 1.0, 1.0, 0.4)
     assert noiseless.epsilon == 0.0
     assert KINDS["input_perturbation"].from_card(noiseless.to_card()) == noiseless
-
-
-ARGUMENTS = {"dimension": 2, "q_scale": 4.0, "p_scale": 8.0, "q_bound": 1.0, "p_bound": 3.0, "delta": 1e-5}
-BAD = [
-    *[({"dimension": value}, "dimension") for value in (0, -1, 1.0, "2", None, True)],
-    *[({name: value}, name) for name in ("q_scale", "p_scale") for value in SCALE.outside()],
-    *[({name: value}, name) for name in ("q_bound", "p_bound") for value in RADIUS.outside()],
-    *[({"delta": value}, "delta") for value in DELTA.outside()],
-    ({"q_bound": 1e100, "q_scale": 1e-100}, "differ by a factor"),
-    ({"q_bound": 1e-100, "q_scale": 1e120, "p_bound": 1e-100, "p_scale": 1e120}, "differ by a factor"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD, ids=str)
-def test_arguments_that_are_refused(change, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sd.InputPerturbation(**{**ARGUMENTS, **change})
-
-
-BUDGET = {"epsilon": 1.0, "delta": 1e-5, "q_bound": 1.0, "p_bound": 1.0}
-BAD_BUDGETS = [
-    *[({"epsilon": value}, "epsilon") for value in EPSILON.outside()],
-    *[({"delta": value}, "delta") for value in DELTA.outside()],
-    *[({"p_share": value}, "p_share") for value in OPEN_UNIT.outside()],
-    *[({"q_bound": value}, "q_bound") for value in RADIUS.outside()],
-    *[({"p_bound": value}, "p_bound") for value in RADIUS.outside()],
-]
-
-
-@pytest.mark.parametrize(("change", "message"), BAD_BUDGETS, ids=str)
-def test_budgets_that_are_refused(change, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sd.InputPerturbation.from_budget(2, **{**BUDGET, **change})
-
-
-CARD = MECHANISM.to_card()
-BAD_CARDS = [
-    ({}, "entries"),
-    ({**CARD, "seed": 1}, "entries"),
-    ({name: value for name, value in CARD.items() if name != "epsilon"}, "entries"),
-    ({**CARD, "epsilon": 0.1}, "noise and guarantee disagree"),
-    ({**CARD, "epsilon": math.nan}, "epsilon"),
-    ({**CARD, "epsilon": None}, "epsilon"),
-    ({**CARD, "q_scale": 2.0}, "noise and guarantee disagree"),
-    ({**CARD, "dimension": "2"}, "dimension"),
-]
-
-
-@pytest.mark.parametrize(("card", "message"), BAD_CARDS)
-def test_cards_that_are_refused(card, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        sd.InputPerturbation.from_card(card)
-
-
-@pytest.mark.parametrize("values", [np.zeros(4), np.zeros((1, 3)), np.zeros((1, 1, 4)), [[math.nan] * 4], [["a"] * 4]])
-def test_values_that_are_refused(values):
-    with pytest.raises((TypeError, ValueError), match="values"):
-        MECHANISM.privatize(values, random_state=0)
-
-
-def test_only_values_that_it_clipped_are_noised():
-    other = dataclasses.replace(MECHANISM, q_bound=2.0)
-    with pytest.raises(ValueError, match="clipped for"):
-        MECHANISM.add_noise(other.clip(np.ones((1, 4))), sampling.source(0))

@@ -69,6 +69,14 @@ def test_budgets_of_the_experiment():
     assert (guarantee.epsilon, guarantee.delta) == (5.0, 1e-5)
 
 
+@pytest.mark.newest
+def test_adult_in_few_models(data_folder):
+    """A quick form of the next: the corrected models are nearer than the others, whatever the draw."""
+    found = distances(demo.adult_problem(), 2)
+    corrected, plain = (np.linalg.norm(found[f"{name} on noised records"], axis=1) for name in ("IWP-SGD", "SGD"))
+    assert corrected.max() < plain.min()
+
+
 @pytest.mark.exhaustive
 @pytest.mark.newest
 def test_adult_at_its_budget(data_folder):

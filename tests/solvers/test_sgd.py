@@ -255,8 +255,11 @@ def test_training_stops_where_the_correction_ends():
     X, y = records(5000, 2)
     with pytest.raises(NoExactCorrectionError, match="exists below 4 only"):
         sd.sgd(corrected, X, np.ones(5000), step_size=1.0, batch_size=10, random_state=0)
-    with pytest.warns(VarianceWarning, match="times that of the uncorrected loss"):
+    # Close to the end so few records are lost in the noise; four times as many are not.
+    with pytest.raises(DivergenceError, match="times that of the uncorrected loss"):
         sd.sgd(corrected, X, y, step_size=1.0, batch_size=10, radius=1.9, random_state=0)
+    with pytest.warns(VarianceWarning, match="times that of the uncorrected loss"):
+        sd.sgd(corrected, *records(20_000, 2), step_size=1.0, batch_size=40, radius=1.9, random_state=0)
 
 
 def test_training_stops_where_the_variance_ends():

@@ -156,6 +156,7 @@ def test_the_joint_rule_is_the_single_one_for_independent_noise():
     assert float(joint.expression.subs(values)) == pytest.approx(float(one.expression.subs(values)), rel=1e-12)
 
 
+@pytest.mark.newest
 def test_the_conditions_of_the_joint_rule_are_those_of_its_eigenvalues():
     """I + 2 S^1/2 B S^1/2 > 0 and, for a finite variance, I - 2 S^1/2 B S^1/2 > 0."""
     rng = np.random.default_rng(0)

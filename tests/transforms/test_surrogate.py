@@ -38,16 +38,18 @@ def deviation(found, variance, radius=5.0):
     return np.sqrt(np.max(values**2 @ weights - (values @ weights) ** 2))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("s", PUBLISHED)
-def test_bias_at_the_deviation_of_a_series(s):
+@pytest.mark.parametrize(
+    ("s", "step"), [(4.0, 0.5), *(pytest.param(s, 0.25, marks=pytest.mark.exhaustive) for s in PUBLISHED)]
+)
+def test_bias_at_the_deviation_of_a_series(s, step):
     """At most 2.5 times a minimax design, and from s = 4 on at least 5 times below every series."""
     series, spread, minimax = PUBLISHED[s]
-    dials = [design([LOG], radius=5.0, score_variance=s, records=10**power) for power in np.arange(4, 24, 0.25)]
+    dials = [design([LOG], radius=5.0, score_variance=s, records=10**power) for power in np.arange(4, 24, step)]
     spreads = [deviation(found.surrogates[0], s) for found in dials]
     for factor, wanted in zip((1.05, 1.5), minimax, strict=True):
         best = min(found.bias for found, own in zip(dials, spreads, strict=True) if own <= factor * spread)
-        assert best <= 2.5 * wanted
+        # Below some 2e-9 the least squares of a design end at the rounding of float64.
+        assert best <= max(2.5 * wanted, 2.5e-9)
         if factor == 1.05 and s >= 4:
             assert best <= min(series) / 5
 

@@ -1,0 +1,55 @@
+"""Every exhaustive test has its turn, and every worker of a run the same one."""
+
+import os
+import subprocess
+
+import pytest
+import turns
+from turns import PARTS, VARIABLE, chosen, part_of, part_of_commit
+
+
+def test_each_test_belongs_to_one_tenth_and_no_tenth_is_empty():
+    parts = [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
+    assert set(parts) == set(range(PARTS))
+    assert parts == [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
+
+
+def test_commits_take_turns(tmp_path):
+    assert part_of_commit(tmp_path) == 0
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert part_of_commit(tmp_path) == 0
+    # A fixed date: these commits have the same hashes wherever they are made.
+    date = {"GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z", "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z"}
+    seen = set()
+    for number in range(30):
+        command = [*git, "commit", "-q", "--allow-empty", "-m", str(number)]
+        subprocess.run(command, check=True, env={**os.environ, **date})
+        seen.add(part_of_commit(tmp_path))
+    assert len(seen) >= PARTS - 2
+
+
+def test_a_setting_goes_before_the_commit(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "7")
+    assert chosen() == 7
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setattr(turns, "part_of_commit", lambda root: 4)
+    assert chosen() == 4
+    # What a worker of this run would find.
+    assert os.environ[VARIABLE] == "4"
+
+
+@pytest.mark.parametrize("setting", ["", "10", "-1", "all"])
+def test_what_is_no_tenth_is_refused(monkeypatch, setting):
+    monkeypatch.setenv(VARIABLE, setting)
+    with pytest.raises(ValueError, match="is no tenth"):
+        chosen()
+
+
+def test_the_run_of_this_test_has_its_tenth(request):
+    """No exhaustive test of another tenth is selected, and each of this one is, unless all were asked for."""
+    if "turn" not in request.config.option.markexpr:
+        pytest.skip("other tests were asked for")
+    exhaustive = [item for item in request.session.items if item.get_closest_marker("exhaustive")]
+    assert all(part_of(item.nodeid) == chosen() for item in exhaustive)
+    assert all(item.get_closest_marker("turn") for item in exhaustive)

@@ -1,0 +1,32 @@
+"""Which tenth of the exhaustive tests runs beside the others: that of the commit, so that all of them run in turn."""
+
+import os
+import subprocess
+import zlib
+from pathlib import Path
+
+PARTS = 10
+VARIABLE = "SYMDEBIAS_TENTH"
+
+
+def part_of(test):
+    """The tenth, from 0 to 9, that a test belongs to by its id."""
+    return zlib.crc32(test.encode()) % PARTS
+
+
+def part_of_commit(root):
+    """The tenth whose turn it is: by the commit that is checked out, and 0 where there is none."""
+    command = ["git", "-C", str(root), "rev-parse", "--verify", "HEAD"]
+    try:
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(commit, 16) % PARTS
+
+
+def chosen():
+    """The tenth of this run. The first process asks the commit and hands the answer on to its workers."""
+    setting = os.environ.setdefault(VARIABLE, str(part_of_commit(Path(__file__).parent)))
+    if setting not in map(str, range(PARTS)):
+        raise ValueError(f"{VARIABLE}={setting!r} is no tenth. Give a digit from 0 to 9, or unset it.")
+    return int(setting)
