@@ -6,10 +6,8 @@ Without smoothing this is DP-SGD. `_Noise` is the one place that decides how muc
 are drawn; the steps themselves run in a compiled kernel.
 """
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +16,15 @@ from numpy.typing import ArrayLike
 
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Interval
 from symdebias.derivation.bounds import slope_bound
-from symdebias.exceptions import DivergenceError, PrivacyError
+from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.solvers.central import largest_norm, row_norms, true_records
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
+from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
@@ -210,83 +208,38 @@ def dp_lssgd(
     noise = _Noise.calibrated(
         epsilon, delta, adjacency, accountant, n, batch_size, epochs, sampling_probability, clipped_to
     )
-    total = noise.steps
-    kept_steps = recorded_steps(record, total)
-    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
+    sizes = step_sizes(step_size, first=0, count=noise.steps, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     penalty = corrected.penalty(l2, columns)
     source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
     kernel = corrected.kernels(run.columns).noisy_pass(smoothed=bool(len(smoothing_numbers)))
-    averaged_from = first_averaged(share, total)
-
-    average_theta, averaged = theta.copy(), 0
-    kept = {0: theta.copy()}
-    report = np.zeros(2, dtype=np.int64)
-    began = time.perf_counter()
+    descent = Descent(theta, noise.steps, radius=bound, share=share, record=record)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * noise.probability))))
-    with progress_bar(progress, total, "step") as advance:
-        for begin in range(0, total, most):
-            count = min(most, total - begin)
+    with progress_bar(progress, noise.steps, "step") as advance:
+        for begin in range(0, noise.steps, most):
+            count = min(most, noise.steps - begin)
             rows, ends = noise.sampled(n, count, source)
             draws = noise.drawn((count, length), source)
             # What is kept or averaged cuts the steps, and changes nothing of what is drawn.
-            for lower, upper in _parts(begin, begin + count, {*kept_steps, averaged_from}):
+            for lower, upper in descent.segments(begin, begin + count):
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
-                taken = kernel(
-                    theta,
-                    run.matrix,
-                    run.target,
-                    norms,
-                    rows[skipped:],
-                    ends[part] - skipped,
-                    draws[part],
-                    run.noise,
-                    sizes[lower:upper],
-                    clipped_to,
-                    float(batch_size),
-                    penalty,
-                    bound,
-                    math.inf,
-                    _RUNAWAY,
-                    smoothing_numbers,
-                    average_theta,
-                    float(averaged) if lower >= averaged_from else -1.0,
-                    report,
-                )
-                if taken < upper - lower:
-                    raise DivergenceError(
-                        f"training diverged at step {lower + taken + 1} (||theta|| = {np.linalg.norm(theta):.4g}, step "
-                        f"size {sizes[lower + taken]:.4g}). Use a smaller step_size, or bound theta with radius=."
-                    )
-                if lower >= averaged_from:
-                    averaged += upper - lower
-                if upper in kept_steps:
-                    kept[upper] = (average_theta if averaged else theta).copy()
+                if not descent.take(
+                    kernel, lower, upper, run.matrix, run.target, norms, rows[skipped:], ends[part] - skipped,
+                    draws[part], run.noise, sizes[lower:upper], clipped_to, float(batch_size), penalty, bound, math.inf,
+                    _RUNAWAY, smoothing_numbers,
+                ):  # fmt: skip
+                    raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
-    result = average_theta if averaged else theta
-    kept.setdefault(total, result.copy())
-    result = corrected.shaped(result)
-    result.setflags(write=False)
-    steps = np.array(sorted(kept), dtype=np.int64)
-    return Fit(
-        theta=result,
-        corrected=corrected,
+    return descent.fit(
+        corrected,
         solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
-        history=History(
-            steps=steps,
-            records=steps * batch_size,
-            theta=np.stack([corrected.shaped(kept[int(step)]) for step in steps]),
-        ),
+        records=n if adjacency == "replace-one" else None,
+        seen=lambda steps: steps * batch_size,
         diagnostics={
-            "records": n if adjacency == "replace-one" else None,
-            "steps": total,
             "epochs": epochs,
-            "seconds": time.perf_counter() - began,
-            "projections": int(report[1]),
-            "on_ball": radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9)),
             "noise_multiplier": noise.multiplier,
             "clip": clipped_to,
             "clip_derived": clip is None,
@@ -441,7 +394,3 @@ def _derived_clip(
     except ValueError as error:
         raise ValueError(f"{error} {remedy.replace('Give', 'Or give', 1)}") from error
     return slope * norm
-
-
-def _parts(begin: int, end: int, stops: set[int]) -> Iterator[tuple[int, int]]:
-    return itertools.pairwise(sorted({begin, end, *(stop for stop in stops if begin < stop < end)}))
