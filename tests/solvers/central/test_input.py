@@ -126,7 +126,7 @@ def test_clipping_is_the_mechanisms_own(monkeypatch):
 
 def test_blocks_do_not_matter_to_the_law(monkeypatch):
     # Its function has the name of the module.
-    monkeypatch.setattr(importlib.import_module("symdebias.solvers.input_perturbation"), "_BLOCK", 333)
+    monkeypatch.setattr(importlib.import_module("symdebias.solvers.central.input"), "_BLOCK", 333)
     blocks = sd.input_perturbation(LEAST_SQUARES, X, Y, **OPTIONS)
     # One stream of numbers, cut elsewhere.
     np.testing.assert_allclose(blocks.theta, FIT.theta, rtol=1e-9)

@@ -19,8 +19,8 @@ from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
-from symdebias.solvers.central import largest_norm, true_records
-from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.central.records import largest_norm, true_records
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
 from symdebias.solvers.records import Records
 
@@ -193,17 +193,15 @@ def input_perturbation(
             "on_ball": minimum.on_ball,
             "multiplier": minimum.multiplier,
         }
-    theta.setflags(write=False)
     classical = 2 * math.sqrt(2 * math.log(1.25 / delta)) * root
-    return Fit(
-        theta=theta,
-        corrected=records.corrected,
+    return Fit.of(
+        records.corrected,
+        theta,
         solver="input_perturbation",
-        history=History.empty(theta),
+        records=n,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
             "seeded": source.seeded,
             "server": server,
             "alpha": scaled / budget,

@@ -12,9 +12,9 @@ from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
 from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
-from symdebias.solvers.central import largest_norm, true_records
+from symdebias.solvers.central.records import largest_norm, true_records
 from symdebias.solvers.records import Records
-from symdebias.solvers.trust_region import on_unit_sphere
+from symdebias.solvers.regions import Region, region_of
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -33,8 +33,8 @@ class ConvexProblem:
     ----------
     records : Records
         The records.
-    radius : float or None
-        The bound on the norm of theta.
+    region : Region
+        Where theta may be.
     norm : float
         The bound on the norm of a row, a constant counted in.
     score_radius : float or None
@@ -48,7 +48,7 @@ class ConvexProblem:
     """
 
     records: Records
-    radius: float | None
+    region: Region
     norm: float
     score_radius: float | None
     target_bounds: tuple[float, float] | None
@@ -107,16 +107,17 @@ def convex_problem(
     records = true_records(
         loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
     )
-    return ConvexProblem(records, radius, norm, score_radius, bounds, slope * norm * _UP, high * norm * norm * _UP)
+    region = region_of(radius, None)
+    return ConvexProblem(records, region, norm, score_radius, bounds, slope * norm * _UP, high * norm * norm * _UP)
 
 
 def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None, tolerance: float) -> FloatArray:
-    """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the ball, by Newton's method.
+    """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the region, by Newton's method.
 
     Parameters
     ----------
     problem : ConvexProblem
-        The records, the loss and the ball.
+        The records, the loss and the region.
     ridge : float
         Positive.
     linear : array of shape (Q,), optional
@@ -127,7 +128,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     Returns
     -------
     array of shape (Q,), float64
-        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the ball, strong convexity gives
+        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region strong convexity gives
         ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
 
     Raises
@@ -135,7 +136,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     DivergenceError
         The gradient did not become as small; the message says nothing of the records.
     """
-    records, radius = problem.records, problem.radius
+    records, region = problem.records, problem.region
     derivatives, _ = records.derivatives_or_differences()
     length = records.corrected.number_of_parameters(records.columns)
     tilt = np.zeros(length) if linear is None else linear
@@ -147,17 +148,20 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
 
     theta = np.zeros(length)
     value, gradient, hessian = at(theta)
-    residual = _residual(theta, gradient, radius)
+    residual = _residual(theta, gradient, region)
     for _ in range(_STEPS):
         if residual <= tolerance:
             return theta
-        goal = _quadratic_minimiser(theta, gradient, hessian, radius, ridge)
+        try:
+            goal = region.minimiser(theta, gradient, hessian)
+        except np.linalg.LinAlgError:
+            break
         descent = float(gradient @ (goal - theta))
         share = 1.0
         for _ in range(_HALVINGS):
             point = goal if share == 1.0 else theta + share * (goal - theta)
             after = at(point)
-            closer = _residual(point, after[1], radius)
+            closer = _residual(point, after[1], region)
             # Near the end the values are equal to rounding, and the gradient tells.
             if after[0] <= value + _SHARE_OF_DESCENT * share * descent or (share == 1.0 and closer <= residual / 2):
                 break
@@ -171,26 +175,8 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     )
 
 
-def _residual(theta: FloatArray, gradient: FloatArray, radius: float | None) -> float:
+def _residual(theta: FloatArray, gradient: FloatArray, region: Region) -> float:
     """Return the length of the gradient; on the sphere, of what no outward normal cancels."""
-    size = float(np.linalg.norm(theta))
-    if radius is not None and size >= radius * (1 - 1e-15):
-        gradient = gradient - min(0.0, float(gradient @ theta) / size**2) * theta
+    if region.on_boundary(theta):
+        gradient = gradient - min(0.0, float(gradient @ theta) / float(theta @ theta)) * theta
     return float(np.linalg.norm(gradient))
-
-
-def _quadratic_minimiser(
-    theta: FloatArray, gradient: FloatArray, hessian: FloatArray, radius: float | None, least: float
-) -> FloatArray:
-    """Return the minimiser x of gradient'(x - theta) + (x - theta)'hessian (x - theta)/2 over the ball.
-
-    No eigenvalue of the Hessian is below `least`, whatever rounding says.
-    """
-    sizes, vectors = np.linalg.eigh(hessian)
-    sizes = np.maximum(sizes, least)
-    right = sizes * (vectors.T @ theta) - vectors.T @ gradient
-    free: FloatArray = theta - vectors @ ((vectors.T @ gradient) / sizes)
-    if radius is None or float(np.linalg.norm(free)) <= radius:
-        return free
-
-    return np.asarray(radius * (vectors @ on_unit_sphere(sizes, right / radius, 0.0)[0]))

@@ -14,8 +14,8 @@ from symdebias.derivation import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.perturbation import ConvexProblem, convex_problem, minimiser
+from symdebias.solvers.central.convex import ConvexProblem, convex_problem, minimiser
+from symdebias.solvers.fit import Fit
 
 CALIBRATIONS = ("proved", "published")
 # The gradient at the end, relative to the noise in it; and what rounding leaves of a mean of gradients.
@@ -170,19 +170,15 @@ def objective_perturbation(
     tilt = sampling.normal_noise(noise.scale, (length,), source)
     tolerance = max(_ACCURACY * noise.scale / n, _ROUNDING * problem.slope)
     theta = minimiser(problem, ridge=noise.penalty / n, linear=tilt / n, tolerance=tolerance)
-    on_ball = problem.radius is not None and bool(np.linalg.norm(theta) >= problem.radius * (1 - 1e-9))
-    result = corrected.shaped(theta)
-    result.setflags(write=False)
-    return Fit(
-        theta=result,
-        corrected=corrected,
+    return Fit.of(
+        corrected,
+        theta,
         solver="objective_perturbation",
-        history=History.empty(result),
+        records=n if adjacency == "replace-one" else None,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n if adjacency == "replace-one" else None,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
-            "on_ball": on_ball,
+            "on_ball": problem.region.on_boundary(theta),
             "noise_scale": noise.scale,
             "penalty": noise.penalty,
             "slope": problem.slope,

@@ -22,7 +22,7 @@ from symdebias.mechanisms import sampling
 from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.solvers.central import largest_norm, row_norms, true_records
+from symdebias.solvers.central.records import largest_norm, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing

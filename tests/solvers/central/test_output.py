@@ -11,7 +11,7 @@ import symdebias as sd
 from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import sampling
 from symdebias.privacy import analytic_gaussian_delta
-from symdebias.solvers.perturbation import convex_problem, minimiser
+from symdebias.solvers.central.convex import convex_problem, minimiser
 
 pytestmark = pytest.mark.newest
 

@@ -10,8 +10,8 @@ from symdebias._domains import DELTA, EPSILON, POSITIVE, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.perturbation import convex_problem, minimiser
+from symdebias.solvers.central.convex import convex_problem, minimiser
+from symdebias.solvers.fit import Fit
 
 # The minimiser is found to this share of what one record may move it by, and the noise covers both.
 _ACCURACY = 1e-4
@@ -149,23 +149,16 @@ def output_perturbation(
         scale = analytic_gaussian_scale(epsilon, DELTA.check("delta", delta), sensitivity)
         noise = sampling.normal_noise(scale, theta.shape, source)
         law = f"normal noise of the scale {scale:.6g}, analytic calibration,"
-    theta = theta + noise
-    size = float(np.linalg.norm(theta))
-    on_ball = problem.radius is not None and size >= problem.radius
-    if problem.radius is not None and on_ball:
-        theta = theta * (problem.radius / size)
-    result = corrected.shaped(theta)
-    result.setflags(write=False)
-    return Fit(
-        theta=result,
-        corrected=corrected,
+    theta = problem.region.inside(theta + noise)
+    return Fit.of(
+        corrected,
+        theta,
         solver="output_perturbation",
-        history=History.empty(result),
+        records=n,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
-            "on_ball": on_ball,
+            "on_ball": problem.region.on_boundary(theta),
             "sensitivity": sensitivity,
             "noise_scale": scale,
             "slope": problem.slope,

@@ -11,9 +11,9 @@ import symdebias as sd
 from symdebias.exceptions import ClippingWarning, DivergenceError, PrivacyError
 from symdebias.mechanisms import sampling
 from symdebias.privacy import calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
-from symdebias.solvers.central import row_norms
+from symdebias.solvers.central.records import row_norms
 
-module = importlib.import_module("symdebias.solvers.dp_lssgd")
+module = importlib.import_module("symdebias.solvers.central.dp_lssgd")
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one", "accountant": "rdp"}
 x1, x2, t1, t2, target = sp.symbols("x1 x2 t1 t2 y", real=True)
