@@ -58,7 +58,6 @@ from symdebias.randomizers import (
 )
 from symdebias.release import Noised, Release
 from symdebias.solvers import (
-    Baseline,
     Comparison,
     ComparisonRow,
     Fit,
@@ -91,7 +90,6 @@ from symdebias.transforms.certificate import Certificate
 __version__ = "0.1.0"
 
 __all__ = [
-    "Baseline",
     "CalibrationCurve",
     "Certificate",
     "ClippedMechanism",

@@ -7,9 +7,7 @@ from symdebias.solvers.central import (
     output_perturbation,
 )
 from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.measurement_error import (
-    Baseline,
+from symdebias.solvers.literature import (
     Comparison,
     ComparisonRow,
     compare_methods,
@@ -19,6 +17,7 @@ from symdebias.solvers.measurement_error import (
     regression_calibration,
     simex,
 )
+from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.quadratic_pilot import QuadraticPilot, quadratic_pilot
 from symdebias.solvers.quadratic_statistics import QuadraticEstimate, QuadraticStatistics, released_vectors
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
@@ -28,7 +27,6 @@ from symdebias.solvers.step_sizes import StepSize, constant, inverse_square_root
 
 __all__ = [
     "BallMinimum",
-    "Baseline",
     "Comparison",
     "ComparisonRow",
     "Fit",
