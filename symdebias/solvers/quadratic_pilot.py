@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import check_same_index, weights_array
+from symdebias._arrays import check_same_index
+from symdebias._domains import NON_NEGATIVE
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
@@ -88,37 +89,9 @@ def quadratic_pilot(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
             "score_variance=, n=)."
         )
-    check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
-    matrix = corrected.release.design_matrix(X, check_finite=True)
-    target = corrected.checked_target(y, len(matrix))
-    weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
-    return pilot_of(corrected, matrix, target, weights, l2=l2, noise_scale=noise_scale)
-
-
-def pilot_of(
-    corrected: CorrectedLoss,
-    matrix: FloatArray,
-    target: FloatArray,
-    weights: FloatArray,
-    *,
-    l2: float,
-    noise_scale: Any,
-) -> QuadraticPilot:
-    """Return the pilot estimate from checked records; see `quadratic_pilot`.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        A loss of one score.
-    matrix : array of shape (n, p), float64
-        What `symdebias.release.Release.design_matrix` returned.
-    target : array of shape (n,), float64
-        What `CorrectedLoss.checked_target` returned.
-    weights : array of shape (n,) or (0,), float64
-        Weights; empty where all records weigh the same.
-    l2, noise_scale
-        As for `quadratic_pilot`.
-    """
+    l2 = NON_NEGATIVE.check("l2", l2)
+    check_same_index(X, y, noise_scale=noise_scale)
+    matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
     parts = corrected.surrogate_parts
     columns = matrix.shape[1]
     design = corrected.release.design(columns)
@@ -133,18 +106,15 @@ def pilot_of(
     moments = moments_of(design, matrix, target, weights, covariance, multipliers, bent)
     gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
     centre = moments.mean[0]
-    size = len(gram)
-    penalty = np.full(size, l2)
-    if corrected.release.fit_intercept:
-        penalty[-1] = 0.0
-    theta: FloatArray = np.zeros(size)
+    penalty = corrected.penalty(l2, columns)
+    theta: FloatArray = np.zeros(len(gram))
     middle, v = 0.0, 1.0
     nodes, chances = _normal_rule()
-    slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
+    slopes = [numeric(sp.diff(part.exact, parts.variable), (parts.variable,)) for part in parts.parts]
     moved = math.inf
     for turn in range(_ROUNDS):
         points = middle + nodes * math.sqrt(v)
-        left, right = np.diag(penalty), np.zeros(size)
+        left, right = np.diag(penalty), np.zeros(len(gram))
         for part, slope_of, multiplied, mean in zip(
             parts.parts, slopes, moments.gram[1:], moments.mean[1:], strict=True
         ):
@@ -213,10 +183,6 @@ def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArra
     if not names:
         return np.full(len(target), float(expression))
     return np.array(numeric(expression, names)(*(known[name] for name in names)), dtype=float)
-
-
-def _slope(expression: sp.Expr, variable: sp.Symbol) -> Any:
-    return numeric(sp.diff(expression, variable), (variable,))
 
 
 def _positive(gram: FloatArray, *, penalised: bool = False) -> tuple[FloatArray, bool]:

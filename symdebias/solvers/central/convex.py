@@ -9,10 +9,8 @@ import numpy as np
 from symdebias._domains import RADIUS
 from symdebias.derivation import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
-from symdebias.losses import Loss
-from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
-from symdebias.solvers.central.records import largest_norm, true_records
+from symdebias.solvers.central.records import PublicBounds
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Region, region_of
 
@@ -33,14 +31,12 @@ class ConvexProblem:
     ----------
     records : Records
         The records.
+    bounds : PublicBounds
+        What is declared of them.
     region : Region
         Where theta may be.
-    norm : float
-        The bound on the norm of a row, a constant counted in.
     score_radius : float or None
         The bound on the size of a score; None where theta is not bounded.
-    target_bounds : tuple of float or None
-        The bounds of the target.
     slope : float
         G: each record's loss is G-Lipschitz in theta.
     curvature : float
@@ -48,31 +44,25 @@ class ConvexProblem:
     """
 
     records: Records
+    bounds: PublicBounds
     region: Region
-    norm: float
     score_radius: float | None
-    target_bounds: tuple[float, float] | None
     slope: float
     curvature: float
 
 
 def convex_problem(
-    loss: Loss,
-    X: Any,
-    y: Any,
-    *,
-    adjacency: str,
-    radius: float | None,
-    record_radius: float,
-    target_bounds: tuple[float, float] | None,
-    fit_intercept: bool,
-    why: str,
+    records: Records, bounds: PublicBounds, *, adjacency: str, radius: float | None, why: str
 ) -> ConvexProblem:
-    """Check arguments and records, and prove that the loss is convex and smooth on the domain that they declare.
+    """Prove that a loss is convex and smooth on the domain that public bounds declare.
 
     Parameters
     ----------
-    loss, X, y, adjacency, radius, record_radius, target_bounds, fit_intercept
+    records : Records
+        The records, within the bounds.
+    bounds : PublicBounds
+        The bounds.
+    adjacency, radius
         As for `output_perturbation`.
     why : str
         What rests on convexity and smoothness, for messages.
@@ -85,12 +75,9 @@ def convex_problem(
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     radius = None if radius is None else RADIUS.check("radius", radius)
-    norm = largest_norm(RADIUS.check("record_radius", record_radius), constant=fit_intercept)
-    bounds = None if target_bounds is None else checked_bounds(target_bounds, "target_bounds")
-    if not isinstance(loss, Loss):
-        true_records(loss, X, y)
+    loss, norm = records.corrected.declared, bounds.norm
     score_radius = None if radius is None else radius * norm * _UP
-    domain: dict[str, Any] = {"score_radius": score_radius, "target_bounds": bounds}
+    domain: dict[str, Any] = {"score_radius": score_radius, "target_bounds": bounds.target}
     slope = slope_bound(loss, **domain)
     low, high = curvature_range(loss, **domain)
     name = f"the {loss.name} loss" if loss.name else f"the loss {loss.expression}"
@@ -104,11 +91,8 @@ def convex_problem(
             f"{name} has a kink, where its curvature is infinite. {why} Use a loss without one, such as "
             "squared_hinge()."
         )
-    records = true_records(
-        loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
-    )
     region = region_of(radius, None)
-    return ConvexProblem(records, region, norm, score_radius, bounds, slope * norm * _UP, high * norm * norm * _UP)
+    return ConvexProblem(records, bounds, region, score_radius, slope * norm * _UP, high * norm * norm * _UP)
 
 
 def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None, tolerance: float) -> FloatArray:

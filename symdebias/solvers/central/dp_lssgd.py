@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Interval
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
 from symdebias.derivation.bounds import slope_bound
 from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.bounds import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.solvers.central.records import largest_norm, row_norms, true_records
+from symdebias.solvers.central.records import PublicBounds, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
@@ -193,12 +192,11 @@ def dp_lssgd(
             f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
         )
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
-    run = true_records(
-        loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
-    )
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    run = true_records(loss, X, y, bounds)
     corrected, (n, columns) = run.corrected, run.matrix.shape
     if clipped_to is None:
-        clipped_to = _derived_clip(loss, record_radius, target_bounds, bound, fit_intercept=fit_intercept)
+        clipped_to = _derived_clip(loss, bounds, bound)
     length = corrected.number_of_parameters(columns)
     theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
     if not float(np.linalg.norm(theta)) <= bound:
@@ -367,30 +365,22 @@ class _Noise:
         return sampling.normal_noise(self.multiplier * self.clip, shape, source)
 
 
-def _derived_clip(
-    loss: Loss,
-    record_radius: float | None,
-    target_bounds: tuple[float, float] | None,
-    radius: float,
-    *,
-    fit_intercept: bool,
-) -> float:
+def _derived_clip(loss: Loss, bounds: PublicBounds, radius: float) -> float:
     """Return the largest norm of a gradient within the declared bounds."""
     remedy = "Give clip=, the norm that gradients are clipped to."
     if not loss.scores:
         raise ValueError(f"the largest gradient of a free-form loss is not derived. {remedy}")
-    if record_radius is None:
+    if bounds.record_radius is None:
         raise ValueError(
             "without clip= the largest gradient is derived from public bounds, and record_radius=None is none. "
             f"{remedy} Or give record_radius=, the bound on the norm of a row."
         )
-    norm = largest_norm(RADIUS.check("record_radius", record_radius), constant=fit_intercept)
     try:
         slope = slope_bound(
             loss,
-            score_radius=radius * norm if radius < math.inf else None,
-            target_bounds=None if target_bounds is None else checked_bounds(target_bounds, "target_bounds"),
+            score_radius=radius * bounds.norm if radius < math.inf else None,
+            target_bounds=bounds.target,
         )
     except ValueError as error:
         raise ValueError(f"{error} {remedy.replace('Give', 'Or give', 1)}") from error
-    return slope * norm
+    return slope * bounds.norm

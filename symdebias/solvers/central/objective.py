@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE
+from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS
 from symdebias.derivation import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
 from symdebias.solvers.central.convex import ConvexProblem, convex_problem, minimiser
+from symdebias.solvers.central.records import PublicBounds, true_records
 from symdebias.solvers.fit import Fit
 
 CALIBRATIONS = ("proved", "published")
@@ -152,15 +153,13 @@ def objective_perturbation(
             "dp_lssgd."
         )
     source = sampling.source(random_state)
+    record_radius = RADIUS.check("record_radius", record_radius)
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
-        loss,
-        X,
-        y,
+        true_records(loss, X, y, bounds),
+        bounds,
         adjacency=adjacency,
         radius=radius,
-        record_radius=record_radius,
-        target_bounds=target_bounds,
-        fit_intercept=fit_intercept,
         why="The minimiser explains its noise only where the loss is convex and its slope has no jump.",
     )
     noise = _Noise.calibrated(problem, epsilon, delta, adjacency, penalty, calibration)
@@ -269,6 +268,6 @@ def _guarantee(epsilon: float, delta: float, adjacency: str, how: str) -> Guaran
 def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     """Return the ranges of slopes times the bound on the norm of a row, which may be anything from 0 on."""
     declared = problem.records.corrected.declared
-    found = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.target_bounds)
-    up = problem.norm * (1 + 2.0**-50)
+    found = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
+    up = problem.bounds.norm * (1 + 2.0**-50)
     return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in found)

@@ -6,6 +6,7 @@ Records are brought within public bounds before anything is computed from them, 
 import functools
 import math
 import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,45 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 LARGEST_NORM = 1e150
 
 
-def true_records(
-    loss: Loss,
-    X: Any,
-    y: Any,
-    *,
-    fit_intercept: bool = False,
-    record_radius: float | None = None,
-    target_bounds: tuple[float, float] | None = None,
-) -> Records:
-    """Return true records, within public bounds.
+@dataclass(frozen=True)
+class PublicBounds:
+    """What is declared of records before they are seen, checked.
+
+    Attributes
+    ----------
+    record_radius : float or None
+        Of the L2 norm of a row of X, a constant left out.
+    target : pair of float or None
+        Of a target without declared values.
+    constant : bool
+        Whether a constant enters the scores.
+    box : array of shape (p, 2), float64, or None
+        Of each feature.
+    """
+
+    record_radius: float | None
+    target: tuple[float, float] | None
+    constant: bool
+    box: FloatArray | None = None
+
+    @classmethod
+    def checked(cls, record_radius: Any, target_bounds: Any, *, fit_intercept: bool) -> "PublicBounds":
+        """Return bounds from what a user gave."""
+        radius = None if record_radius is None else RADIUS.check("record_radius", record_radius)
+        target = None if target_bounds is None else checked_bounds(target_bounds, "target_bounds")
+        return cls(radius, target, fit_intercept)
+
+    @property
+    def norm(self) -> float:
+        """An upper bound on the norms of rows, a 1 counted in where there is a constant."""
+        assert self.record_radius is not None
+        if not self.constant:
+            return self.record_radius
+        return math.nextafter(math.hypot(self.record_radius, 1.0), math.inf)
+
+
+def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
+    """Return true records, brought within public bounds.
 
     Parameters
     ----------
@@ -45,13 +75,8 @@ def true_records(
         The records.
     y : array of shape (n,)
         The targets.
-    fit_intercept : bool
-        Whether a constant enters the scores; the bound on records leaves it out.
-    record_radius : float, optional
-        A public bound on the L2 norm of a row of X, positive. Longer rows are shortened to it.
-    target_bounds : pair of float, optional
-        Public bounds of the target; targets outside are moved to the nearer one. Not for losses whose target has
-        declared values.
+    bounds : PublicBounds
+        Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
 
     Returns
     -------
@@ -61,21 +86,47 @@ def true_records(
     Raises
     ------
     TypeError, ValueError
-        The loss is no loss, the records do not fit it, or a bound is out of range.
+        The loss is no loss, the records do not fit it, or bounds leave out a declared value of the target.
     """
     if not isinstance(loss, Loss):
         remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
         raise TypeError(
             f"loss must be a symdebias.Loss: these solvers take true records; got {type(loss).__name__}.{remedy}"
         )
-    corrected = plain(loss, fit_intercept=fit_intercept)
+    corrected = plain(loss, fit_intercept=bounds.constant)
     records = Records.checked(corrected, X, y, sample_weight=None, noise_scale=None)
     matrix, target = records.matrix, records.target
-    if record_radius is not None:
-        matrix = _shortened(matrix, RADIUS.check("record_radius", record_radius))
-    if target_bounds is not None:
-        target = _moved_inside(loss, target, checked_bounds(target_bounds, "target_bounds"))
-    return Records(corrected, records.columns, matrix, target, records.weights, False)
+    if bounds.record_radius is not None:
+        # Refuses what is too long for any radius.
+        row_norms(matrix, constant=False)
+        matrix, outside = in_ball(matrix, bounds.record_radius)
+        if outside.any():
+            _warn(f"some records are longer than record_radius={bounds.record_radius:g} and were shortened to it")
+    if bounds.box is not None:
+        inside = np.clip(matrix, bounds.box[:, 0], bounds.box[:, 1])
+        if (inside != matrix).any():
+            _warn("some entries of X are outside feature_bounds and were moved to the nearer bound")
+        matrix = inside
+    if bounds.target is not None:
+        low, high = bounds.target
+        out = [value for value in loss.target_values or () if not low <= value <= high]
+        if out:
+            raise ValueError(
+                f"target_bounds={bounds.target} leave out {out[0]:g}, one of the declared target_values. Leave "
+                "target_bounds out: the declared values are the bounds."
+            )
+        # Declared values stand as codes, which are within no bounds.
+        if loss.target_values is None:
+            if ((target < low) | (target > high)).any():
+                _warn(f"some targets are outside target_bounds={bounds.target} and were moved to the nearer bound")
+            target = np.clip(target, low, high)
+    return replace(records, matrix=matrix, target=target)
+
+
+def _warn(what: str) -> None:
+    """Warn the caller of a solver of clipped records."""
+    message = f"{what}. Their number is a statistic of the data. Declare wider bounds if that is not meant."
+    warnings.warn(message, ClippingWarning, stacklevel=4)
 
 
 @functools.lru_cache(maxsize=64)
@@ -107,42 +158,3 @@ def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:
         raise ValueError(f"row {row} of X has a norm above {LARGEST_NORM:g}. Scale the columns by public numbers.")
     # Squares below the least float are missing from the sum.
     return np.asarray((norms + math.sqrt(matrix.shape[1]) * LOST) * (1.0 + (matrix.shape[1] + 8) * 2.0**-52))
-
-
-def _shortened(matrix: FloatArray, radius: float) -> FloatArray:
-    # Refuses what is too long for any radius.
-    row_norms(matrix, constant=False)
-    inside, outside = in_ball(matrix, radius)
-    if outside.any():
-        warnings.warn(
-            f"some records are longer than record_radius={radius:g} and were shortened to it. Their number is a "
-            "statistic of the data. Scale the columns by public numbers, or declare a larger radius.",
-            ClippingWarning,
-            stacklevel=4,
-        )
-    return inside
-
-
-def _moved_inside(loss: Loss, target: FloatArray, bounds: tuple[float, float]) -> FloatArray:
-    low, high = bounds
-    if loss.target_values is not None:
-        out = [value for value in loss.target_values if not low <= value <= high]
-        if out:
-            raise ValueError(
-                f"target_bounds={bounds} leave out {out[0]:g}, one of the declared target_values. Leave target_bounds "
-                "out: the declared values are the bounds."
-            )
-        return target
-    if ((target < low) | (target > high)).any():
-        warnings.warn(
-            f"some targets are outside target_bounds={bounds} and were moved to the nearer bound. Their number is a "
-            "statistic of the data. Declare wider bounds if that is not meant.",
-            ClippingWarning,
-            stacklevel=4,
-        )
-    return np.clip(target, low, high)
-
-
-def largest_norm(record_radius: float, *, constant: bool) -> float:
-    """Return an upper bound on the norms of rows within a radius, a 1 counted in where there is a constant."""
-    return math.nextafter(math.hypot(record_radius, 1.0), math.inf) if constant else record_radius

@@ -11,7 +11,7 @@ import symdebias as sd
 from symdebias.exceptions import ClippingWarning, DivergenceError, PrivacyError
 from symdebias.mechanisms import sampling
 from symdebias.privacy import calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
-from symdebias.solvers.central.records import row_norms
+from symdebias.solvers.central.records import PublicBounds, row_norms
 
 module = importlib.import_module("symdebias.solvers.central.dp_lssgd")
 
@@ -183,7 +183,7 @@ def test_a_record_moves_the_sum_by_no_more_than_the_clip(seed):
 )
 def test_the_derived_clip_is_the_longest_gradient(loss, options, wanted):
     record_radius, bounds, radius, constant = options
-    found = module._derived_clip(loss, record_radius, bounds, radius, fit_intercept=constant)
+    found = module._derived_clip(loss, PublicBounds.checked(record_radius, bounds, fit_intercept=constant), radius)
     assert wanted * (1 - 1e-15) <= found <= wanted * (1 + 1e-6)
 
 

@@ -12,6 +12,7 @@ from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import sampling
 from symdebias.privacy import analytic_gaussian_delta
 from symdebias.solvers.central.convex import convex_problem, minimiser
+from symdebias.solvers.central.records import PublicBounds, true_records
 
 pytestmark = pytest.mark.newest
 
@@ -27,12 +28,9 @@ def records(n=400, p=2, seed=0):
     return X, np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-def problem(loss, X, y, **options):
-    arguments = {
-        "adjacency": "replace-one", "radius": None, "record_radius": 1.0, "target_bounds": None, "fit_intercept": False,
-        "why": "",
-    }  # fmt: skip
-    return convex_problem(loss, X, y, **arguments | options)
+def problem(loss, X, y, *, radius=None, target_bounds=None, fit_intercept=False):
+    bounds = PublicBounds.checked(1.0, target_bounds, fit_intercept=fit_intercept)
+    return convex_problem(true_records(loss, X, y, bounds), bounds, adjacency="replace-one", radius=radius, why="")
 
 
 def reference(value, gradient, length, radius=None):
