@@ -144,23 +144,7 @@ class Descent:
         diagnostics: dict[str, Any],
         **more: Any,
     ) -> Fit:
-        """Return the fit.
-
-        Parameters
-        ----------
-        corrected : CorrectedLoss
-            What was minimised.
-        solver : str
-            The solver's name.
-        records : int or None
-            The number of records; None where it is private.
-        seen : callable
-            How many records were seen by each of some steps.
-        diagnostics : dict
-            What the solver adds.
-        **more
-            Other fields of the fit.
-        """
+        """Return the fit; `seen` says how many records were seen by some steps, `more` are other fields."""
         kept = {self._end: self.result.copy()} | self._kept
         steps = np.array(sorted(kept), dtype=np.int64)
         path = np.stack([corrected.shaped(kept[int(step)]) for step in steps])

@@ -24,36 +24,20 @@ _ALLOWED = 1e-9
 
 
 class Region:
-    """A convex set of parameters."""
+    """A convex set of parameters: this one is everywhere."""
 
     description = ""
 
     def inside(self, theta: FloatArray) -> FloatArray:
-        """Return a point of the set near theta."""
-        raise NotImplementedError
-
-    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
-        raise NotImplementedError
-
-    def on_boundary(self, theta: FloatArray) -> bool:
-        """Whether theta lies on the boundary."""
-        raise NotImplementedError
-
-
-class Everywhere(Region):
-    """No bound."""
-
-    def inside(self, theta: FloatArray) -> FloatArray:
-        """Return theta."""
+        """Return theta, or a point of the set near it."""
         return theta
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the minimum."""
+        """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
         return np.asarray(theta - np.linalg.solve(matrix, gradient))
 
     def on_boundary(self, theta: FloatArray) -> bool:
-        """Return False."""
+        """Whether theta lies on the boundary."""
         return False
 
 
@@ -170,7 +154,7 @@ def region_of(radius: float | None, box: tuple[FloatArray, FloatArray] | None) -
     """Return the region of a ball's radius or of bounds; everywhere without either."""
     if radius is not None:
         return Ball(radius)
-    return Everywhere() if box is None else Box(*box)
+    return Region() if box is None else Box(*box)
 
 
 @dataclass(frozen=True)

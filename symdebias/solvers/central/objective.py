@@ -45,10 +45,8 @@ def objective_perturbation(
     ----------
     loss : Loss
         A convex loss of one score without kinks, with bounded slopes on the declared domain.
-    X : array of shape (n, p) or table
-        The true records.
-    y : array of shape (n,)
-        The true targets.
+    X, y, record_radius, target_bounds, fit_intercept, random_state
+        As for `output_perturbation`. A constant's parameter is penalised and noised as the others.
     epsilon : float
         The budget, in [1e-6, 700].
     delta : float
@@ -59,12 +57,6 @@ def objective_perturbation(
     radius : float, optional
         A public bound on the L2 norm of theta, in [1e-100, 1e100]. For losses whose slopes have no bound on the whole
         line it is needed.
-    record_radius : float
-        A public bound on the L2 norm of a row of X, its constant left out; longer rows are shortened to it.
-    target_bounds : pair of float, optional
-        Public bounds of a target without declared values; targets outside are moved to the nearer one.
-    fit_intercept : bool
-        Whether a score has a constant, whose parameter comes last. It is penalised and noised as the others.
     penalty : float, optional
         Delta, in (0, inf): beside the sum of the losses, not their mean. 2 lambda/epsilon by default, lambda the bound
         on the curvature of a record's loss. More of it leaves more of the budget to the noise; with
@@ -73,9 +65,6 @@ def objective_perturbation(
         ``"proved"``: the least sigma for which the guarantee is proved here. ``"published"``: the paper's sigma;
         ``fit.guarantee`` is then what is proved for it at the same delta, and ``fit.claim`` the budget where that is
         less.
-    random_state : int, numpy.random.Generator or None
-        For the noise. None takes fresh entropy; a seed is for tests and simulations, as whoever knows it can subtract
-        the noise.
 
     Returns
     -------

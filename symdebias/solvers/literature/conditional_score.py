@@ -111,6 +111,7 @@ def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float
         solver="conditional_score",
         description="the score given a sufficient statistic of the true record (Stefanski & Carroll 1987)",
         began=began,
+        steps=1,
     )
 
 

@@ -205,17 +205,7 @@ class Problem:
         return theta, slope
 
     def fit(
-        self,
-        plain: CorrectedLoss,
-        theta: FloatArray,
-        influence: FloatArray,
-        *,
-        solver: str,
-        description: str,
-        began: float,
-        biased: str = "",
-        steps: int = 1,
-        notes: tuple[str, ...] = (),
+        self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
     ) -> Fit:
         """Return the fit of a method.
 
@@ -227,16 +217,10 @@ class Problem:
             The parameters.
         influence : array of shape (n, Q), float64
             What `influence_of` returned.
-        solver, description : str
-            The method's name, and what it does.
-        began : float
-            When it began, by `time.perf_counter`.
         biased : str
             What leaves a bias, so that intervals would not cover; empty where nothing does.
-        steps : int
-            How many equations were solved.
-        notes : tuple of str
-            What to know of the fit.
+        **how
+            As for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
         """
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
@@ -248,17 +232,7 @@ class Problem:
             None if biased else np.zeros(len(theta)),
             ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
         )
-        return Fit.of(
-            plain,
-            theta,
-            solver=solver,
-            records=len(influence),
-            steps=steps,
-            began=began,
-            inference=inference,
-            description=description,
-            notes=notes,
-        )
+        return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 
 
 def has_constant_curvature(loss: Loss) -> bool:

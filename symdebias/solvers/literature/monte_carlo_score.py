@@ -101,6 +101,7 @@ def monte_carlo_score(
         solver="monte_carlo_score",
         description="the score averaged over complex noise (Novick & Stefanski 2002)",
         began=began,
+        steps=1,
         biased="" if poles == "refuse" else "what singularities of the loss add to the mean over complex records",
         notes=() if poles == "refuse" else ignored,
     )

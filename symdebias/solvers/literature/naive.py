@@ -72,5 +72,6 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
         solver="naive",
         description="the declared loss on released records as if they were true",
         began=began,
+        steps=1,
         biased="the noise of the records" if problem.records.is_noised else "",
     )

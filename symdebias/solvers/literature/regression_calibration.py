@@ -71,6 +71,7 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
         solver="regression_calibration",
         description="the declared loss on predictions of the true records (Carroll & Stefanski 1990)",
         began=began,
+        steps=1,
         biased="" if exact else "prediction of the true records, for a loss that is not quadratic,",
     )
 
