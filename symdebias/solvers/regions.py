@@ -142,8 +142,7 @@ class Near:
         def excess(multiplier: float) -> float:
             return self.distance(at(multiplier)) - self.reach
 
-        found = float(brentq(excess, 0.0, upper, xtol=1e-10 * upper, rtol=1e-10))
-        return at(found)
+        return at(float(brentq(excess, 0.0, upper, xtol=1e-10 * upper, rtol=1e-10)))
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta is as far from the centre as it may be."""

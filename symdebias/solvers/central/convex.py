@@ -126,9 +126,9 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        found = derivatives(theta)
-        value = found.loss + 0.5 * ridge * float(theta @ theta) + float(tilt @ theta)
-        return value, found.gradient + ridge * theta + tilt, found.hessian + ridge * np.eye(length)
+        mean = derivatives(theta)
+        value = mean.loss + 0.5 * ridge * float(theta @ theta) + float(tilt @ theta)
+        return value, mean.gradient + ridge * theta + tilt, mean.hessian + ridge * np.eye(length)
 
     theta = np.zeros(length)
     value, gradient, hessian = at(theta)

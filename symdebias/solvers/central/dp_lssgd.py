@@ -8,7 +8,7 @@ are drawn; the steps themselves run in a compiled kernel.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -304,55 +304,36 @@ class _Noise:
         else:
             probability = _PROBABILITY.check("sampling_probability", sampling_probability)
         steps = max(1, math.ceil(epochs / probability - 1e-9))
-        if accountant == "published":
-            return cls._published(
-                epsilon, delta, adjacency, records, batch_size, steps, sampling_probability is not None, clip
+        fixed = accountant == "published"
+        if fixed:
+            if adjacency != "replace-one" or sampling_probability is not None:
+                raise ValueError(
+                    'accountant="published" is a theorem for batches of exactly b different records and for neighbours '
+                    'with one record exchanged. Give adjacency="replace-one" and leave sampling_probability out, or '
+                    'use accountant="pld".'
+                )
+            theorem = published_noise(epsilon, delta, records, batch_size, steps, bound=clip)
+            if not theorem.holds:
+                raise PrivacyError(
+                    "Theorem 2 of the DP-LSSGD paper does not hold here, whatever mu; with the least noise:\n"
+                    f'{theorem}\nUse accountant="pld", which needs less noise and has no such conditions.'
+                )
+            multiplier = math.nextafter(theorem.scale * batch_size / clip * (1 + 1e-15), math.inf)
+            spent = Guarantee(epsilon, delta, "central", adjacency)
+            basis = (
+                f"normal noise of {theorem.scale:.6g} on means of batches of {batch_size} records drawn without "
+                f"replacement in {steps} steps, gradients of norm at most {clip:.6g}, Theorem 2 of arXiv 1906.12056 "
+                f"with mu {theorem.share:.4g}"
             )
-        multiplier = calibrate_noise_multiplier(
-            epsilon, delta, probability, steps, adjacency=adjacency, accountant=accountant
-        )
-        spent = subsampled_gaussian_guarantee(
-            multiplier, probability, steps, delta, adjacency=adjacency, accountant=accountant
-        )
-        basis = (
-            f"normal noise of {multiplier:.6g} times the norm {clip:.6g} on sums of records that {steps} steps draw by "
-            f"Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
-        )
-        guarantee = Guarantee(spent.epsilon, spent.delta, spent.model, spent.adjacency, basis=basis)
-        return cls(multiplier, clip, probability, batch_size, False, steps, guarantee)
-
-    @classmethod
-    def _published(
-        cls,
-        epsilon: float,
-        delta: float,
-        adjacency: str,
-        records: int,
-        batch_size: int,
-        steps: int,
-        given: bool,
-        clip: float,
-    ) -> "_Noise":
-        if adjacency != "replace-one" or given:
-            raise ValueError(
-                'accountant="published" is a theorem for batches of exactly b different records and for neighbours '
-                'with one record exchanged. Give adjacency="replace-one" and leave sampling_probability out, or use '
-                'accountant="pld".'
+        else:
+            how = {"adjacency": adjacency, "accountant": accountant}
+            multiplier = calibrate_noise_multiplier(epsilon, delta, probability, steps, **how)
+            spent = subsampled_gaussian_guarantee(multiplier, probability, steps, delta, **how)
+            basis = (
+                f"normal noise of {multiplier:.6g} times the norm {clip:.6g} on sums of records that {steps} steps "
+                f"draw by Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
             )
-        found = published_noise(epsilon, delta, records, batch_size, steps, bound=clip)
-        if not found.holds:
-            raise PrivacyError(
-                f"Theorem 2 of the DP-LSSGD paper does not hold here, whatever mu; with the least noise:\n{found}\n"
-                'Use accountant="pld", which needs less noise and has no such conditions.'
-            )
-        basis = (
-            f"normal noise of {found.scale:.6g} on means of batches of {batch_size} records drawn without replacement "
-            f"in {steps} steps, gradients of norm at most {clip:.6g}, Theorem 2 of arXiv 1906.12056 with mu "
-            f"{found.share:.4g}"
-        )
-        guarantee = Guarantee(epsilon, delta, "central", adjacency, basis=basis)
-        multiplier = math.nextafter(found.scale * batch_size / clip * (1 + 1e-15), math.inf)
-        return cls(multiplier, clip, batch_size / records, batch_size, True, steps, guarantee)
+        return cls(multiplier, clip, probability, batch_size, fixed, steps, replace(spent, basis=basis))
 
     def sampled(self, records: int, steps: int, source: sampling.Source) -> tuple[IntegerArray, IntegerArray]:
         """Return the records of some steps, and where those of each step end."""

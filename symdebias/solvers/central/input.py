@@ -184,16 +184,16 @@ def input_perturbation(
         sent = _contributions(quadratic, mechanism, records.matrix[rows], records.target[rows], source)
         statistics.add(sent[:, :d], sent[:, d:])
 
-    found: dict[str, Any]
+    served: dict[str, Any]
     inference: Inference | None = None
     if total is None:
         estimate = statistics.corrected(mechanism.q_scale**2)
-        theta, inference, found = estimate.theta, estimate.inference, {}
+        theta, inference, served = estimate.theta, estimate.inference, {}
     else:
         sent_ridge = total - 2 * bounds.curvature / scaled
         minimum = statistics.solve(radius=eta, regularisation=sent_ridge)
         theta = minimum.w
-        found = {
+        served = {
             "regularisation": total,
             "regularisation_sent": sent_ridge,
             "on_ball": minimum.on_ball,
@@ -219,7 +219,7 @@ def input_perturbation(
             "sigma_b": sigma_b,
             "mechanism": mechanism,
             "claimed_local": (classical * (bounds.curvature / sigma_u + bounds.lipschitz / sigma_b), 2 * delta),
-            **found,
+            **served,
         },
         inference=inference,
         own_guarantee=mechanism.guarantee,

@@ -257,6 +257,6 @@ def _guarantee(epsilon: float, delta: float, adjacency: str, how: str) -> Guaran
 def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     """Return the ranges of slopes times the bound on the norm of a row, which may be anything from 0 on."""
     declared = problem.records.corrected.declared
-    found = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
+    ranges = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
     up = problem.bounds.norm * (1 + 2.0**-50)
-    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in found)
+    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in ranges)

@@ -266,8 +266,8 @@ def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[F
         return equation(phi / units) / units
 
     with np.errstate(all="ignore"):
-        found = root(scaled, start * units, options={"maxfev": _EVALUATIONS * (4 + len(start))})
-        phi, step, slope, condition = found.x, np.full(len(start), np.inf), np.eye(len(start)), math.inf
+        end = root(scaled, start * units, options={"maxfev": _EVALUATIONS * (4 + len(start))})
+        phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), math.inf
         if np.all(np.isfinite(phi)):
             slope = _derivative(scaled, phi)
             if np.all(np.isfinite(slope)):

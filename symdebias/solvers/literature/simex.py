@@ -141,8 +141,8 @@ def _extrapolated(at: FloatArray, thetas: FloatArray, extrapolant: str) -> tuple
         degree = 1 if extrapolant == "linear" else 2
         shares = (-1.0) ** np.arange(degree + 1) @ np.linalg.pinv(np.vander(at, degree + 1, increasing=True))
         return shares @ thetas, np.repeat(shares[:, None], thetas.shape[1], axis=1)
-    found = [_rational(at, column) for column in thetas.T]
-    return np.array([value for value, _ in found]), np.array([shares for _, shares in found]).T
+    columns = [_rational(at, column) for column in thetas.T]
+    return np.array([value for value, _ in columns]), np.array([slopes for _, slopes in columns]).T
 
 
 def _rational(at: FloatArray, values: FloatArray) -> tuple[float, FloatArray]:
