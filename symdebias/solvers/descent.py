@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit, History
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 

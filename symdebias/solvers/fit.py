@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
 from symdebias.transforms.certificate import Certificate
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import check_same_index
+from symdebias._arrays import FloatArray, check_same_index
 from symdebias._domains import NON_NEGATIVE
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
 from symdebias.transforms.certificate import numeric
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import check_same_index
+from symdebias._arrays import FloatArray, check_same_index
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
@@ -32,7 +32,6 @@ from symdebias.solvers.scores import ReleasedRecords, known_scores, released_mom
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or

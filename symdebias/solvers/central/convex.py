@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.derivation import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
@@ -13,8 +14,6 @@ from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.solvers.central.records import PublicBounds
 from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Region, region_of
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Bounds are products of numbers that were rounded up themselves.
 _UP = 1 + 2.0**-50

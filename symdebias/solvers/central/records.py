@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.codegen.program import LOST
 from symdebias.corrected import CorrectedLoss
@@ -20,8 +21,6 @@ from symdebias.losses import Loss
 from symdebias.mechanisms.bounds import checked_bounds, in_ball
 from symdebias.release import Release
 from symdebias.solvers.records import Records
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Norms beyond this would overflow when they are multiplied by a slope of the same size.
 LARGEST_NORM = 1e150

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE
 from symdebias._randomness import generator, spawn
 from symdebias.driver import debias
@@ -23,8 +24,6 @@ from symdebias.solvers.literature.naive import naive
 from symdebias.solvers.literature.regression_calibration import regression_calibration
 from symdebias.solvers.literature.simex import simex
 from symdebias.solvers.m_estimation import m_estimate
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 METHODS = ("naive", "regression_calibration", "simex", "conditional_score", "monte_carlo_score", "corrected")
 # The length of a refusal in a table; the whole of it is on the row.

@@ -10,6 +10,7 @@ import sympy as sp
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import expit, gammaln, wrightomega
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -17,8 +18,6 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Equation, Measured
 from symdebias.solvers.literature.score import score_fit
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Where a declared loss is held against those that have a conditional score, and to which error.
 _PROBES, _DIGITS = (-2.3, -0.7, 0.4, 1.1, 2.9), 30

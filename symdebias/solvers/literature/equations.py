@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from scipy.optimize import root
 
-from symdebias._arrays import check_same_index
+from symdebias._arrays import FloatArray, check_same_index
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
@@ -21,7 +21,6 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.records import Records
 from symdebias.transforms import unbiased_weights
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Equation = Callable[[FloatArray], FloatArray]
 
 # A root is taken where Newton's next step is shorter than this, in units of the parameters' columns.

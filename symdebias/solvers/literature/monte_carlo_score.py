@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE
 from symdebias._randomness import generator
 from symdebias.driver import debias
@@ -17,8 +18,6 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Equation, Measured
 from symdebias.solvers.literature.score import score_fit
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def monte_carlo_score(

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Measured, Problem, has_constant_curvature, influence_of
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Fit:

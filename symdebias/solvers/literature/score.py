@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Equation, Measured, influence_of, root_of
 from symdebias.solvers.literature.regression_calibration import calibrated
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # A root of a score this many times as long as the pilot is another one than the consistent one.
 _FARTHEST = 3.0

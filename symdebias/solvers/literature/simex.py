@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
@@ -15,8 +16,6 @@ from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Measured, Problem, influence_of
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Where the pole of a rational extrapolant may lie: at -1/t for t within these.
 _POLES = (-0.4, 0.98)
