@@ -13,7 +13,7 @@ from symdebias.exceptions import DivergenceError
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.solvers.central.records import PublicBounds
 from symdebias.solvers.records import Records
-from symdebias.solvers.regions import Region, region_of
+from symdebias.solvers.regions import Ball, Region, region_of
 
 # Bounds are products of numbers that were rounded up themselves.
 _UP = 1 + 2.0**-50
@@ -159,7 +159,11 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
 
 
 def _residual(theta: FloatArray, gradient: FloatArray, region: Region) -> float:
-    """Return the length of the gradient; on the sphere, of what no outward normal cancels."""
-    if region.on_boundary(theta):
-        gradient = gradient - min(0.0, float(gradient @ theta) / float(theta @ theta)) * theta
+    """Return the length of the gradient; on the sphere, of what no outward normal cancels.
+
+    The sphere is taken to rounding, more strictly than `Ball.on_boundary` does: what the noise covers rests on it.
+    """
+    size = float(np.linalg.norm(theta))
+    if isinstance(region, Ball) and size >= region.radius * (1 - 1e-15):
+        gradient = gradient - min(0.0, float(gradient @ theta) / size**2) * theta
     return float(np.linalg.norm(gradient))

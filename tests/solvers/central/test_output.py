@@ -11,6 +11,8 @@ import symdebias as sd
 from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import sampling
 from symdebias.privacy import analytic_gaussian_delta
+from symdebias.solvers import regions
+from symdebias.solvers.central import convex
 from symdebias.solvers.central.convex import convex_problem, minimiser
 from symdebias.solvers.central.records import PublicBounds, true_records
 
@@ -109,6 +111,13 @@ def test_the_minimiser_of_squared_hinge():
     found = minimiser(problem(sd.losses.squared_hinge(), X, y, radius=9.0), ridge=1e-3, linear=None, tolerance=1e-12)
     slack = np.maximum(0, 1 - y * (X @ found))
     assert np.abs(-(X * (y * slack)[:, None]).mean(axis=0) + 1e-3 * found).max() < 1e-11
+
+
+@pytest.mark.parametrize(("inside", "left"), [(0.0, 0.0), (1e-12, 2.0)])
+def test_a_point_within_the_ball_is_no_minimum_because_the_sphere_is_near(inside, left):
+    """The noise covers what a gradient leaves: only on the sphere does an outward normal cancel a part of it."""
+    theta = np.array([0.5 * (1 - inside), 0.0])
+    assert convex._residual(theta, np.array([-2.0, 0.0]), regions.Ball(0.5)) == pytest.approx(left, abs=1e-15)
 
 
 # ---- the sensitivity -------------------------------------------------------------------------------------
