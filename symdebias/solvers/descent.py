@@ -3,6 +3,7 @@
 A solver adds its own rule of steps: what the kernel is told of records, noise and step sizes.
 """
 
+import bisect
 import contextlib
 import itertools
 import math
@@ -69,14 +70,14 @@ class Descent:
         self._averaged, self._averaged_from = 0, first_averaged(share, total)
         self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
         self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
+        self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
         self._report = np.zeros(2, dtype=np.int64)
         self._began = time.perf_counter()
 
     def segments(self, begin: int, end: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
         """Cut the steps from `begin` to `end` where iterates are kept or averaging begins, and by a greatest length."""
-        stops = {*self._recorded, *self._sums_at, self._averaged_from}
-        cuts = {begin, end, *(stop for stop in stops if begin < stop < end)}
-        for lower, upper in itertools.pairwise(sorted(cuts)):
+        inside = self._stops[bisect.bisect_right(self._stops, begin) : bisect.bisect_left(self._stops, end)]
+        for lower, upper in itertools.pairwise([begin, *inside, end]):
             for first in range(lower, upper, longest or upper - lower):
                 yield first, min(first + longest, upper) if longest else upper
 
