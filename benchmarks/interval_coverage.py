@@ -567,8 +567,8 @@ def released(design: Design, rng: np.random.Generator) -> tuple[Drawn, Any]:
 def designed_at(corrected: sd.CorrectedLoss, drawn: Drawn, noised: Any, theta: np.ndarray) -> sd.CorrectedLoss:
     """Return the surrogate designed for the true scores at theta and their noise."""
     weights = drawn.options.get("sample_weight")
-    matrix, target, weights = corrected.checked_records(noised.X, noised.y, sample_weight=weights)
-    known = known_scores(corrected, matrix, target, weights, noise_scale=drawn.options.get("noise_scale"))
+    scales = drawn.options.get("noise_scale")
+    known = known_scores(corrected, corrected.records(noised.X, noised.y, sample_weight=weights, noise_scale=scales))
     assert known is not None
     values = drawn.rows @ theta
     if known.parts.is_residual:

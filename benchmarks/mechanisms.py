@@ -56,10 +56,11 @@ def seconds(release: sd.Release, loss: sd.Loss, n: int, repeats: int, **options:
             X[:, columns.index(name)] = rng.choice(values, n)
     y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
     corrected = sd.debias(loss, release, **options)
-    matrix, target = corrected.checked_data(X, y)
-    kernel = corrected.kernels(len(columns)).sgd_pass(weighted=False)
-    noise, limits = corrected.noise_vector(len(columns)), np.full(2, np.inf)
-    size = corrected.number_of_parameters(len(columns))
+    records = corrected.records(X, y)
+    matrix, target = records.encoded
+    kernel = records.correction.kernels.sgd_pass(weighted=False)
+    noise, limits = records.correction.noise, np.full(2, np.inf)
+    size = records.correction.number_of_parameters
     steps = np.full(-(-n // BATCH), 1e-6)
     none, order, report = np.zeros(0), np.zeros(0, np.int64), np.zeros(2, np.int64)
     times = []

@@ -62,7 +62,7 @@ def main() -> None:
         began = time.perf_counter()
         corrected = sd.debias(loss, release, **method)
         derived = time.perf_counter()
-        corrected.kernels(10).source("sgd_pass")
+        corrected.at(10).kernels.source("sgd_pass")
         print(
             f"{name:<20} derivation {derived - began:6.3f} s   code generation {time.perf_counter() - derived:6.3f} s"
             f"   ({method.get('method', 'exact')})"

@@ -193,9 +193,10 @@ def print_times(n, repeats=7):
 def pass_time(corrected, X, y, repeats):
     """Return the time of one compiled pass in batches of 128, without the checks around it."""
     columns = X.shape[1]
-    matrix, target = corrected.checked_data(X, y)
-    kernel = corrected.kernels(columns).sgd_pass(weighted=False)
-    noise, limits = corrected.noise_vector(columns), np.full(2, np.inf)
+    records = corrected.records(X, y)
+    matrix, target = records.encoded
+    kernel = records.correction.kernels.sgd_pass(weighted=False)
+    noise, limits = records.correction.noise, np.full(2, np.inf)
     steps, nothing, order = np.full(-(-len(X) // 128), 1e-4), np.zeros(0), np.zeros(0, dtype=np.int64)
 
     def once():

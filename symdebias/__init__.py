@@ -6,6 +6,7 @@ noised records, compiled, with a certificate.
 
 from symdebias import exceptions, losses
 from symdebias._budget import derivation_limits
+from symdebias.assessment import Certificate, NoiseBias, Tradeoff, bias
 from symdebias.checks import GuaranteeCheck, UnbiasednessCheck, audit, check_guarantee, check_unbiased
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
@@ -18,7 +19,6 @@ from symdebias.evaluation import (
     cross_validate,
     evaluate,
 )
-from symdebias.forward import NoiseBias, bias
 from symdebias.losses import Loss
 from symdebias.mechanisms import (
     ClippedMechanism,
@@ -84,8 +84,6 @@ from symdebias.solvers import (
     sgd,
     simex,
 )
-from symdebias.tradeoff import Tradeoff
-from symdebias.transforms.certificate import Certificate
 
 __version__ = "0.1.0"
 

@@ -8,11 +8,21 @@ import sympy as sp
 
 from symdebias._budget import derivation_limits
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias.assessment import gradient_inflation, series_biases
 from symdebias.codegen.printer import require_printable
-from symdebias.corrected import CorrectedLoss, columns_to_show
-from symdebias.derivation import derive, is_affine, on_labels
+from symdebias.corrected import CorrectedLoss
+from symdebias.correction import columns_to_show
+from symdebias.derivation import (
+    Exact,
+    Method,
+    Problem,
+    Series,
+    Surrogate,
+    is_affine,
+    method_of,
+    on_labels,
+)
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
-from symdebias.forward import gradient_inflation, series_biases
 from symdebias.losses import Loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -136,7 +146,7 @@ def debias(
     if method == "auto":
         return _automatic(loss, release, settings)
     if method == "surrogate":
-        return _with_settings(CorrectedLoss(loss, release, "surrogate", reason="surrogate: asked for"), settings)
+        return _with_settings(CorrectedLoss(loss, release, Surrogate(), reason="surrogate: asked for"), settings)
     if method == "exact":
         return _exactly(loss, release)
     if method == "quadrature":
@@ -145,12 +155,12 @@ def debias(
             raise ValueError(
                 f"nodes={nodes} is out of range. A rule has 2 to 128 nodes; 32 suit noise variances up to 16."
             )
-    return CorrectedLoss(loss, release, method, order=order, nodes=nodes, reason=f"{method}: asked for")
+    return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes), reason=f"{method}: asked for")
 
 
 def _exactly(loss: Loss, release: Release) -> CorrectedLoss:
     try:
-        return CorrectedLoss(loss, release, "exact", reason="exact: asked for")
+        return CorrectedLoss(loss, release, Exact(), reason="exact: asked for")
     except NoExactCorrectionError as error:
         refusal = error
     message = f"{refusal} {_spoken(_remedies(loss, release, tried=('exact',)))}"
@@ -175,22 +185,22 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
     Each is derived before it is proposed.
     """
     found = []
-    if "surrogate" not in tried and _works(loss, release, "surrogate"):
+    if "surrogate" not in tried and _works(loss, release, Surrogate()):
         found.append('pass method="surrogate", a surrogate with a stated bias')
-    if not found and _works(loss, release, "series", order=2):
+    if not found and _works(loss, release, Series(2)):
         found.append('pass method="series", order=2 and read its bias off corrected.certificate')
     for what, mechanism in _OTHER_NOISE.items():
         for where, other in _with_noise(release, mechanism):
-            if other != release and _works(loss, other, "exact"):
+            if other != release and _works(loss, other, Exact()):
                 found.append(f"release {where} with {what}")
                 break
     return found
 
 
-def _works(loss: Loss, release: Release, method: str, order: int | None = None) -> bool:
+def _works(loss: Loss, release: Release, approach: Method) -> bool:
     try:
         with derivation_limits(seconds=_SECONDS_OF_A_PROPOSAL):
-            derive(loss, release, method=method, order=order, columns=columns_to_show(loss, release))
+            approach.derive(Problem(loss, release, columns_to_show(loss, release)))
     except (SymdebiasError, ValueError, TypeError):
         return False
     return True
@@ -252,13 +262,15 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
 
 def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
     try:
-        exact = CorrectedLoss(loss, release, "exact", reason="exact: the noise is undone in closed form")
+        exact = CorrectedLoss(loss, release, Exact(), reason="exact: the noise is undone in closed form")
     except NoExactCorrectionError as refusal:
         if isinstance(refusal, DerivationLimitError) and refusal.by_time:
             raise
         reason = str(refusal)
     else:
-        inflation = gradient_inflation(exact, settings.get("radius"), settings.get("score_variance"))
+        inflation = gradient_inflation(
+            exact.at(columns_to_show(loss, release)), settings.get("radius"), settings.get("score_variance")
+        )
         if inflation <= _REASONABLE_INFLATION:
             return exact
         reason = (
@@ -266,11 +278,11 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             "uncorrected ones" + (" at this noise" if settings else " at a score with noise of variance 4")
         )
         try:
-            CorrectedLoss(loss, release, "surrogate")
+            CorrectedLoss(loss, release, Surrogate())
         except NoExactCorrectionError:
-            return CorrectedLoss(loss, release, "exact", reason=f"exact: there is no surrogate, though {reason}")
+            return CorrectedLoss(loss, release, Exact(), reason=f"exact: there is no surrogate, though {reason}")
     try:
-        return _with_settings(CorrectedLoss(loss, release, "surrogate", reason=f"surrogate: {reason}"), settings)
+        return _with_settings(CorrectedLoss(loss, release, Surrogate(), reason=f"surrogate: {reason}"), settings)
     except NoExactCorrectionError as error:
         raise NoExactCorrectionError(_no_method(loss, release, reason, str(error))) from None
 
@@ -285,8 +297,8 @@ def _much(inflation: float) -> str:
 
 def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     """List the methods with the reason of each, and what was found to help."""
-    try:
-        derive(loss, release, method="series", order=1, columns=columns_to_show(loss, release))
+    series = Series(1).refusal(Problem(loss, release, columns_to_show(loss, release)))
+    if series is None:
         series = "never chosen by itself: give order= to accept its bias"
         if len(loss.scores) > 1:
             series += (
@@ -294,8 +306,6 @@ def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
                 + ", ".join(f"{bias:.2g} at order {order}" for order, bias in enumerate(series_biases(loss), start=1))
                 + " for scores up to 2 with noise of variance 1 each)"
             )
-    except NoExactCorrectionError as error:
-        series = str(error)
     return (
         f"No method corrects {loss.expression} under this release:\n"
         f"  exact      {exact}\n  surrogate  {surrogate}\n  series     {series}\n"

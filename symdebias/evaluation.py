@@ -28,6 +28,7 @@ from symdebias._arrays import (
 )
 from symdebias._domains import COUNT, POSITIVE, Integer, Interval, LabelSet
 from symdebias._randomness import generator
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.configurations import released_covariance, weights_of
 from symdebias.driver import debias
@@ -38,7 +39,6 @@ from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers import Fit
 from symdebias.transforms import surrogate, unbiased_weights
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -677,9 +677,9 @@ def _loss_metric(
         )
 
     def values(theta: FloatArray, X: Any, y: Any) -> FloatArray:
-        columns = corrected.number_of_columns(X)
-        corrected.require_noise_within_limits(theta.ravel(), columns, finite_variance=True)
-        return corrected.loss(theta, X, y)
+        checked = corrected.records(X, y)
+        checked.correction.require_within_limits(theta.ravel(), finite_variance=True)
+        return checked.losses(checked.correction.flat(theta))
 
     def bias(theta: FloatArray) -> tuple[float, bool]:
         return _surrogate_bias(corrected, records, spreads[theta.tobytes()], promised=radius is not None)
@@ -744,7 +744,7 @@ def _surrogate_bias(
         targets = list(corrected.declared.target_values)
     else:
         # The error is affine in the target, whose size is known as far as released targets tell.
-        target = corrected.checked_target(records.y, len(records.weights))
+        target = corrected.records(records.X, records.y).target
         size = math.sqrt(float(records.weights @ target**2) / float(records.weights.sum()))
         targets = [-size, size]
         certified = certified and all(part.multiplier.is_number for part in parts.replaced)

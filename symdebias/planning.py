@@ -28,7 +28,6 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.records import Records
 from symdebias.solvers.scores import debiased_moments, designed, share_of_noise, targets_of
 from symdebias.transforms.surrogate import Scores
 
@@ -172,7 +171,7 @@ class Population:
         NoExactCorrectionError
             The noise hides the variation of the features, or there are columns of categories.
         """
-        mean, gram = debiased_moments(corrected, X, y)
+        mean, gram = debiased_moments(corrected.records(X, y))
         intercept = corrected.release.fit_intercept
         count = len(mean) - intercept
         centre = mean[:count]
@@ -444,11 +443,9 @@ def _truth(loss: Loss, release: Release, population: Population, l2: float) -> _
     except SymdebiasError as error:
         raise InferenceError(f"the population has no best parameters: {error}") from None
     theta = fit.theta.ravel()
-    records = Records.checked(plain, population.X, population.y, sample_weight=None, noise_scale=None)
+    records = plain.records(population.X, population.y)
     found = records.derivatives_or_differences()[0](theta, True)
-    penalty = np.full(len(theta), l2)
-    if release.fit_intercept:
-        plain.shaped(penalty)[..., -1] = 0.0
+    penalty = records.correction.penalty(l2)
     mean = -penalty * theta
     return _Truth(theta, found.hessian + np.diag(penalty), found.meat - np.multiply.outer(mean, mean), penalty)
 
@@ -483,7 +480,7 @@ def _expected_of(
 ) -> ExpectedFit:
     loss, release = corrected.declared, corrected.release
     columns = population.X.shape[1]
-    covariance = corrected.noise_covariance(columns)
+    covariance = corrected.at(columns).noise_covariance()
     theta = truth.theta
     one = released_covariance(release.design(columns), covariance)
     rows = theta.reshape(len(loss.scores), -1)
@@ -501,7 +498,7 @@ def _expected_of(
                 share_of_noise=share_of_noise(gram + one, one), quick=quick,
             )
         )  # fmt: skip
-    corrected.require_noise_within_limits(theta, columns, finite_variance=True, at="at the population's parameters")
+    corrected.at(columns).require_within_limits(theta, finite_variance=True, at="at the population's parameters")
     copies = 1 if quick else max(1, round(_RECORDS / len(population.y)))
     meat, least = np.zeros((len(theta), len(theta))), 1.0
     # Not the stream that a population of the same seed is drawn from.
@@ -510,7 +507,7 @@ def _expected_of(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ClippingWarning)
             noised = release.privatize(population.X, population.y, random_state=rng)
-        records = Records.checked(corrected, noised.X, noised.y, sample_weight=None, noise_scale=None)
+        records = corrected.records(noised.X, noised.y)
         gradients = records.gradients(theta, slice(None))
         centred = gradients - gradients.mean(axis=0)
         meat += centred.T @ centred / (copies * len(gradients))
@@ -528,7 +525,7 @@ def _expected_of(
     bias: FloatArray = np.zeros(len(theta))
     if corrected.design is not None:
         plain = debias(loss, release, method="none")
-        _, target, _ = plain.checked_records(population.X, population.y)
+        target = plain.records(population.X, population.y).target
         parts = corrected.surrogate_parts
         design = np.column_stack([population.X, np.ones(len(population.y))]) if release.fit_intercept else population.X
         if design.shape[1] != len(theta):
@@ -564,12 +561,12 @@ def _bias_of_nearest(corrected: CorrectedLoss, population: Population, truth: _T
     mixing, values = corrected.label_mixing, corrected.declared.target_values
     assert mixing is not None
     assert values is not None
-    _, target, _ = plain.checked_records(population.X, population.y)
+    target = plain.records(population.X, population.y).target
     away = (mixing - np.eye(len(values)))[np.searchsorted(values, target)]
     wrong = np.zeros(len(truth.theta))
     for place, value in enumerate(values):
         labels = np.full(len(target), value)
-        records = Records.checked(plain, population.X, labels, sample_weight=None, noise_scale=None)
+        records = plain.records(population.X, labels)
         wrong += away[:, place] @ records.gradients(truth.theta, slice(None)) / len(target)
     return np.asarray(-np.linalg.solve(truth.hessian, wrong))
 

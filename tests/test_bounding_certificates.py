@@ -9,7 +9,8 @@ from instances import U, Y
 from scipy import signal, special
 
 import symdebias as sd
-from symdebias.transforms.certificate import Certificate, numeric
+from symdebias.assessment.certificate import Certificate
+from symdebias.codegen.numeric import numeric
 
 pytestmark = pytest.mark.newest
 
@@ -136,7 +137,7 @@ def test_a_wrong_surrogate_is_not_called_proved():
         sd.losses.logistic(), release_of(0.5), method="surrogate", radius=RADIUS, score_variance=0.5, n=1e5
     )
     sound = corrected.certify(theta_radius=RADIUS, columns=1)
-    program = corrected.derivation(1).program
+    program = corrected.at(1).program
     object.__setattr__(program, "expression", program.expression * sp.Float(1.01))
     wrong = corrected.certify(theta_radius=RADIUS, columns=1)
     assert sound.proved

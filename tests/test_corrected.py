@@ -47,7 +47,7 @@ def make(loss, columns, options, *, method="auto", order=None, scale=0.4):
 def twin(corrected, expression, theta, X, y):
     """An expression of the corrected loss by NumPy, one value per record."""
     p = X.shape[1]
-    derivation = corrected.derivation(p)
+    derivation = corrected.at(p).derivation
     program, names = derivation.program, derivation.symbols
     u = X @ theta[:p] + (theta[p] if len(theta) > p else 0.0)
     symbols = (program.scores[0], program.target, names.score_variance, names.target_variance, names.gain)
@@ -86,7 +86,7 @@ def finite_difference(f, theta, step=1e-5):
 def test_kernels_agree_with_their_numpy_twin_and_with_one_another(name, columns, options):
     corrected, theta, X, y = make(LOSSES[name], columns, options)
     values = corrected.loss(theta, X, y)
-    expression = corrected.derivation(columns).program.expression
+    expression = corrected.at(columns).program.expression
     np.testing.assert_allclose(values, twin(corrected, expression, theta, X, y), rtol=1e-11, atol=1e-12)
     gradient = corrected.gradient(theta, X, y)
     np.testing.assert_allclose(gradient, twin_gradient(corrected, theta, X, y), rtol=1e-10, atol=1e-12)
@@ -117,8 +117,8 @@ def test_the_gradient_of_a_series_is_its_derivative(order):
 def test_gradient_in_two_terms_symbolically(name):
     """d/d theta G(theta'x; theta'D theta) = x G_u - D theta G_uu for every exact correction."""
     corrected = sd.debias(margin_loss(EXACT_MARGIN[name][0]), gaussian_release())
-    names = corrected.derivation(2).symbols
-    u, s = corrected.derivation(2).program.scores[0], names.score_variance
+    names = corrected.at(2).derivation.symbols
+    u, s = corrected.at(2).program.scores[0], names.score_variance
     x1, x2, t1, t2, d1, d2 = sp.symbols("x1 x2 t1 t2 d1 d2", positive=True)
     at = {u: t1 * x1 + t2 * x2, s: d1 * t1**2 + d2 * t2**2}
     slope, curvature = corrected.gradient_expressions
@@ -311,8 +311,8 @@ def test_changing_budget_or_noise_compiles_nothing():
     second = sd.debias(sd.losses.exponential(), gaussian_release(0.9, epsilon=3.0))
     first.loss([0.1, 0.2], X, y)
     second.loss([0.1, 0.2], X.astype(np.float32), y.astype(int))
-    assert first.kernels(2).loss is second.kernels(2).loss
-    assert len(first.kernels(2).loss.signatures) == 1
+    assert first.at(2).kernels.loss is second.at(2).kernels.loss
+    assert len(first.at(2).kernels.loss.signatures) == 1
 
 
 def test_corrected_losses_can_be_sent_to_another_process():

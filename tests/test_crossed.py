@@ -6,7 +6,8 @@ import sympy as sp
 from instances import CROSSED_LOSSES, CROSSED_NOISES, U, Y, crossed_release
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss, released_records
+from symdebias.assessment.kernel_bias import released_records
+from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -71,7 +72,7 @@ def test_noise_scales_of_the_records_own(noise, loss):
     rng = np.random.default_rng(1)
     truth = DeclaredLoss(declared, release)
     function, slopes = truth.functions()
-    theta = rng.uniform(-0.5, 0.5, corrected.number_of_parameters(columns))
+    theta = rng.uniform(-0.5, 0.5, corrected.at(columns).number_of_parameters)
     coded = np.zeros(columns, dtype=bool)
     normal = np.zeros(columns, dtype=bool)
     for place, kind in release.noises(columns):
@@ -81,13 +82,12 @@ def test_noise_scales_of_the_records_own(noise, loss):
         record = np.where(coded, 1.0, rng.uniform(-0.5, 0.5, columns))
         own = np.where(normal, scales[0] * np.arange(1, columns + 1) / columns, 0.0)
         seen = released_records(release, record, 1.0, nodes=16, scales=own)
-        data = corrected._values_of_codes(seen.y)
-        X, y = corrected.kernel_data(seen.X, data, scales=np.tile(own, (len(seen.X), 1)))
-        kernels = corrected.kernels(columns, per_record=True)
-        noise_vector = corrected.noise_vector(columns, per_record=True)
+        correction = corrected.at(columns, per_record=True)
+        target = correction.targets_of_codes(seen.y)
+        X, y = correction.encode(seen.X, target, np.tile(own, (len(seen.X), 1)))
         values, gradients = np.empty(len(X)), np.empty((len(X), len(theta)))
-        kernels.loss(theta, X, y, noise_vector, values)
-        kernels.gradient(theta, X, y, noise_vector, gradients)
+        correction.kernels.loss(theta, X, y, correction.noise, values)
+        correction.kernels.gradient(theta, X, y, correction.noise, gradients)
         arguments = truth.arguments(theta, record[None, :], np.array([truth.target(1.0)]))
         scale = max(1.0, np.abs(values).max())
         assert abs(seen.weights @ values - function(*arguments)[0]) / scale < 1e-9

@@ -8,6 +8,7 @@ import sympy as sp
 from instances import U, Y, free_form_loss, gaussian_release, margin_loss
 
 import symdebias as sd
+from symdebias.assessment.variance import closed_variance
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -53,7 +54,7 @@ def test_the_parts_in_closed_form_are_those_in_numbers(loss):
     assert parts.has_closed_form
     corrected = sd.debias(loss, release)
     s, gain = corrected.score_variance(THETA), release.target.gain
-    symbols = corrected.derivation(2).symbols
+    symbols = corrected.at(2).derivation.symbols
     values = {U: RECORD @ THETA, Y: -1.0, symbols.score_variance: s, symbols.gain: gain}
     closed = [float(part.xreplace({k: sp.Float(v) for k, v in values.items()})) for part in
               (parts.label, parts.feature, parts.interaction)]  # fmt: skip
@@ -129,7 +130,7 @@ def test_variances_agree_with_enumeration_and_quadrature(loss, label_noise):
         first = brute_force(release, lambda Z, y: corrected.gradient(THETA, Z, y), RECORD, target, nodes=80)
         expected = second - np.sum(first**2)
         assert corrected.variance(THETA, X, y, of="gradient").item() == pytest.approx(expected, rel=1e-8)
-        assert corrected.closed_variance is not None
+        assert closed_variance(corrected.at(2)) is not None
 
 
 def test_the_papers_examples_with_their_slips_corrected():
@@ -184,7 +185,7 @@ def test_variances_by_quadrature_for_other_noise():
     # ((r + e)^2 - 2 beta^2)/2, e Laplace of scale beta: E e^2 = 2 beta^2, E e^4 = 24 beta^4
     expected = ((24 - 4) * beta**4 + 4 * r**2 * 2 * beta**2) / 4
     assert corrected.variance([theta], [[x]], [y]).item() == pytest.approx(expected, rel=1e-10)
-    assert corrected.closed_variance is None
+    assert closed_variance(corrected.at(2)) is None
 
 
 def test_free_form_variances():

@@ -9,7 +9,7 @@ from instances import U, Y
 from quadrature import gaussian_mean
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss
+from symdebias.declared import DeclaredLoss
 from symdebias.derivation.labels import UP_TO_A_PART, is_hidden
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import LabelRandomizer
@@ -467,7 +467,7 @@ def test_text_that_a_channel_sends_is_no_number():
     channel = sd.FiniteChannel(FOUR, (0, 1, 2), ("p", "q", "r", "s"))
     plain = sd.debias(sd.losses.least_squares(), sd.Release(target=channel, noiseless=("a",)), method="none")
     assert plain.declared.target_values == (0, 1, 2)
-    assert plain.uncorrected is None
+    assert plain.at(1).uncorrected is None
 
 
 def test_fits_of_released_labels_are_those_of_numbers():

@@ -6,7 +6,7 @@ import sympy as sp
 from instances import U, Y, mixed_release
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss
+from symdebias.declared import DeclaredLoss
 
 pytestmark = pytest.mark.newest
 
@@ -164,15 +164,11 @@ def test_looked_up_factors_and_enumeration_agree(loss):
     X, y = true_records()
     corrected = sd.debias(loss, mixed_release(target=sd.RandomizedResponse(epsilon=1.0)))
     theta = 0.3 * np.cos(np.arange(9.0))
-    data, target = corrected.checked_data(X, y)
-    kernels = corrected.kernels(6, enumerate_categories=True)
-    assert not kernels.program.tables
-    assert corrected.kernels(6).program.tables
-    joint = corrected._with_joint_codes(data, kernels.program, 6)
-    noise = corrected.noise_vector(6, enumerate_categories=True)
-    values, gradients = np.empty(60), np.empty((60, 9))
-    kernels.loss(theta, joint, target, noise, values)
-    kernels.gradient(theta, joint, target, noise, gradients)
+    records = corrected.records(X, y)
+    enumerated = records.under(records.correction.enumerated)
+    assert not enumerated.correction.program.tables
+    assert records.correction.program.tables
+    values, gradients = enumerated.losses(theta), enumerated.gradients(theta, slice(None))
     np.testing.assert_allclose(values, corrected.loss(theta, X, y), rtol=1e-10)
     np.testing.assert_allclose(gradients, corrected.gradient(theta, X, y), rtol=1e-9, atol=1e-10)
 
@@ -312,8 +308,8 @@ def test_losses_of_two_scores_are_certified(name, noise):
     assert certificate.exists
     assert certificate.loss_bias / certificate.loss_scale < 1e-9
     assert certificate.gradient_bias / certificate.gradient_scale < 1e-9
-    theta = 0.2 * np.cos(np.arange(float(corrected.number_of_parameters(len(release.columns)))))
-    theta = corrected.shaped(theta)
+    correction = corrected.at(len(release.columns))
+    theta = correction.shaped(0.2 * np.cos(np.arange(float(correction.number_of_parameters))))
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(9, len(release.columns))), rng.normal(size=9)
     if noise == "mixed":

@@ -6,7 +6,8 @@ import sympy as sp
 from instances import U, Y, crossed_release, gaussian_release, mixed_release
 
 import symdebias as sd
-from symdebias.certification import DeclaredLoss, released_records
+from symdebias.assessment.kernel_bias import encoded, released_records
+from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -77,18 +78,18 @@ def test_bias_does_not_change_with_the_noise(noise, loss):
     coded = np.zeros(columns, dtype=bool)
     for place, kind in release.noises(columns):
         coded[place] = hasattr(kind, "matrix")
-    kernels, noise_vector = corrected.kernels(columns), corrected.noise_vector(columns)
-    base = rng.uniform(-0.6, 0.6, corrected.number_of_parameters(columns))
+    correction = corrected.at(columns)
+    base = rng.uniform(-0.6, 0.6, correction.number_of_parameters)
     # The noise of the score grows with the square of theta; the record shrinks, so that the score stays.
     for size in (0.5, 1.0):
         theta = size * base
         record = np.where(coded, 1.0, rng.uniform(-0.4, 0.4, columns) / size)
         code = 1.0
         seen = released_records(release, record, code, nodes=16)
-        X, y = corrected.kernel_data(seen.X, corrected._values_of_codes(seen.y))
+        X, y = encoded(correction, seen.X, seen.y)
         values, gradients = np.empty(len(X)), np.empty((len(X), len(theta)))
-        kernels.loss(theta, X, y, noise_vector, values)
-        kernels.gradient(theta, X, y, noise_vector, gradients)
+        correction.kernels.loss(theta, X, y, correction.noise, values)
+        correction.kernels.gradient(theta, X, y, correction.noise, gradients)
         target = np.array([truth.target(code)])
         rows = truth.rows(record[None, :])
         value, slope = corrected.surrogate_parts.errors(corrected.design, rows @ theta, target)

@@ -10,6 +10,7 @@ import numpy as np
 
 from symdebias._domains import Integer
 from symdebias._randomness import generator
+from symdebias.assessment.certificate import Certificate
 from symdebias.checks.sampler import SamplerCheck, characteristic_values, check_sampler
 from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
@@ -18,7 +19,6 @@ from symdebias.mechanisms import Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
-from symdebias.transforms.certificate import Certificate
 
 _TOLERANCE = 1e-9
 

@@ -6,25 +6,41 @@ the user should know. Bounds on the derivatives of a declared loss, which sensit
 """
 
 from symdebias.derivation.bounds import curvature_range, slope_bound, slope_ranges
-from symdebias.derivation.derive import derive, noise_limit, surrogate_parts
 from symdebias.derivation.features import hidden_score
 from symdebias.derivation.labels import is_affine, on_labels
+from symdebias.derivation.methods import (
+    Exact,
+    Method,
+    Problem,
+    Quadrature,
+    Series,
+    Surrogate,
+    Uncorrected,
+    method_of,
+    surrogate_parts,
+)
 from symdebias.derivation.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, released_loss
 from symdebias.derivation.surrogates import SurrogateParts
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 
 __all__ = [
     "Derivation",
+    "Exact",
+    "Method",
     "NoiseSymbols",
+    "Problem",
     "QuadraticBounds",
     "QuadraticLoss",
+    "Quadrature",
+    "Series",
+    "Surrogate",
     "SurrogateParts",
+    "Uncorrected",
     "as_quadratic",
     "curvature_range",
-    "derive",
     "hidden_score",
     "is_affine",
-    "noise_limit",
+    "method_of",
     "on_labels",
     "released_loss",
     "slope_bound",

@@ -1,6 +1,6 @@
 """Corrections of free-form losses: the noise of each feature undone by name, and hidden scores recognised."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,14 +146,17 @@ class _Build:
         return symbol
 
 
+# Takes what is built, the loss, normal variances by variable, and other noise; says whether the result is exact.
+Undo = Callable[..., bool]
+
+
 def by_feature(
     loss: Loss,
     labelled: Labelled,
     release: Release,
     symbols: NoiseSymbols,
+    undo: Undo | None,
     *,
-    method: str,
-    order: int | None,
     per_record: bool = False,
 ) -> Derivation:
     """Return the correction of a free-form loss.
@@ -168,10 +171,8 @@ def by_feature(
         The release, of as many columns as the loss has features.
     symbols : NoiseSymbols
         Symbols of the noise.
-    method : {"exact", "series", "none"}
-        What to do.
-    order : int or None
-        The order of a series.
+    undo : callable or None
+        `exactly` or `by_series`: undoes the additive noise; None leaves all noise as it is.
     per_record : bool
         Whether each record has noise variances of its own.
 
@@ -181,8 +182,8 @@ def by_feature(
         There is no exact correction, or none was found.
     """
     build = _Build(labelled.expression)
-    exact = method == "exact"
-    noises = release.noises(len(loss.features)) if method != "none" else ()
+    exact = False
+    noises = release.noises(len(loss.features)) if undo is not None else ()
     for place, noise in noises:
         if isinstance(noise, ChannelNoise):
             _undo_channel(build, loss.features[place.start], place.start, noise)
@@ -191,16 +192,10 @@ def by_feature(
     variances = _normal_variances(build, loss, normal, per_record=per_record)
     if labelled.target_variance is not None:
         variances[loss.target] = labelled.target_variance
-    if method == "series":
-        assert order is not None
-        exact = _by_series(build, loss, variances, others, order)
-    elif method == "exact":
-        _undo_normal_noise(build, variances)
-        for place, noise in others:
-            for feature in loss.features[place]:
-                _undo_other_noise(build, feature, noise, features=loss.features, target=loss.target)
-    if method != "none" and not (variances or others):
-        build.expression = stable.rewrite(build.expression)
+    if undo is not None:
+        exact = undo(build, loss, variances, others)
+        if not (variances or others):
+            build.expression = stable.rewrite(build.expression)
     blocks = {
         "constants": np.array(build.numbers),
         "target": np.array([labelled.variance, labelled.gain]),
@@ -282,14 +277,26 @@ def _normal_variances(
     return variances
 
 
-def _by_series(
+def exactly(
+    build: _Build, loss: Loss, variances: dict[Any, sp.Symbol], others: Sequence[tuple[slice, AdditiveNoise]]
+) -> bool:
+    """Undo additive noise in closed form; return that this is exact."""
+    _undo_normal_noise(build, variances)
+    for place, noise in others:
+        for feature in loss.features[place]:
+            _undo_other_noise(build, feature, noise, features=loss.features, target=loss.target)
+    return True
+
+
+def by_series(
     build: _Build,
     loss: Loss,
     variances: dict[Any, sp.Symbol],
     others: Sequence[tuple[slice, AdditiveNoise]],
+    *,
     order: int,
 ) -> bool:
-    """Cut the series off at an order; return whether it ends before."""
+    """Cut the series of the inverse off at an order; return whether it ends before."""
     for place, noise in others:
         for feature in loss.features[place]:
             # To second order all noise is alike; beyond, each has its own coefficients.

@@ -9,6 +9,7 @@ import sympy as sp
 
 from symdebias import _budget
 from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -22,7 +23,6 @@ from symdebias.transforms import (
     polynomial_inverse,
     unbiased_weights,
 )
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

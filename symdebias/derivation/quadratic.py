@@ -16,10 +16,10 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, RADIUS, shown
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation.boxes import Box, upper_bound
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.transforms.certificate import numeric
 
 EXPANSIONS = ("exact", "taylor")
 _KINKED = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise, sp.DiracDelta, sp.floor, sp.ceiling)

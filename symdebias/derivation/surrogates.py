@@ -16,6 +16,7 @@ import sympy as sp
 
 from symdebias import _budget
 from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.enclosures import Largest, enclosed, largest
 from symdebias.derivation.intervals import Range
@@ -28,7 +29,6 @@ from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, surrogate
-from symdebias.transforms.certificate import numeric
 from symdebias.transforms.exponential import Mode
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]

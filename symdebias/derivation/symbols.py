@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias.codegen import stable
 from symdebias.codegen.kernels import FeatureProgram, ScoreProgram
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -93,3 +94,34 @@ class Derivation:
     dense: bool = False
     mixing: FloatArray | None = None
     offsets: FloatArray | None = None
+
+    @property
+    def expression(self) -> sp.Expr:
+        """The corrected loss as a reader writes it, with the coefficients of surrogates that have been designed."""
+        return self._with_numbers(self.program.expression)
+
+    def gradient_expressions(self, *, in_two_terms: bool) -> tuple[sp.Expr, ...]:
+        """Return the derivatives of the corrected loss.
+
+        Parameters
+        ----------
+        in_two_terms : bool
+            Whether it is a loss of one score under normal noise: slope and curvature K, with the gradient
+            x~ slope - D theta K. Otherwise the derivatives by the scores, then by the statistics of the noise, or by
+            the parameters of a free-form loss.
+        """
+        program = self.program
+        if not isinstance(program, ScoreProgram):
+            return tuple(stable.plain(part) for part in program.gradient)
+        parts = (*program.slopes, *program.noise_slopes)
+        if in_two_terms:
+            parts = (program.slopes[0], -2 * sp.diff(program.expression, self.symbols.score_variance))
+        return tuple(self._with_numbers(part) for part in parts)
+
+    def _with_numbers(self, expression: sp.Expr) -> sp.Expr:
+        written = stable.plain(expression)
+        values = self.constants.get("coefficients", np.zeros(0))
+        if not len(values) or np.isnan(values).any():
+            return written
+        names = self.program.coefficients  # type: ignore[union-attr]
+        return written.xreplace({name: sp.Float(value, 17) for name, value in zip(names, values, strict=True)})

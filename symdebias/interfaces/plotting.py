@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
+from symdebias.assessment import Tradeoff
 from symdebias.interfaces.demo import CURVES, Outcome
 from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
-from symdebias.tradeoff import Tradeoff
 
 # Okabe & Ito's palette tells apart in print and for the colour-blind.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
+from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
-from symdebias.corrected import Derivatives
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
+from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.records import Records
 from symdebias.solvers.scores import ReleasedRecords, leverages
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -72,7 +73,7 @@ def at_root(
     by_descent : bool
         Whether theta is an average of iterates, which may be away from the root.
     """
-    corrected = records.corrected
+    correction = records.correction
     notes: list[str] = []
     hessian = found.hessian + np.diag(penalty)
     refusal = ""
@@ -125,13 +126,13 @@ def at_root(
             "the constraint, use more records, or release with less noise."
         )
     bias: FloatArray | None = np.zeros(len(theta))
-    if corrected.method == "none" and records.is_noised:
+    if not correction.method.corrects and records.is_noised:
         bias = None
         refusal = refusal or (
             'method="none" leaves the bias of the noise in theta, and intervals would not cover. Use a correction, or '
             "read standard_errors, which are those of the biased estimate."
         )
-    elif not corrected.is_exact and corrected.method != "none":
+    elif correction.method.corrects and not correction.is_exact:
         bias = bias_bound(records, theta, hessian, known)
         if not np.all(np.isfinite(bias)):
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
@@ -193,14 +194,14 @@ def of_records(
 
 def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the records with much of the second moments in some direction for themselves."""
-    if not records.corrected.declared.scores:
+    if not records.correction.loss.scores:
         return np.zeros(0, dtype=np.int64)
-    design = records.corrected.release.design(records.columns)
+    design = records.correction.design
     length = len(design.parameters)
     root = inverse_root(metric[:length, :length])
 
     def far(rows: slice) -> Any:
-        leverage = leverages(design, records.matrix[rows, : records.columns], root)
+        leverage = leverages(design, records.matrix[rows], root)
         if len(records.weights):
             leverage *= records.weights[rows]
         return rows.start + np.flatnonzero(leverage > _MUCH_LEVERAGE * records.total)
@@ -316,13 +317,12 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: 
     known : ReleasedRecords, optional
         What released records say of true scores.
     """
-    corrected = records.corrected
-    if corrected.design is not None and known is not None:
-        return np.asarray(np.sqrt(np.diag(known.squared_bias(corrected, theta, hessian))))
-    certificate = corrected.certify(
-        theta_radius=max(1.0, float(np.linalg.norm(theta))),
-        columns=records.columns if corrected.declared.scores else None,
-    )
+    correction = records.correction
+    if correction.surrogates is not None and known is not None:
+        return np.asarray(np.sqrt(np.diag(known.squared_bias(correction, theta, hessian))))
+    # Over the noise that the release has for all records.
+    correction = replace(correction, per_record=False) if correction.per_record else correction
+    certificate = certify(correction, theta_radius=max(1.0, float(np.linalg.norm(theta))))
     worst = certificate.gradient_bias
     if not math.isfinite(worst):
         return np.full(len(theta), math.inf)

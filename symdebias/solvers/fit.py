@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
+from symdebias.assessment import Certificate
+from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
-from symdebias.transforms.certificate import Certificate
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Fit:
         **more
             Other fields.
         """
-        shaped = corrected.shaped(theta)
+        shaped = in_shape(corrected, theta)
         shaped.setflags(write=False)
         known = {"records": records, "steps": steps, "seconds": time.perf_counter() - began, **(diagnostics or {})}
         return cls(shaped, corrected, solver, history or History.empty(shaped), known, **more)
@@ -414,9 +415,17 @@ class Fit:
         return lines
 
 
+def in_shape(corrected: CorrectedLoss, vectors: FloatArray) -> FloatArray:
+    """Return parameters, scores after one another on the last axis, in the user's shape."""
+    count = len(corrected.declared.scores)
+    return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
+
+
 def _range(corrected: CorrectedLoss) -> str:
     design = corrected.design
     assert design is not None
     what = "residual" if corrected.surrogate_parts.is_residual else "score"
-    worst, _ = corrected.surrogate_parts.worst_errors(design, design.radius, corrected.true_targets)
+    worst, _ = corrected.surrogate_parts.worst_errors(
+        design, design.radius, TargetNoise.of(corrected.declared, corrected.release).targets
+    )
     return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss at most {worst:.2g}"

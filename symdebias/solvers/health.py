@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
+from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.records import Records
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import highest_frequency
 
@@ -75,8 +75,6 @@ class Health:
 
 def examined(
     records: Records,
-    X: Any,
-    y: Any,
     theta: FloatArray,
     penalty: FloatArray,
     metric: FloatArray,
@@ -91,8 +89,6 @@ def examined(
     ----------
     records : Records
         What was trained on.
-    X, y
-        The same as they were given, for the uncorrected loss.
     theta : array of shape (Q,), float64
         The parameters.
     penalty : array of shape (Q,), float64
@@ -107,8 +103,8 @@ def examined(
     known : ReleasedRecords, optional
         What released records say of true scores, for the bias of a surrogate.
     """
-    corrected = records.corrected
-    if corrected.method == "none":
+    correction = records.correction
+    if not correction.method.corrects:
         return Health(None, None, None, ())
     signs: list[str] = []
     root = inverse_root(metric)
@@ -123,7 +119,7 @@ def examined(
             f"{share * tested:.2g} of {tested:,} records carry the whole corrected gradient, and at least "
             f"{_FEWEST_CARRIERS} must"
         )
-    inflation = _inflation(records, X, y, theta, root, size)
+    inflation = _inflation(records, theta, root, size)
     if inflation is not None:
         if inflation < _LEAST_INFLATION:
             signs.append(f"corrected gradients have {inflation:.2g} times the mean square of uncorrected ones")
@@ -141,16 +137,16 @@ def examined(
             )
             length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
             uncertainty = error / length if length > 0 else math.inf
-            signs += uncertain_curvature(corrected, curvature, uncertainty)
-            if known is not None and corrected.design is not None and not signs:
-                signs += _large_bias(corrected, known, theta, found + np.diag(penalty))
+            signs += uncertain_curvature(correction, curvature, uncertainty)
+            if known is not None and correction.surrogates is not None and not signs:
+                signs += _large_bias(correction, known, theta, found + np.diag(penalty))
     return Health(share, inflation, curvature, tuple(signs))
 
 
-def _large_bias(corrected: CorrectedLoss, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
+def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
     """Return the sign of being lost of a surrogate that may move scores by much of their spread, if it does."""
     try:
-        squared = known.squared_bias(corrected, theta, hessian)
+        squared = known.squared_bias(correction, theta, hessian)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
     largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
@@ -249,13 +245,12 @@ def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, fl
     return (share if math.isfinite(share) else 0.0), size
 
 
-def _inflation(records: Records, X: Any, y: Any, theta: FloatArray, root: FloatArray, size: float) -> float | None:
+def _inflation(records: Records, theta: FloatArray, root: FloatArray, size: float) -> float | None:
     """Return the ratio of the mean squares of the corrected and the uncorrected gradients on released records."""
-    plain = records.corrected.uncorrected
+    plain = records.correction.uncorrected
     if plain is None:
         return None
-    matrix, target = plain.checked_rows(X, y, slice(None, None, records.stride))
-    uncorrected = Records(plain, records.columns, matrix, target, np.zeros(0), False)
+    uncorrected = records.thinned(records.stride).under(plain)
     with np.errstate(all="ignore"):
         gradients = uncorrected.gradients(theta, slice(None)) @ root
         before = float(np.mean(np.sum(gradients**2, axis=1)))
@@ -331,19 +326,19 @@ class _Look:
         return np.asarray(slopes * length / (2 * self.step))
 
 
-def uncertain_curvature(corrected: CorrectedLoss, curvature: float | None, uncertainty: float) -> list[str]:
+def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
     """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
 
     Parameters
     ----------
-    corrected : CorrectedLoss
-        The loss.
+    correction : Correction
+        The correction.
     curvature : float or None
         The least curvature in its own standard errors.
     uncertainty : float
         The sampling error of theta over its length, both in units of the released score.
     """
-    is_certain = not corrected.is_exact and uncertainty <= _CERTAIN_SHARE
+    is_certain = not correction.is_exact and uncertainty <= _CERTAIN_SHARE
     needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE
     if curvature is None or curvature >= needed:
         return []

@@ -9,7 +9,6 @@ and one test after the fit tells whether theta has followed the noise.
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +19,15 @@ from symdebias._arrays import check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
+from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
-from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region, region_of
-from symdebias.solvers.scores import known_scores, released_moments
+from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -153,60 +152,28 @@ def m_estimate(
                 'debias with method="surrogate".'
             )
     began = time.perf_counter()
-    matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
+    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
     check_same_index(X, y, clusters=clusters)
-    codes = None if clusters is None else cluster_codes(clusters, rows=len(matrix))
-    columns = matrix.shape[1]
-    length = corrected.number_of_parameters(columns)
-    penalty = corrected.penalty(l2, columns)
-    given = None if start is None else corrected.flat_parameters(start, columns).copy()
-    region = region_of(radius, None if bounds is None else parameter_bounds(bounds, length))
-    known = known_scores(corrected, matrix, target, weights, noise_scale=noise_scale)
-    scales = corrected.checked_scales(noise_scale, columns, len(matrix))
-
-    def records_of(resolved: CorrectedLoss) -> Records:
-        data = resolved.kernel_data(matrix, target, scales=scales)
-        return Records(resolved, columns, *data, weights, noise_scale is not None)
-
-    metric = (released_moments(corrected, matrix) if known is None else known.metric) + np.diag(penalty)
-    units = 1 / np.sqrt(np.where(np.diag(metric) > 0, np.diag(metric), 1.0))
-
-    def attempt(by_surrogate: bool) -> tuple[Pilot | None, _Found, int, Health]:
-        pilot, stages = None, 1
-        if known is not None and known.is_noised:
-            pilot = pilot_of(
-                corrected, known, matrix, target, weights, penalty, region, start=given, noise_scale=noise_scale,
-                by_surrogate=by_surrogate,
-            )  # fmt: skip
-            found, stages = _near_pilot(corrected, pilot, records_of, penalty, metric, region, units, surrogate_radius)
-        else:
-            begin = region.inside(np.zeros(length) if given is None else given)
-            resolved = corrected
-            if not corrected.is_resolved:
-                assert known is not None
-                resolved = known.resolved(begin, radius=surrogate_radius)
-            near = Near(begin, metric, math.inf, region)
-            found = _found(records_of(resolved), begin, penalty, near, units, by_a_part=True)
-        root = found.root
-        health = examined(
-            found.records, X, y, root.theta, penalty, metric, hessian=root.derivatives.hessian,
-            with_curvature=not root.on_boundary, known=known,
-        )  # fmt: skip
-        health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
-        return pilot, found, stages, health
-
+    codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
+    correction = checked.correction
+    penalty = correction.penalty(l2)
+    region = region_of(radius, None if bounds is None else parameter_bounds(bounds, len(penalty)))
+    given = None if start is None else correction.flat(start).copy()
+    known = known_scores(corrected, checked)
+    metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
+    search = _Search(corrected, checked, known, penalty, metric, region, given, surrogate_radius)
     try:
-        pilot, found, stages, health = attempt(False)
+        estimate = search.estimate()
     except DivergenceError as error:
         if known is None or not (known.is_noised and corrected.is_exact):
             raise
         # An exact correction may be followed outwards to where its own noise rules, and a surrogate of it not.
         try:
-            pilot, found, stages, health = attempt(True)
+            estimate = search.estimate(by_surrogate=True)
         except SymdebiasError:
             raise error from None
-    records, root, resolved = found.records, found.root, found.records.corrected
-    theta = root.theta
+    pilot, health, records, root = estimate.pilot, estimate.health, estimate.records, estimate.root
+    theta, resolved = root.theta, estimate.corrected
     safeguards: list[str] = []
     if root.on_boundary:
         safeguards.append(region.description)
@@ -216,7 +183,7 @@ def m_estimate(
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )
-    shaped = corrected.shaped(theta)
+    shaped = correction.shaped(theta)
     shaped.setflags(write=False)
     return Fit(
         theta=shaped,
@@ -225,14 +192,14 @@ def m_estimate(
         history=History.empty(shaped),
         inference=inference,
         diagnostics={
-            "records": len(matrix),
+            "records": len(records),
             "steps": root.steps,
-            "stages": stages,
+            "stages": estimate.stages,
             "seconds": time.perf_counter() - began,
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
             "pilot": None if pilot is None else pilot.as_diagnostics(),
             "safeguards": tuple(safeguards),
-            "hessian": found.hessian,
+            "hessian": estimate.hessian,
             "last_step": root.last_step,
             "l2": l2,
             "carrying_share": health.carrying_share,
@@ -241,7 +208,7 @@ def m_estimate(
             "outside": None
             if known is None or resolved.design is None
             else known.outside(theta, resolved.design.radius),
-            "score_variance": resolved.score_variance(shaped, noise_scale=noise_scale)
+            "score_variance": records.correction.score_variance(theta, records.scales)
             if corrected.declared.scores
             else None,
         },
@@ -249,68 +216,114 @@ def m_estimate(
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A minimum, with the records of the correction that it is one of."""
+class _Estimate:
+    """A minimum, with the correction and the records that it is one of, and what was seen on the way."""
 
-    root: Root
+    corrected: CorrectedLoss
     records: Records
+    root: Root
     hessian: str
+    pilot: Pilot | None
+    stages: int
+    health: Health
 
 
-def _near_pilot(
-    corrected: CorrectedLoss,
-    pilot: Pilot,
-    records_of: Callable[[CorrectedLoss], Records],
-    penalty: FloatArray,
-    metric: FloatArray,
-    region: Region,
-    units: FloatArray,
-    surrogate_radius: float | None,
-) -> tuple[_Found, int]:
-    """Return the minimum next to the pilot; where it is as far away as it may be, the search goes on from there."""
-    known, centre = pilot.known, pilot.theta
-    designed_here = corrected.method == "surrogate" and not corrected.is_resolved
-    for stage in range(1, _MOST_STAGES + 1):
-        resolved = known.resolved(centre, radius=surrogate_radius) if designed_here else corrected
-        reach = _REACH * max(known.size(centre), pilot.unit) + _UNCERTAIN * min(pilot.uncertainty, known.size(centre))
-        near = Near(centre, metric, reach, region)
-        found = _found(records_of(resolved), centre, penalty, near, units, by_a_part=stage == 1)
-        moved = near.distance(found.root.theta)
-        if not found.root.at_reach and not (designed_here and moved > _MOVED * known.size(centre)):
-            break
-        centre = found.root.theta
-    if found.root.at_reach:
-        raise DivergenceError(
-            "no minimum of the mean corrected loss was found near the pilot estimate: from ||theta|| = "
-            f"{np.linalg.norm(pilot.theta):.4g} the search went on to {np.linalg.norm(found.root.theta):.4g} without "
-            "an end. Raise l2, use more records, or release with less noise."
-        )
-    return found, stage
+@dataclass(frozen=True)
+class _Search:
+    """What is minimised, and where."""
 
+    corrected: CorrectedLoss
+    checked: Records
+    known: ReleasedRecords | None
+    penalty: FloatArray
+    metric: FloatArray
+    region: Region
+    start: FloatArray | None
+    surrogate_radius: float | None
 
-def _found(
-    records: Records, begin: FloatArray, penalty: FloatArray, near: Near, units: FloatArray, *, by_a_part: bool
-) -> _Found:
-    first = None
-    if by_a_part and len(records.matrix) >= _MANY:
-        first = _on_a_part(records, begin, penalty, near, units)
-    if first is not None and not (first.at_reach or first.on_boundary):
-        # One step with the part's Hessian: all that is missing is the gradient of all records.
-        begin = first.theta
-        gradient = records.mean_gradient(begin) + penalty * begin
-        begin = near.minimiser(begin, gradient, positive(first.derivatives.hessian + np.diag(penalty), near.metric)[0])
-    else:
+    @property
+    def units(self) -> FloatArray:
+        """By how much each parameter changes the score by about 1."""
+        squares = np.diag(self.metric)
+        return np.asarray(1 / np.sqrt(np.where(squares > 0, squares, 1.0)))
+
+    def estimate(self, *, by_surrogate: bool = False) -> _Estimate:
+        """Return the minimum next to the pilot, or next to the start where there is none.
+
+        Raises
+        ------
+        DivergenceError
+            The pilot does not settle, there is no minimum near it, or the fit is lost.
+        """
+        pilot, stages = None, 1
+        if self.known is not None and self.known.is_noised:
+            pilot = pilot_of(
+                self.known, self.checked, self.penalty, self.region, start=self.start, by_surrogate=by_surrogate
+            )
+            resolved, records, root, hessian, stages = self._near(pilot)
+        else:
+            begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
+            resolved, records, root, hessian = self._minimum(begin, math.inf, by_a_part=True)
+        health = examined(
+            records, root.theta, self.penalty, self.metric, hessian=root.derivatives.hessian,
+            with_curvature=not root.on_boundary, known=self.known,
+        )  # fmt: skip
+        health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
+        return _Estimate(resolved, records, root, hessian, pilot, stages, health)
+
+    def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
+        """Return the minimum next to the pilot; where it is as far away as it may be, the search goes on from there."""
+        known, centre = pilot.known, pilot.theta
+        for stage in range(1, _MOST_STAGES + 1):
+            reach = _REACH * max(known.size(centre), pilot.unit) + _UNCERTAIN * min(
+                pilot.uncertainty, known.size(centre)
+            )
+            resolved, records, root, hessian = self._minimum(centre, reach, by_a_part=stage == 1)
+            moved = Near(centre, self.metric, reach, self.region).distance(root.theta)
+            is_designed_elsewhere = self._is_designed_here and moved > _MOVED * known.size(centre)
+            if not (root.at_reach or is_designed_elsewhere):
+                break
+            centre = root.theta
+        if root.at_reach:
+            raise DivergenceError(
+                "no minimum of the mean corrected loss was found near the pilot estimate: from ||theta|| = "
+                f"{np.linalg.norm(pilot.theta):.4g} the search went on to {np.linalg.norm(root.theta):.4g} without "
+                "an end. Raise l2, use more records, or release with less noise."
+            )
+        return resolved, records, root, hessian, stage
+
+    @property
+    def _is_designed_here(self) -> bool:
+        return self.corrected.method == "surrogate" and not self.corrected.is_resolved
+
+    def _minimum(self, begin: FloatArray, reach: float, *, by_a_part: bool) -> tuple[CorrectedLoss, Records, Root, str]:
+        """Return the minimum within reach of a parameter, of the correction that is designed for its scores."""
+        resolved = self.corrected
+        if self._is_designed_here:
+            assert self.known is not None
+            resolved = self.known.resolved(begin, radius=self.surrogate_radius)
+        records = resolved.of(self.checked)
+        near = Near(begin, self.metric, reach, self.region)
         first = None
-    derivatives, kind = records.derivatives_or_differences(units)
-    root = newton(records, derivatives, begin, penalty, near, is_close=first is not None)
-    return _Found(root, records, kind)
+        if by_a_part and len(records) >= _MANY:
+            first = self._on_a_part(records, begin, near)
+        if first is not None and not (first.at_reach or first.on_boundary):
+            # One step with the part's Hessian: all that is missing is the gradient of all records.
+            begin = first.theta
+            gradient = records.mean_gradient(begin) + self.penalty * begin
+            curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
+            begin = near.minimiser(begin, gradient, curvature)
+        else:
+            first = None
+        derivatives, kind = records.derivatives_or_differences(self.units)
+        root = newton(records, derivatives, begin, self.penalty, near, is_close=first is not None)
+        return resolved, records, root, kind
 
-
-def _on_a_part(records: Records, theta: FloatArray, penalty: FloatArray, near: Near, units: FloatArray) -> Root | None:
-    """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
-    part = records.thinned(_THINNED)
-    try:
-        found = newton(part, part.derivatives_or_differences(units)[0], theta, penalty, near)
-    except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
-        return None
-    return found if found.is_minimum else None
+    def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:
+        """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
+        part = records.thinned(_THINNED)
+        try:
+            root = newton(part, part.derivatives_or_differences(self.units)[0], theta, self.penalty, near)
+        except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
+            return None
+        return root if root.is_minimum else None

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from symdebias.corrected import Derivatives
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
+from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import positive
-from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
@@ -97,13 +96,13 @@ def newton(
     NoExactCorrectionError, InfiniteVarianceError
         The correction, or its variance, does not exist at the start.
     """
-    corrected = records.corrected
+    correction = records.correction
     ridge = np.diag(penalty)
     metric = near.metric
 
     def allowed(point: FloatArray) -> bool:
         try:
-            corrected.require_noise_within_limits(point, records.columns, finite_variance=True)
+            correction.require_within_limits(point, finite_variance=True)
         except (NoExactCorrectionError, InfiniteVarianceError):
             return False
         return True
@@ -114,7 +113,7 @@ def newton(
     def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
-    corrected.require_noise_within_limits(theta, records.columns, finite_variance=True, at="at the start")
+    correction.require_within_limits(theta, finite_variance=True, at="at the start")
     before = derivatives(theta, is_close and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)

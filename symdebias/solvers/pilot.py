@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
+from symdebias.records import Records
 from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
 from symdebias.solvers.newton import newton
-from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.scores import ReleasedRecords
 
@@ -75,16 +76,12 @@ class Pilot:
 
 
 def pilot_of(
-    corrected: CorrectedLoss,
     known: ReleasedRecords,
-    matrix: FloatArray,
-    target: FloatArray,
-    weights: FloatArray,
+    records: Records,
     penalty: FloatArray,
     region: Region,
     *,
     start: FloatArray | None = None,
-    noise_scale: Any = None,
     fewest: int = _FEW,
     by_surrogate: bool = False,
 ) -> Pilot:
@@ -92,20 +89,16 @@ def pilot_of(
 
     Parameters
     ----------
-    corrected : CorrectedLoss
-        A loss of one score that surrogates can stand for.
     known : ReleasedRecords
-        What is known of the true records.
-    matrix, target, weights : array
-        What `CorrectedLoss.checked_records` returned.
+        What is known of the true records, for a loss of one score that surrogates can stand for.
+    records : Records
+        The records.
     penalty : array of shape (q,), float64
         l2 for each parameter.
     region : Region
         Where theta may go.
     start : array of shape (q,), float64, optional
         Where the ladder begins; by default at zero.
-    noise_scale : array of shape (n,) or (n, p), optional
-        Standard deviations of the records' own noise.
     fewest : int
         Records of the first ladder; more are taken where these leave theta uncertain.
     by_surrogate : bool
@@ -116,53 +109,35 @@ def pilot_of(
     DivergenceError
         Nothing holds theta back, or the ladder does not end.
     """
-    climbed = corrected
+    corrected = known.corrected
+    climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
-        climbed = CorrectedLoss(corrected.declared, corrected.release, "surrogate")
-    known_here = known if climbed is corrected else known.of_method(climbed)
-    stride = max(1, len(matrix) // fewest)
-    scales = corrected.checked_scales(noise_scale, matrix.shape[1], len(matrix))
+        climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
+    stride = max(1, len(records) // fewest)
     while True:
-        rows = slice(None, None, stride)
-        part = (
-            np.ascontiguousarray(matrix[rows]),
-            np.ascontiguousarray(target[rows]),
-            np.ascontiguousarray(weights[rows]),
-            None if scales is None else np.ascontiguousarray(scales[rows]),
-        )
+        part = records.thinned(stride) if stride > 1 else records
         try:
-            found = _climb(climbed, known_here, part, penalty, region, start)
+            climbed = _climb(climbing, part, penalty, region, start)
         except DivergenceError:
             if stride == 1:
                 raise
-            found = None
-        if found is not None:
-            theta, unit, rungs, uncertainty, signs = found
+            climbed = None
+        if climbed is not None:
+            theta, unit, rungs, uncertainty, signs = climbed
             if stride == 1 and signs:
                 raise DivergenceError(
                     f"the pilot estimate is lost (||theta|| = {np.linalg.norm(theta):.4g}): {signs}. Raise l2, use "
                     "more records, or release with less noise."
                 )
             if stride == 1 or (not signs and uncertainty <= _SURE * max(known.size(theta), 1e-3 * unit)):
-                return Pilot(theta, known, uncertainty, len(part[0]), rungs, unit)
+                return Pilot(theta, known, uncertainty, len(part), rungs, unit)
         stride = max(1, stride // _MORE)
 
 
 def _climb(
-    corrected: CorrectedLoss,
-    known: ReleasedRecords,
-    part: tuple[FloatArray, FloatArray, FloatArray, FloatArray | None],
-    penalty: FloatArray,
-    region: Region,
-    start: FloatArray | None,
+    known: ReleasedRecords, part: Records, penalty: FloatArray, region: Region, start: FloatArray | None
 ) -> tuple[FloatArray, float, int, float, str]:
     """Return theta, the unit of the score, the number of rungs, its uncertainty, and what says that it is lost."""
-    matrix, target, weights, scales = part
-
-    def records_of(resolved: CorrectedLoss) -> Records:
-        data = resolved.kernel_data(matrix, target, scales=scales)
-        return Records(resolved, matrix.shape[1], *data, weights, scales is not None)
-
     theta = region.inside(np.zeros(len(penalty)) if start is None else start)
     unit = 1.0
     if known.parts.is_residual:
@@ -171,7 +146,7 @@ def _climb(
     aim = theta
     if not known.size(theta) > 0:
         # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
-        slope = records_of(known.resolved(theta, radius=reach, quick=True)).mean_gradient(theta)
+        slope = known.resolved(theta, radius=reach, quick=True).of(part).mean_gradient(theta)
         aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
@@ -185,8 +160,7 @@ def _climb(
             )
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
-        resolved = known.resolved(theta if size > 0 else aim, growth=growth, quick=True)
-        records = records_of(resolved)
+        records = known.resolved(theta if size > 0 else aim, growth=growth, quick=True).of(part)
         derivatives, _ = records.derivatives_or_differences()
         near = Near(theta, known.metric, reach, region)
         root = newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=False)
@@ -195,7 +169,7 @@ def _climb(
         size = known.size(theta)
         if size > _WIDEST * unit:
             raise DivergenceError(
-                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+                f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(part):,} "
                 "records holds theta back. Use more records, raise l2, or release with less noise."
             )
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
@@ -206,4 +180,4 @@ def _climb(
     curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):
         curvature, _ = least_curvature(records, theta, penalty, known.metric, found.hessian)
-    return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(corrected, curvature, share))
+    return theta, unit, rungs, uncertainty, "".join(uncertain_curvature(records.correction, curvature, share))

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import FloatArray, check_same_index
+from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE
+from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.derivation.configurations import released_covariance
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
-from symdebias.transforms.certificate import numeric
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0
@@ -88,23 +89,20 @@ def quadratic_pilot(
             "score_variance=, n=)."
         )
     l2 = NON_NEGATIVE.check("l2", l2)
-    check_same_index(X, y, noise_scale=noise_scale)
-    matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
-    parts = corrected.surrogate_parts
-    columns = matrix.shape[1]
-    design = corrected.release.design(columns)
-    covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
+    records = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    correction, parts = records.correction, corrected.surrogate_parts
+    design, covariance = correction.design, correction.noise_covariance(records.scales)
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)
-        else _multiplier(corrected, part.multiplier, target)
+        else _multiplier(correction, part.multiplier, records.target)
         for part in parts.parts
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]
-    moments = moments_of(design, matrix, target, weights, covariance, multipliers, bent)
+    moments = moments_of(design, records.matrix, records.target, records.weights, covariance, multipliers, bent)
     gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
     centre = moments.mean[0]
-    penalty = corrected.penalty(l2, columns)
+    penalty = correction.penalty(l2)
     theta: FloatArray = np.zeros(len(gram))
     middle, v = 0.0, 1.0
     nodes, chances = _normal_rule()
@@ -144,7 +142,7 @@ def quadratic_pilot(
             break
     if signal >= _WIDEST:
         raise DivergenceError(
-            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(matrix):,} "
+            f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(records):,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
         )
     if moved > _SETTLED:
@@ -169,12 +167,12 @@ def _normal_rule() -> tuple[FloatArray, FloatArray]:
     return nodes, weights / weights.sum()
 
 
-def _multiplier(corrected: CorrectedLoss, expression: sp.Expr, target: FloatArray) -> FloatArray:
-    parts = corrected.surrogate_parts
+def _multiplier(correction: Correction, expression: sp.Expr, target: FloatArray) -> FloatArray:
+    parts = correction.surrogate_parts
     labelled = parts.labelled
     known: dict[sp.Symbol, Any] = {parts.target: target}
     if labelled.table is not None:
-        codes = corrected.codes_of_targets(target)
+        codes = correction.codes_of_targets(target)
         known |= {symbol: labelled.table[codes, place] for place, symbol in enumerate(labelled.symbols)}
     known |= {symbol: labelled.gain for symbol in expression.free_symbols if symbol not in known}
     names = tuple(symbol for symbol in known if symbol in expression.free_symbols)

@@ -25,7 +25,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation import surrogate_parts
+from symdebias.derivation import Quadrature, Series, method_of, surrogate_parts
 from symdebias.driver import check_fit
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss, parsing
@@ -234,8 +234,8 @@ def _loss(document: Any) -> Loss:
 def _correction_document(corrected: CorrectedLoss, coder: "_Coder") -> dict[str, Any]:
     return {
         "method": corrected.method,
-        "order": corrected.order,
-        "nodes": corrected.nodes,
+        "order": corrected.approach.order if isinstance(corrected.approach, Series) else None,
+        "nodes": corrected.approach.nodes if isinstance(corrected.approach, Quadrature) else None,
         "reason": corrected.reason,
         "design": coder.encoded(corrected.design, "design"),
     }
@@ -276,7 +276,7 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
     check_fit(loss, release, method)
     if design is not None and len(design.surrogates) != len(surrogate_parts(loss, release).replaced):
         raise ValueError("its design does not have one surrogate for each part of the loss")
-    return CorrectedLoss(loss, release, method, order=order, nodes=nodes, design=design, reason=reason)
+    return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes, design=design), reason=reason)
 
 
 def _check_fields(fit: Any) -> None:

@@ -16,10 +16,12 @@ from scipy.special import ndtr
 
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.derivation.configurations import entry_rows, released_covariance, weights_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
+from symdebias.records import Records
 from symdebias.release import Design as Columns
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.transforms import surrogate
@@ -145,14 +147,12 @@ def moments_of(
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 
 
-def debiased_moments(corrected: CorrectedLoss, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
     """Return unbiased estimates of mean(x) and mean(x x') over true records, intercept included.
 
     Parameters
     ----------
-    corrected : CorrectedLoss
-        Of the release that the records come from.
-    X, y
+    records : Records
         Released records.
 
     Raises
@@ -160,13 +160,13 @@ def debiased_moments(corrected: CorrectedLoss, X: Any, y: Any) -> tuple[FloatArr
     NoExactCorrectionError
         There are columns of categories, which have no normal moments.
     """
-    matrix, target, weights = corrected.checked_records(X, y)
-    design = corrected.release.design(matrix.shape[1])
+    design = records.correction.design
     if design.categorical:
         raise NoExactCorrectionError(
             "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
         )
-    moments = moments_of(design, matrix, target, weights, corrected.noise_covariance(matrix.shape[1]))
+    covariance = records.correction.noise_covariance()
+    moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
     return moments.mean[0], moments.gram[0]
 
 
@@ -306,11 +306,7 @@ class ReleasedRecords:
     def of(
         cls,
         corrected: CorrectedLoss,
-        matrix: FloatArray,
-        target: FloatArray,
-        weights: FloatArray,
-        *,
-        noise_scale: Any = None,
+        records: Records,
     ) -> "ReleasedRecords":
         """Return what is known from checked records.
 
@@ -318,29 +314,24 @@ class ReleasedRecords:
         ----------
         corrected : CorrectedLoss
             A loss of one score.
-        matrix, target, weights : array
-            What `CorrectedLoss.checked_records` returned.
-        noise_scale : array of shape (n,) or (n, p), optional
-            Standard deviations of the records' own noise.
+        records : Records
+            Its records.
         """
-        columns = matrix.shape[1]
-        design = corrected.release.design(columns)
-        covariance = corrected.noise_covariance(columns, noise_scale, len(matrix))
-        moments = moments_of(design, matrix, target, weights, covariance)
+        design = records.correction.design
+        covariance = records.correction.noise_covariance(records.scales)
+        moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
         noise = released_covariance(design, covariance)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
-        rows, chances = _told(corrected, design, matrix, target, weights, metric)
-        part = np.ascontiguousarray(estimated_rows(design, matrix[rows]))
+        rows, chances = _told(corrected, records, metric)
+        part = np.ascontiguousarray(estimated_rows(design, records.matrix[rows]))
         own = None
-        if noise_scale is not None:
-            scales = corrected.checked_scales(noise_scale, columns, len(matrix))
-            assert scales is not None
+        if records.scales is not None:
             own = np.zeros(part.shape)
             for entry in design.linear:
-                own[:, entry.parameter] = scales[rows, entry.column] ** 2
+                own[:, entry.parameter] = records.scales[rows, entry.column] ** 2
         return cls(
-            corrected, part, target[rows], chances, own, noise, moments.gram[0], metric,
+            corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
             moments.mean[0], moments.records,
         )  # fmt: skip
 
@@ -425,7 +416,7 @@ class ReleasedRecords:
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
         return deconvolved(released, self.chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
 
-    def squared_bias(self, corrected: CorrectedLoss, theta: FloatArray, hessian: FloatArray) -> FloatArray:
+    def squared_bias(self, correction: Correction, theta: FloatArray, hessian: FloatArray) -> FloatArray:
         """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
 
         The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u, so that
@@ -434,16 +425,18 @@ class ReleasedRecords:
 
         Parameters
         ----------
-        corrected : CorrectedLoss
+        correction : Correction
             The surrogate, resolved.
         theta : array of shape (q,), float64
             The parameters.
         hessian : array of shape (q, q), float64
             H, of the mean corrected loss with its penalty.
         """
-        assert corrected.design is not None
+        assert correction.surrogates is not None
         inverse = np.linalg.inv(hessian)
-        error = rms_error(corrected.surrogate_parts, corrected.design.surrogates, self.scores(theta), self.targets())
+        error = rms_error(
+            correction.surrogate_parts, correction.surrogates.surrogates, self.scores(theta), self.targets()
+        )
         return np.asarray(error**2 * inverse @ self.positive_gram() @ inverse)
 
     def spread(self, theta: FloatArray) -> float:
@@ -491,19 +484,15 @@ class ReleasedRecords:
 
 
 def _told(
-    corrected: CorrectedLoss,
-    design: Columns,
-    matrix: FloatArray,
-    target: FloatArray,
-    weights: FloatArray,
-    metric: FloatArray,
+    corrected: CorrectedLoss, records: Records, metric: FloatArray
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
     """Return records that the distribution of scores is estimated from, with weights that sum to 1.
 
     All that are far from the rest, and as many of the others as are needed: a score that is missing in a sample may be
     where a surrogate is off by thousands.
     """
-    own = weights if len(weights) else np.ones(len(matrix))
+    design, matrix, target = records.correction.design, records.matrix, records.target
+    own = records.weights if len(records.weights) else np.ones(len(matrix))
     step = max(1, len(matrix) // _SAMPLE)
     sampled = np.arange(0, len(matrix), step)
     if step == 1:
@@ -528,36 +517,33 @@ def _told(
     return chosen, chances / chances.sum()
 
 
-def released_moments(corrected: CorrectedLoss, matrix: FloatArray) -> FloatArray:
+def released_moments(records: Records) -> FloatArray:
     """Return the second moments of released design rows, scores after one another; ones for a free-form loss.
 
     Parameters
     ----------
-    corrected : CorrectedLoss
-        The loss.
-    matrix : array of shape (m, p), float64
-        Some records, as `symdebias.release.Release.design_matrix` returns them.
+    records : Records
+        The records.
     """
-    if not corrected.declared.scores:
-        return np.eye(corrected.number_of_parameters(matrix.shape[1]))
-    design = corrected.release.design(matrix.shape[1])
+    correction, matrix = records.correction, records.matrix
+    if not correction.loss.scores:
+        return np.eye(correction.number_of_parameters)
+    design = correction.design
 
     def products(rows: slice) -> FloatArray:
         estimated = estimated_rows(design, matrix[rows])
         return np.asarray(estimated.T @ estimated)
 
     one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
-    return np.asarray(np.kron(np.eye(len(corrected.declared.scores)), one), dtype=np.float64)
+    return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
 
 
-def known_scores(
-    corrected: CorrectedLoss, matrix: FloatArray, target: FloatArray, weights: FloatArray, *, noise_scale: Any = None
-) -> ReleasedRecords | None:
+def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:
     """Return what released records say of true scores, or None for a loss that surrogates cannot stand for.
 
     Parameters
     ----------
-    corrected, matrix, target, weights, noise_scale
+    corrected, records
         As for `ReleasedRecords.of`.
 
     Raises
@@ -565,12 +551,12 @@ def known_scores(
     NoExactCorrectionError
         The loss is one of a surrogate, and has no scores to know of.
     """
-    if corrected.method == "none":
+    if not corrected.approach.corrects:
         return None
     if len(corrected.declared.scores) == 1:
         try:
             _ = corrected.surrogate_parts
-            return ReleasedRecords.of(corrected, matrix, target, weights, noise_scale=noise_scale)
+            return ReleasedRecords.of(corrected, records)
         except NoExactCorrectionError:
             # A polynomial in a margin, or of no known form.
             pass
@@ -597,7 +583,7 @@ def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray
     if corrected.surrogate_parts.is_residual:
         return (0.0,)
     if corrected.declared.target_values is not None:
-        return corrected.true_targets
+        return corrected.declared.target_values
     middle = float(np.average(target, weights=chances))
     spread = math.sqrt(float(np.average((target - middle) ** 2, weights=chances)))
     return (middle - spread, middle + spread)

@@ -15,18 +15,18 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_same_index
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
+from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, progress_bar
-from symdebias.solvers.fit import Fit
+from symdebias.solvers.fit import Fit, in_shape
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.pilot import pilot_of
-from symdebias.solvers.records import TESTED_RECORDS, Records
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
 from symdebias.solvers.smoothing import step_smoothing
@@ -191,13 +191,16 @@ def sgd(
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
-    check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
-    columns = corrected.number_of_columns(X)
-    penalty = corrected.penalty(l2, columns)
-    begin = np.zeros(len(penalty)) if start is None else corrected.flat_parameters(start, columns).copy()
+    # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
+    named = not (corrected.is_resolved and corrected.declared.scores)
+    run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+    penalty = run.correction.penalty(l2)
+    begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
-    metric = _metric(corrected, X)
+    with np.errstate(all="ignore"):
+        # Not finite where the tested records are not.
+        metric = released_moments(run.thinned(run.stride))
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress,
@@ -205,7 +208,7 @@ def sgd(
 
     def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> Health:
         theta, with_curvature = descent.result, not descent.on_ball
-        health = examined(run, X, y, theta, penalty, metric, with_curvature=with_curvature, known=known)
+        health = examined(run, theta, penalty, metric, with_curvature=with_curvature, known=known)
         bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
         health.refuse(
             theta, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
@@ -214,27 +217,19 @@ def sgd(
 
     designed: dict[str, Any] = {}
     if corrected.is_resolved:
-        # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-        named = not corrected.declared.scores
-        run = Records.checked(corrected, X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+        resolved = corrected
         descent, told = training.of(run, X, begin)
-        known = None if corrected.design is None else _known(run, X, y, noise_scale)
+        known = None if corrected.design is None else known_scores(corrected, run)
         health = examine(run, descent, known)
     else:
-        matrix, target, weights = corrected.checked_records(X, y, sample_weight=sample_weight)
-        known = known_scores(corrected, matrix, target, weights, noise_scale=noise_scale)
+        known = known_scores(corrected, run)
         assert known is not None
-        pilot = pilot_of(
-            corrected, known, matrix, target, weights, penalty, region_of(radius, None),
-            start=None if start is None else begin, noise_scale=noise_scale,
-        )  # fmt: skip
-        scales = corrected.checked_scales(noise_scale, columns, len(matrix))
+        pilot = pilot_of(known, run, penalty, region_of(radius, None), start=None if start is None else begin)
         centre = pilot.theta
         # A fit that ends far from where its surrogate was designed is the pilot of a new design.
         for stage in range(1, _MOST_STAGES + 1):
             resolved = known.resolved(centre, growth=_ROOM)
-            data = resolved.kernel_data(matrix, target, scales=scales)
-            run = Records(resolved, columns, *data, weights, noise_scale is not None)
+            run = run.under(resolved.at(run.columns, per_record=noise_scale is not None))
             descent, told = training.of(run, X, centre if start is None or stage > 1 else begin)
             health = examine(run, descent, known)
             if known.size(descent.result - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
@@ -257,7 +252,7 @@ def sgd(
             inference = _by_batch_means(inference, descent.sums)
     n, per_epoch = training.size(run)
     return descent.fit(
-        run.corrected,
+        resolved,
         solver="sgd",
         records=n,
         seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
@@ -267,7 +262,7 @@ def sgd(
             "carrying_share": health.carrying_share,
             "noise_inflation": health.inflation,
             "curvature": health.curvature,
-            "score_variance": run.corrected.score_variance(corrected.shaped(theta), noise_scale=noise_scale)
+            "score_variance": resolved.score_variance(in_shape(resolved, theta), noise_scale=noise_scale)
             if corrected.declared.scores
             else None,
             **designed,
@@ -312,12 +307,11 @@ class _Training:
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
-        n = len(run.matrix)
-        return n, -(-n // self.batch_size)
+        return len(run), -(-len(run) // self.batch_size)
 
     def of(self, run: Records, X: Any, begin: FloatArray) -> tuple[Descent, dict[str, Any]]:
         """Train on some records from a start, and return the descent and what to tell of it."""
-        corrected = run.corrected
+        correction, (matrix, target) = run.correction, run.encoded
         n, per_epoch = self.size(run)
         batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
         step_size, scaling = self.step_size, np.zeros((0, 0))
@@ -327,10 +321,10 @@ class _Training:
                 _explain_overflow(run, X)
             step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
         sizes = step_sizes(step_size, first=0, count=total, l2=self.l2)
-        kernel = corrected.kernels(run.columns, per_record=run.per_record).sgd_pass(
+        kernel = correction.kernels.sgd_pass(
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
         )
-        limits = corrected.limits(finite_variance=True)
+        limits = correction.limits(finite_variance=True)
         # Learned steps do not depend on units, and these limits do.
         limited = self.bound == math.inf and not len(scaling)
         growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
@@ -344,14 +338,14 @@ class _Training:
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
             for epoch in range(self.epochs):
                 if self.rng is not None:
-                    deal = _Deal.shuffled(n, run.matrix.shape[1], self.rng)
+                    deal = _Deal.shuffled(n, matrix.shape[1], self.rng)
                 origin = epoch * per_epoch
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
                     first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
                     if not descent.take(
-                        kernel, lower, upper, run.matrix, run.target, run.weights, deal.order, _RUNS, deal.run_length,
-                        deal.shift, first, run.noise, sizes[lower:upper], batch_size, self.penalty, self.bound, growth,
-                        runaway, limits, self.smoothing, scaling,
+                        kernel, lower, upper, matrix, target, run.weights, deal.order, _RUNS, deal.run_length,
+                        deal.shift, first, correction.noise, sizes[lower:upper], batch_size, self.penalty, self.bound,
+                        growth, runaway, limits, self.smoothing, scaling,
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
@@ -474,16 +468,9 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
-def _metric(corrected: CorrectedLoss, X: Any) -> FloatArray:
-    """Return the second moments of the tested records, not finite where these are not."""
-    matrix = corrected.release.design_matrix(X, check_finite=False)
-    with np.errstate(all="ignore"):
-        return released_moments(corrected, np.ascontiguousarray(matrix[:: max(1, len(matrix) // TESTED_RECORDS)]))
-
-
 def _explain_overflow(run: Records, X: Any) -> NoReturn:
     """Raise the error that says which record has no finite square."""
-    matrix = run.corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
+    matrix = run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         bad = np.argwhere(~np.isfinite(matrix**2))
     raise DivergenceError(
@@ -492,18 +479,13 @@ def _explain_overflow(run: Records, X: Any) -> NoReturn:
     )
 
 
-def _known(run: Records, X: Any, y: Any, noise_scale: Any) -> ReleasedRecords | None:
-    matrix, target, _ = run.corrected.checked_records(X, y)
-    return known_scores(run.corrected, matrix, target, run.weights, noise_scale=noise_scale)
-
-
 def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, sizes: FloatArray) -> NoReturn:
     """Raise the error that says why the kernel stopped before its next step, which takes a batch."""
-    theta, corrected = descent.theta, run.corrected
+    theta = descent.theta
     if descent.stopped == 2:
         where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
-        corrected.require_noise_within_limits(theta, run.columns, finite_variance=True, at=where)
-    corrected.release.design_matrix(X)  # NaN and infinity in the data have a message of their own
+        run.correction.require_within_limits(theta, finite_variance=True, at=where)
+    run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         largest = np.abs(run.gradients(theta, batch)).max(axis=1)
     bad = np.flatnonzero(~np.isfinite(largest))

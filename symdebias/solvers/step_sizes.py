@@ -9,9 +9,9 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
+from symdebias.records import Records
 from symdebias.solvers.health import curvatures
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.records import Records
 
 # The least curvature that steps are slowed down by, relative to the largest.
 _LEAST_CURVATURE = 0.02

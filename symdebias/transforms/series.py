@@ -14,9 +14,9 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias.codegen.numeric import numeric
 from symdebias.codegen.stable import in_logistic_density, rewrite
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.transforms.certificate import numeric
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 

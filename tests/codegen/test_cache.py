@@ -243,7 +243,7 @@ SCRIPT = textwrap.dedent(
     X = np.linspace(-1, 1, 200).reshape(-1, 2)
     y = np.where(np.arange(100) % 3 == 0, -1, 1)
     gradient = corrected.mean_gradient(np.array([0.3, -0.2]), X, y)
-    kernels = corrected.kernels(2)
+    kernels = corrected.at(2).kernels
     kernel = kernels.mean_gradient(weighted=False).compiled
     names = ("loss", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass")
     keys = [kernels.source(name).key for name in names]

@@ -69,10 +69,7 @@ def test_one_pass_gives_what_four_give(case, weighted):
     corrected, data, theta, scales = CASES[case]()
     weights = WEIGHTS if weighted else np.ones(N)
     own = {} if scales is None else {"noise_scale": scales}
-    matrix, target = corrected.checked_data(data, Y, **own)
-    derivatives = corrected.derivatives(
-        data.shape[1], matrix, target, WEIGHTS if weighted else np.zeros(0), float(weights.sum()), per_record=bool(own)
-    )
+    derivatives = corrected.records(data, Y, sample_weight=WEIGHTS if weighted else None, **own).derivatives()
     found = derivatives(theta, True)
     gradients = corrected.gradient(theta, data, Y, **own) * weights[:, None]
     assert found.loss == pytest.approx(corrected.mean_loss(theta, data, Y, sample_weight=weights, **own), rel=1e-13)

@@ -7,8 +7,8 @@ from instances import U, Y
 import symdebias as sd
 from symdebias.codegen import elementary
 from symdebias.codegen.functions import log_normal_cdf
+from symdebias.codegen.numeric import numeric
 from symdebias.codegen.stable import plain, rewrite
-from symdebias.transforms.certificate import numeric
 
 POINTS = np.concatenate([np.linspace(-12, 12, 49), [-3.9999, -4.0001, -38.0, -1e2, -1e3, 38.0, 1e3]])
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation.enclosures import enclosed, enclosure, largest
 from symdebias.derivation.intervals import Range
-from symdebias.transforms.certificate import numeric
 
 U = sp.Symbol("u", real=True)
 BRANCHED = [

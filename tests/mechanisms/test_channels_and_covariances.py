@@ -154,6 +154,6 @@ def test_what_is_shown_has_the_width_of_the_covariance(loss):
     release = sd.Release(GaussianMechanism.from_scale([5.0, 15000.0, 0.7]), fit_intercept=True)
     assert release.number_of_columns == 3
     corrected = sd.debias(loss, release)
-    assert corrected.number_of_parameters(3) == 4
+    assert corrected.at(3).number_of_parameters == 4
     with pytest.raises(ValueError, match="X has 2 columns, but the release has 3"):
-        corrected.derivation(2)
+        _ = corrected.at(2).derivation

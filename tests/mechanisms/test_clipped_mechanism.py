@@ -98,7 +98,7 @@ def test_training_without_a_correction_works_and_is_biased(noised):
     with pytest.raises(sd.exceptions.InferenceError, match="bias of the noise"):
         fit.confidence_interval()
     assert "uncorrected" in fit.summary()
-    assert plain.uncorrected is not None
+    assert plain.at(2).uncorrected is not None
     np.testing.assert_allclose(sd.naive(sd.losses.least_squares(), RELEASE, records.X, records.y).theta, fit.theta)
     descended = sd.sgd(plain, records.X, records.y, epochs=2, random_state=0)
     assert np.isfinite(descended.theta).all()
@@ -136,7 +136,6 @@ def refused_calls():
     return {
         "certify": lambda: plain.certify(),
         "certificate": lambda: plain.certificate,
-        "true targets": lambda: plain.true_targets,
         "bias of the loss": lambda: plain.bias(np.ones(2), np.zeros((1, 2)), [0.0]),
         "sd.bias": lambda: sd.bias(loss, RELEASE),
         "evaluate": lambda: sd.evaluate(np.ones(2), X, y, release=RELEASE, metric="squared_error"),

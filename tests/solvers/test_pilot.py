@@ -58,12 +58,12 @@ def test_the_pilot_holds(design):
     y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ slopes - intercept)), 1.0, -1.0)
     data = noised(sd.Release(sd.GaussianMechanism.from_scale(0.25), fit_intercept=True), X, y)
     corrected = sd.debias(sd.losses.logistic(), data.release)
-    matrix, target, weights = corrected.checked_records(data.X, data.y)
-    known = known_scores(corrected, matrix, target, weights)
-    found = pilot_of(corrected, known, matrix, target, weights, np.zeros(3), region_of(None, None))
+    records = corrected.records(data.X, data.y)
+    known = known_scores(corrected, records)
+    found = pilot_of(known, records, np.zeros(3), region_of(None, None))
     truth = np.array([*slopes, intercept])
     assert known.size(found.theta - truth) < 6 * found.uncertainty + 0.05 * known.size(truth)
-    again = pilot_of(corrected, known, matrix, target, weights, np.zeros(3), region_of(None, None), start=truth)
+    again = pilot_of(known, records, np.zeros(3), region_of(None, None), start=truth)
     assert known.size(again.theta - found.theta) < 0.1 * known.size(truth)
 
 

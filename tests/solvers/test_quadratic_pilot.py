@@ -39,7 +39,7 @@ def test_moments_are_those_of_the_true_records():
     release_of = noised(release, X, y)
     design = release_of.release.design(6)
     corrected = sd.debias(sd.losses.logistic(), release_of.release)
-    covariance = corrected.noise_covariance(6)
+    covariance = corrected.at(6).noise_covariance()
     # Released records have their own reading of categories; the codes of the table are those of the outputs.
     matrix = release_of.release.design_matrix(release_of.X)
     found = moments_of(design, matrix, y, np.zeros(0), covariance)

@@ -99,7 +99,7 @@ def test_a_pickled_correction_ships_nothing_that_was_computed():
     corrected = sd.debias(LOSSES["exponential"], NOISED.release)
     fresh = pickle.dumps(corrected)
     mean_loss(corrected)
-    _ = corrected.certificate, corrected.closed_variance, corrected.gradient_expressions
+    _ = corrected.certificate, corrected.source, corrected.gradient_expressions
     assert pickle.dumps(corrected) == fresh
 
 

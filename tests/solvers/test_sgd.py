@@ -24,7 +24,7 @@ CORRECTED = sd.debias(sd.losses.exponential(), gaussian_release(0.3, epsilon=2.0
 
 def twin(corrected, X, y, *, step_sizes, batch_size, rows, l2=0.0, radius=math.inf, weights=None, start=None):
     """Algorithm 1, record by record, from the per-record gradients."""
-    theta = np.zeros(corrected.number_of_parameters(X.shape[1])) if start is None else np.array(start, dtype=float)
+    theta = np.zeros(corrected.at(X.shape[1]).number_of_parameters) if start is None else np.array(start, dtype=float)
     path = [theta]
     penalised = np.ones(len(theta))
     if corrected.release.fit_intercept:

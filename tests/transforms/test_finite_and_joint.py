@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from symdebias.codegen import stable
 from symdebias.codegen.functions import expit, logistic_density, logsumexp, softplus
+from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import (
     FREQUENCY,
@@ -34,7 +35,6 @@ from symdebias.transforms import (
     quadrature,
     unbiased_weights,
 )
-from symdebias.transforms.certificate import numeric
 
 U, V, W = sp.symbols("u v w", real=True)
 SMOOTH = [sp.exp(U / 2), sp.cos(2 * U), U**4 - U, sp.log(1 + sp.exp(U)), sp.tanh(U), sp.exp(-(U**2))]

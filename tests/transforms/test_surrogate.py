@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_by_quadrature, inverse_heat, truncated_series, truncation_bias
-from symdebias.transforms.certificate import numeric
 from symdebias.transforms.surrogate import Part, Surrogate, design, number_of_waves
 
 pytestmark = pytest.mark.newest

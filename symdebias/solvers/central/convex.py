@@ -11,8 +11,8 @@ from symdebias._domains import RADIUS
 from symdebias.derivation import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
 from symdebias.privacy.guarantee import ADJACENCIES
+from symdebias.records import Records
 from symdebias.solvers.central.records import PublicBounds
-from symdebias.solvers.records import Records
 from symdebias.solvers.regions import Ball, Region, region_of
 
 # Bounds are products of numbers that were rounded up themselves.
@@ -74,7 +74,7 @@ def convex_problem(
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     radius = None if radius is None else RADIUS.check("radius", radius)
-    loss, norm = records.corrected.declared, bounds.norm
+    loss, norm = records.correction.loss, bounds.norm
     score_radius = None if radius is None else radius * norm * _UP
     domain: dict[str, Any] = {"score_radius": score_radius, "target_bounds": bounds.target}
     slope = slope_bound(loss, **domain)
@@ -121,7 +121,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     """
     records, region = problem.records, problem.region
     derivatives, _ = records.derivatives_or_differences()
-    length = records.corrected.number_of_parameters(records.columns)
+    length = records.correction.number_of_parameters
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:

@@ -22,7 +22,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.solvers.central.records import PublicBounds, row_norms, true_records
+from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
@@ -194,11 +194,12 @@ def dp_lssgd(
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     run = true_records(loss, X, y, bounds)
-    corrected, (n, columns) = run.corrected, run.matrix.shape
+    correction, n = run.correction, len(run)
+    matrix, target = run.encoded
     if clipped_to is None:
         clipped_to = _derived_clip(loss, bounds, bound)
-    length = corrected.number_of_parameters(columns)
-    theta = np.zeros(length) if start is None else corrected.flat_parameters(start, columns).copy()
+    length = correction.number_of_parameters
+    theta = np.zeros(length) if start is None else correction.flat(start).copy()
     if not float(np.linalg.norm(theta)) <= bound:
         raise ValueError(f"start is longer than radius={bound:g}. Start within the ball.")
     if adjacency == "replace-one":
@@ -209,10 +210,10 @@ def dp_lssgd(
     sizes = step_sizes(step_size, first=0, count=noise.steps, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    penalty = corrected.penalty(l2, columns)
+    penalty = correction.penalty(l2)
     source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
-    kernel = corrected.kernels(run.columns).noisy_pass(smoothed=bool(len(smoothing_numbers)))
+    kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
     descent = Descent(theta, noise.steps, radius=bound, share=share, record=record)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * noise.probability))))
     with progress_bar(progress, noise.steps, "step") as advance:
@@ -225,14 +226,14 @@ def dp_lssgd(
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
                 if not descent.take(
-                    kernel, lower, upper, run.matrix, run.target, norms, rows[skipped:], ends[part] - skipped,
-                    draws[part], run.noise, sizes[lower:upper], clipped_to, float(batch_size), penalty, bound, math.inf,
-                    _RUNAWAY, smoothing_numbers,
+                    kernel, lower, upper, matrix, target, norms, rows[skipped:], ends[part] - skipped,
+                    draws[part], correction.noise, sizes[lower:upper], clipped_to, float(batch_size), penalty, bound,
+                    math.inf, _RUNAWAY, smoothing_numbers,
                 ):  # fmt: skip
                     raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
     return descent.fit(
-        corrected,
+        corrected_of(run),
         solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
         records=n if adjacency == "replace-one" else None,
         seen=lambda steps: steps * batch_size,

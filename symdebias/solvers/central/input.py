@@ -18,7 +18,7 @@ from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
-from symdebias.solvers.central.records import PublicBounds, true_records
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
 
@@ -171,7 +171,7 @@ def input_perturbation(
     if server == "corrected" and regularisation is not None:
         raise ValueError('regularisation belongs to server="ridge". The corrected server has none: leave it out.')
     records = true_records(quadratic.loss, X, y, known)
-    n, d = len(records.matrix), records.corrected.number_of_parameters(records.columns)
+    n, d = len(records), records.correction.number_of_parameters
     sigma_u, sigma_b = input_perturbation_scales(
         n, d, epsilon=scaled, delta=delta, lipschitz=bounds.lipschitz, curvature=bounds.curvature
     )
@@ -201,7 +201,7 @@ def input_perturbation(
         }
     classical = 2 * math.sqrt(2 * math.log(1.25 / delta)) * root
     return Fit.of(
-        records.corrected,
+        corrected_of(records),
         theta,
         solver="input_perturbation",
         records=n,

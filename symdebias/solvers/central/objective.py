@@ -15,7 +15,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
 from symdebias.solvers.central.convex import ConvexProblem, convex_problem, minimiser
-from symdebias.solvers.central.records import PublicBounds, true_records
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 
 CALIBRATIONS = ("proved", "published")
@@ -153,13 +153,13 @@ def objective_perturbation(
     )
     noise = _Noise.calibrated(problem, epsilon, delta, adjacency, penalty, calibration)
     began = time.perf_counter()
-    corrected, n = problem.records.corrected, len(problem.records.matrix)
-    length = corrected.number_of_parameters(problem.records.columns)
+    n = len(problem.records)
+    length = problem.records.correction.number_of_parameters
     tilt = sampling.normal_noise(noise.scale, (length,), source)
     tolerance = max(_ACCURACY * noise.scale / n, _ROUNDING * problem.slope)
     theta = minimiser(problem, ridge=noise.penalty / n, linear=tilt / n, tolerance=tolerance)
     return Fit.of(
-        corrected,
+        corrected_of(problem.records),
         theta,
         solver="objective_perturbation",
         records=n if adjacency == "replace-one" else None,
@@ -256,7 +256,7 @@ def _guarantee(epsilon: float, delta: float, adjacency: str, how: str) -> Guaran
 
 def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     """Return the ranges of slopes times the bound on the norm of a row, which may be anything from 0 on."""
-    declared = problem.records.corrected.declared
+    declared = problem.records.correction.loss
     ranges = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
     up = problem.bounds.norm * (1 + 2.0**-50)
     return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in ranges)

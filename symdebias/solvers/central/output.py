@@ -11,7 +11,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
 from symdebias.solvers.central.convex import convex_problem, minimiser
-from symdebias.solvers.central.records import PublicBounds, true_records
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 
 # The minimiser is found to this share of what one record may move it by, and the noise covers both.
@@ -136,7 +136,7 @@ def output_perturbation(
         why="The sensitivity is proved for convex losses, and Newton's method finds minimisers of smooth ones.",
     )
     began = time.perf_counter()
-    corrected, n = problem.records.corrected, len(problem.records.matrix)
+    n = len(problem.records)
     tau = _ACCURACY * problem.slope / n
     sensitivity = 2 * (problem.slope / n + tau) / l2 * _UP
     theta = minimiser(problem, ridge=l2, linear=None, tolerance=tau / 2)
@@ -150,7 +150,7 @@ def output_perturbation(
         law = f"normal noise of the scale {scale:.6g}, analytic calibration,"
     theta = problem.region.inside(theta + noise)
     return Fit.of(
-        corrected,
+        corrected_of(problem.records),
         theta,
         solver="output_perturbation",
         records=n,

@@ -19,8 +19,8 @@ from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning
 from symdebias.losses import Loss
 from symdebias.mechanisms.bounds import checked_bounds, in_ball
+from symdebias.records import Records
 from symdebias.release import Release
-from symdebias.solvers.records import Records
 
 # Norms beyond this would overflow when they are multiplied by a slope of the same size.
 LARGEST_NORM = 1e150
@@ -92,8 +92,7 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
         raise TypeError(
             f"loss must be a symdebias.Loss: these solvers take true records; got {type(loss).__name__}.{remedy}"
         )
-    corrected = plain(loss, fit_intercept=bounds.constant)
-    records = Records.checked(corrected, X, y, sample_weight=None, noise_scale=None)
+    records = plain(loss, fit_intercept=bounds.constant).records(X, y)
     matrix, target = records.matrix, records.target
     if bounds.record_radius is not None:
         # Refuses what is too long for any radius.
@@ -114,7 +113,6 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
                 f"target_bounds={bounds.target} leave out {out[0]:g}, one of the declared target_values. Leave "
                 "target_bounds out: the declared values are the bounds."
             )
-        # Declared values stand as codes, which are within no bounds.
         if loss.target_values is None:
             if ((target < low) | (target > high)).any():
                 _warn(f"some targets are outside target_bounds={bounds.target} and were moved to the nearer bound")
@@ -132,6 +130,12 @@ def _warn(what: str) -> None:
 def plain(loss: Loss, *, fit_intercept: bool) -> CorrectedLoss:
     """Return a loss on records without noise; one for all calls, so that what was derived of it is there."""
     return debias(loss, Release(fit_intercept=fit_intercept), method="none")
+
+
+def corrected_of(records: Records) -> CorrectedLoss:
+    """Return the loss of true records, as fits have it."""
+    correction = records.correction
+    return plain(correction.loss, fit_intercept=correction.release.fit_intercept)
 
 
 def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:

@@ -171,11 +171,11 @@ def compare_methods(
     wanted = _checked_methods(methods)
     l2 = NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none")
-    columns = plain.number_of_columns(X)
-    records = len(release.design_matrix(X))
+    matrix = release.design_matrix(X)
+    correction = plain.at(matrix.shape[1])
     truth = None
     if true_theta is not None:
-        truth = plain.shaped(plain.flat_parameters(true_theta, columns).copy())
+        truth = correction.shaped(correction.flat(true_theta).copy())
         truth.setflags(write=False)
     generators = dict(zip(METHODS, spawn(generator(random_state), len(METHODS)), strict=True))
     calls: dict[str, Callable[[], Fit]] = {
@@ -189,8 +189,8 @@ def compare_methods(
         "corrected": lambda: m_estimate(debias(loss, release), X, y, l2=l2),
     }
     rows = tuple(_timed_row(method, calls[method], truth) for method in wanted)
-    names = release.design(columns).parameters if loss.scores else plain.parameter_names
-    return Comparison(rows, names, records, truth)
+    names = correction.design.parameters if loss.scores else plain.parameter_names
+    return Comparison(rows, names, len(matrix), truth)
 
 
 def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.records import Records
 from symdebias.transforms import unbiased_weights
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -39,23 +39,14 @@ class Measured:
     ----------
     plain : CorrectedLoss
         The declared loss under the release, with nothing undone.
-    labelled : CorrectedLoss
-        The declared loss with the noise of the target undone, on features as they are.
-    matrix : array of shape (n, p), float64
-        The released features.
-    y : array of shape (n,), float64
-        The released targets.
-    target : array of shape (n,), float64
-        The targets as kernels of `labelled` take them.
+    labelled : Records
+        The records under the declared loss with the noise of the target undone, on features as they are.
     covariance : array of shape (p, p), float64
         D, of the noise of the features.
     """
 
     plain: CorrectedLoss
-    labelled: CorrectedLoss
-    matrix: FloatArray
-    y: FloatArray
-    target: FloatArray
+    labelled: Records
     covariance: FloatArray
 
     @classmethod
@@ -69,19 +60,17 @@ class Measured:
         """
         plain = debias(loss, release, method="none")
         matrix = release.design_matrix(X)
-        columns = matrix.shape[1]
-        if release.design(columns).categorical:
+        correction = plain.at(matrix.shape[1])
+        if correction.design.categorical:
             raise NoExactCorrectionError(
                 "the methods for measurement error take columns with additive noise, and the release noises a column "
                 "of categories. Use debias, which undoes the channel."
             )
-        names = release.columns or tuple(f"x{index}" for index in range(columns))
+        names = release.columns or tuple(f"x{index}" for index in range(correction.columns))
         clean = Release(None, release.target, noiseless=names, fit_intercept=release.fit_intercept)
         labelled = debias(loss, clean, method="none" if release.target is None else "exact")
         check_same_index(X, y)
-        data, target = labelled.checked_data(matrix, y)
-        numbers = labelled.checked_target(y, len(matrix))
-        return cls(plain, labelled, data, numbers, target, plain.noise_covariance(columns))
+        return cls(plain, labelled.records(matrix, y), correction.noise_covariance())
 
     @property
     def loss(self) -> Loss:
@@ -94,9 +83,19 @@ class Measured:
         return self.plain.release
 
     @property
+    def matrix(self) -> FloatArray:
+        """The released features."""
+        return self.labelled.matrix
+
+    @property
+    def y(self) -> FloatArray:
+        """The released targets."""
+        return self.labelled.target
+
+    @property
     def columns(self) -> int:
         """The number of columns of X."""
-        return int(self.matrix.shape[1])
+        return self.labelled.columns
 
     @property
     def extended(self) -> FloatArray:
@@ -127,7 +126,7 @@ class Measured:
         noise = self.release.target_noise
         if isinstance(noise, ChannelNoise):
             weights = unbiased_weights(noise)[0][:, [noise.inputs.index(value) for value in values]]
-            return np.asarray(weights[self.labelled.codes_of_targets(self.y)])
+            return np.asarray(weights[self.labelled.correction.codes_of_targets(self.y)])
         if noise is None:
             return np.asarray(self.y[:, None] == np.array(values), dtype=np.float64)
         # Two values, on which every function is affine, and noise of mean 0.
@@ -138,7 +137,7 @@ class Measured:
         """Raise NoExactCorrectionError where the noise of a column is not normal."""
         for place, noise in self.release.noises(self.columns):
             if isinstance(noise, AdditiveNoise) and not noise.is_gaussian:
-                names = self.labelled.release.columns or ()
+                names = self.labelled.correction.release.columns or ()
                 raise NoExactCorrectionError(
                     f"{what} is for normal noise, and that of {', '.join(names[place])} is another. Use debias, which "
                     "undoes it, or regression_calibration or simex, which take its covariance."
@@ -164,14 +163,13 @@ class Problem:
     units: FloatArray
 
     @classmethod
-    def of(cls, corrected: CorrectedLoss, columns: int, data: FloatArray, target: FloatArray, l2: float) -> "Problem":
-        """Return the problem of some records, as `CorrectedLoss.checked_data` returned them."""
-        penalty = corrected.penalty(l2, columns)
+    def of(cls, records: Records, l2: float) -> "Problem":
+        """Return the problem of some records."""
+        correction, penalty = records.correction, records.correction.penalty(l2)
         units = np.ones(len(penalty))
-        if corrected.declared.scores:
-            sizes = np.sqrt(np.mean(data**2, axis=0))
-            corrected.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
-        records = Records(corrected, columns, np.ascontiguousarray(data), target, np.zeros(0), False)
+        if correction.loss.scores:
+            sizes = np.sqrt(np.mean(records.encoded[0] ** 2, axis=0))
+            correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
         return cls(records, penalty, units)
 
     def on(self, data: FloatArray) -> "Problem":

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from symdebias._domains import NON_NEGATIVE
+from symdebias.correction import columns_to_show
 from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
@@ -58,12 +59,12 @@ def naive(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> F
     """
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
     plain = debias(loss, release, method="none")
-    if plain.uncorrected is None:
+    if plain.at(columns_to_show(loss, release)).uncorrected is None:
         raise NoExactCorrectionError(
             "the release sends other values than the true ones, so that its records have no uncorrected fit. Use a "
             "method that undoes the channel."
         )
-    problem = Problem.of(plain, plain.number_of_columns(X), *plain.checked_data(X, y), l2)
+    problem = Problem.of(plain.records(X, y), l2)
     theta, slope = problem.minimum()
     return problem.fit(
         plain,

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,7 @@ def calibrated(records: Measured, l2: float, *, errors: bool) -> tuple[FloatArra
             "more records or less noise."
         )
     predicted = records.matrix - centred @ shrink.T
-    problem = Problem.of(records.labelled, records.columns, predicted, records.target, l2)
+    problem = Problem.of(replace(records.labelled, matrix=predicted), l2)
     theta, slope = problem.minimum()
     rows = problem.rows(theta) if errors else np.zeros((0, len(theta)))
     if errors:

@@ -98,7 +98,7 @@ def simex(
     repeats = COUNT.check("repeats", repeats)
     rng = generator(random_state)
     measured = Measured.of(loss, release, X, y)
-    problem = Problem.of(measured.labelled, measured.columns, measured.matrix, measured.target, l2)
+    problem = Problem.of(measured.labelled, l2)
     thetas: list[FloatArray] = []
     influences: list[FloatArray] = []
     for level in at:

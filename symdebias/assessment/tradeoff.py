@@ -14,13 +14,14 @@ import numpy as np
 import sympy as sp
 
 from symdebias._domains import shown
+from symdebias.assessment.score_bias import default_targets
+from symdebias.codegen.numeric import numeric
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import surrogate, truncation_bias
-from symdebias.transforms.certificate import default_targets, numeric
 from symdebias.transforms.series import truncated_series
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]

@@ -1,0 +1,316 @@
+"""A certificate: how far the mean of a corrected loss is from the loss on a stated domain, and how that was checked."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.assessment.kernel_bias import kernel_biases, true_codes
+from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
+from symdebias.correction import Correction
+from symdebias.derivation import Series, Uncorrected
+from symdebias.derivation.enclosures import Enclosed, enclosed
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.noise import exactly
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Nodes of a rule for the mean of a surrogate, whose waves are slow against it.
+_NODES_FOR_WAVES = 768
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The biases of a corrected loss on a stated domain: at most so large, or the largest found.
+
+    Attributes
+    ----------
+    method : str
+        How the loss was corrected.
+    exact : bool
+        Whether the derivation claims an exact correction.
+    loss_bias : float
+        What |E[corrected loss] - loss| does not exceed, where `proved`, and otherwise the largest that was found;
+        infinite where the correction does not exist.
+    gradient_bias : float
+        The same of the norm of the bias of the gradient.
+    loss_scale, gradient_scale : float
+        The larger of 1 and the largest |corrected value| found: what rounding errors are relative to.
+    theta_radius : float
+        The domain has ||theta|| up to this,
+    record_radius : float
+        records with norm up to this (before the noise),
+    score_bound : float
+        hence scores |theta'x| up to this (infinite for a free-form loss, which has none),
+    noise_variance : float
+        and noise variance up to this: of the score, or of the noisiest feature of a free-form loss.
+    targets : tuple of float
+        The target values that were tried.
+    variance_limit : float
+        The correction exists for noise variance of the score below this.
+    finite_variance_limit : float
+        It has finite variance for noise variance of the score below this.
+    quadrature_error : float
+        By how much the two finest rules differ at most.
+    reach, reach_limit : float
+        The largest parameter times the tail scale of the noise of its column (b for Laplace noise) on the domain, and
+        what it must stay below for the correction to exist; below half of that for a finite variance.
+    conditions : tuple of str
+        What the correction of a free-form loss needs besides.
+    conditions_hold, variance_conditions_hold : bool
+        Whether that holds on the whole domain, and what a finite variance needs.
+    loss_offset : float
+        How much of the bias of the loss is a part that no parameter changes; see `CorrectedLoss.loss_offset`.
+    proved : bool
+        Whether the biases are upper bounds, by interval arithmetic on cells that cover all scores of the domain, up to
+        the rounding of float64. Otherwise they were searched for.
+    """
+
+    method: str
+    exact: bool
+    loss_bias: float
+    gradient_bias: float
+    loss_scale: float
+    gradient_scale: float
+    theta_radius: float
+    record_radius: float
+    score_bound: float
+    noise_variance: float
+    targets: tuple[float, ...]
+    variance_limit: float
+    finite_variance_limit: float
+    quadrature_error: float
+    reach: float = 0.0
+    reach_limit: float = math.inf
+    conditions: tuple[str, ...] = ()
+    conditions_hold: bool = True
+    variance_conditions_hold: bool = True
+    loss_offset: float = 0.0
+    proved: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the correction exists on the whole domain."""
+        return self.noise_variance < self.variance_limit and self.reach < self.reach_limit and self.conditions_hold
+
+    @property
+    def finite_variance(self) -> bool:
+        """Whether the corrected loss has finite variance on the whole domain."""
+        return (
+            self.exists
+            and self.noise_variance < self.finite_variance_limit
+            and self.reach < self.reach_limit / 2
+            and self.variance_conditions_hold
+        )
+
+    def __str__(self) -> str:
+        domain = (
+            f"||theta|| <= {self.theta_radius:g} and ||x|| <= {self.record_radius:g} "
+            f"(noise variance up to {self.noise_variance:.4g})"
+        )
+        if self.exists:
+            claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
+            claim += " up to a part of the loss that no parameter changes" if self.loss_offset > 0 else ""
+            lines = [
+                f"{claim}, for {domain}",
+                f"  {self._biases()}",
+            ]
+        else:
+            lines = [f"no correction on the whole domain {domain}"]
+            if not self.noise_variance < self.variance_limit:
+                lines.append(f"  it exists where {self._reach(self.variance_limit)}")
+            if not self.reach < self.reach_limit:
+                lines.append(f"  it exists where {self._within(self.reach_limit)}")
+            if not self.conditions_hold:
+                lines.append(f"  it exists where {' and '.join(self.conditions)}")
+        if self.finite_variance:
+            lines.append("  variance finite")
+        else:
+            if self.finite_variance_limit < self.variance_limit:
+                lines.append(f"  variance finite only where {self._reach(self.finite_variance_limit)}")
+            if not self.reach < self.reach_limit / 2:
+                lines.append(f"  variance finite only where {self._within(self.reach_limit / 2)}")
+            if not self.variance_conditions_hold:
+                lines.append("  variance infinite in a part of the domain")
+        return "\n".join(lines)
+
+    def _biases(self) -> str:
+        loss, gradient = _rounded_up(self.loss_bias), _rounded_up(self.gradient_bias)
+        if self.proved:
+            return f"bias of the loss at most {loss}, of the gradient at most {gradient} (by interval arithmetic)"
+        return (
+            f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
+            f"(by quadrature, settled to {self.quadrature_error:.0e})"
+        )
+
+    def _within(self, limit: float) -> str:
+        radius = self.theta_radius * limit / self.reach
+        return (
+            f"every parameter times the tail scale of its noise is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+        )
+
+    def _reach(self, limit: float) -> str:
+        # The noise variance of the score grows with the square of the radius.
+        radius = self.theta_radius * math.sqrt(limit / self.noise_variance)
+        return f"the noise variance of the score is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+
+
+def _rounded_up(value: float) -> str:
+    """Return a number in three digits, none below it."""
+    written = f"{value:.2e}"
+    if not float(written) < value:
+        return written
+    exponent = int(written.split("e")[1])
+    return f"{value + 0.5 * 10.0 ** (exponent - 2):.2e}"
+
+
+def certify(correction: Correction, *, theta_radius: float) -> Certificate:
+    """Return the certificate of a correction; see `symdebias.corrected.CorrectedLoss.certify`.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction, its surrogates designed.
+    theta_radius : float
+        Largest ||theta|| of the domain, positive and finite.
+    """
+    return _of_score(correction, theta_radius) if correction.is_simple else _of_columns(correction, theta_radius)
+
+
+def _of_score(correction: Correction, theta_radius: float) -> Certificate:
+    release, surrogates = correction.release, correction.surrogates
+    record_radius = release.record_radius(correction.columns)
+    if release.fit_intercept:
+        record_radius = math.hypot(record_radius, 1.0)
+    # The noise is there whether it is corrected or not.
+    covariance = correction.design.covariance
+    largest = float(np.linalg.eigvalsh(covariance).max(initial=0.0)) if covariance.any() else 0.0
+    variance = largest * theta_radius**2
+    targets = TargetNoise.of(correction.loss, correction.release)
+    bound = theta_radius * record_radius
+    if surrogates is not None:
+        # Within the range and up to the noise that it is designed for; its bias does not depend on the noise.
+        variance = min(variance, correction.score_level)
+        bound = min(bound, surrogates.radius)
+        if correction.surrogate_parts.is_residual:
+            bound, targets = surrogates.radius, replace(targets, targets=(0.0,))
+    biases, proved = Biases.unknown(), False
+    if variance < correction.variance_limit:
+        functions = score_functions(correction)
+        settings = {
+            "score_bound": bound,
+            "variance": variance,
+            "record_radius": record_radius,
+            "noise_norm": math.sqrt(largest * variance),
+        }
+        has_kinks = isinstance(correction.method, (Series, Uncorrected)) and not correction.is_exact
+        if has_kinks and targets.variance == 0:
+            biases = searched_biases(functions, _enclosing(correction), target_noise=targets, **settings)
+        else:
+            most = {} if surrogates is None else {"most_nodes": _NODES_FOR_WAVES}
+            biases = score_biases(functions, target_noise=targets, **settings, **most)  # type: ignore[arg-type]
+        biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
+    return _certificate(
+        correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
+        noise_variance=variance, targets=targets.targets, reach=0.0,
+    )  # fmt: skip
+
+
+def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
+    release, surrogates = correction.release, correction.surrogates
+    record_radius = release.record_radius(correction.columns)
+    noisiest = float(release.feature_variances(correction.columns).max(initial=0.0))
+    variance, reach = noisiest, 0.0
+    if correction.is_of_scores:
+        largest = np.linalg.eigvalsh(correction.design.covariance).max(initial=0.0)
+        variance = float(largest) * theta_radius**2
+        scales = correction.derivation.constants["reach"]
+        reach = float(scales.max(initial=0.0)) * theta_radius * math.sqrt(len(correction.program.scores))
+    inside = theta_radius
+    if surrogates is not None:
+        # Waves that are tuned for little noise vary too fast under much of it for any rule.
+        inside = min(theta_radius, surrogates.radius / math.hypot(record_radius, release.fit_intercept))
+        inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
+        variance = min(variance, noisiest * inside**2)
+    if correction.is_of_scores:
+        exists = variance < correction.variance_limit and reach < correction.reach_limit
+    else:
+        exists = _conditions_hold(correction, theta_radius)
+    biases = Biases.unknown()
+    if exists:
+        biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside)
+    bound = theta_radius * record_radius if correction.is_of_scores else math.inf
+    if surrogates is not None:
+        bound = min(bound, surrogates.radius)
+    proved = False
+    if math.isfinite(biases.loss_bias):
+        biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
+    return _certificate(
+        correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
+        noise_variance=variance, targets=true_codes(correction.loss, release), reach=reach,
+    )  # fmt: skip
+
+
+def _certificate(
+    correction: Correction, biases: Biases, proved: bool, *, theta_radius: float, **domain: Any
+) -> Certificate:
+    derivation, scored = correction.derivation, correction.is_of_scores
+    return Certificate(
+        method=correction.method.name,
+        exact=correction.is_exact,
+        loss_offset=correction.loss_offset,
+        theta_radius=theta_radius,
+        proved=proved,
+        variance_limit=correction.variance_limit,
+        finite_variance_limit=correction.finite_variance_limit,
+        reach_limit=correction.reach_limit,
+        conditions=() if scored else tuple(map(str, derivation.conditions)),
+        conditions_hold=scored or _conditions_hold(correction, theta_radius),
+        variance_conditions_hold=scored or _conditions_hold(correction, theta_radius, finite_variance=True),
+        **domain,
+        **asdict(biases),
+    )
+
+
+def _conditions_hold(correction: Correction, theta_radius: float, *, finite_variance: bool = False) -> bool:
+    """Whether the conditions of a free-form loss hold at parameters spread over the ball, its poles included."""
+    size = len(correction.loss.parameters)
+    points = np.concatenate([np.eye(size), -np.eye(size), np.random.default_rng(0).normal(size=(200, size))])
+    points *= theta_radius / np.linalg.norm(points, axis=1, keepdims=True)
+    broken = {error for point in points for _, error in correction.broken_conditions(point)}
+    return NoExactCorrectionError not in broken and not (finite_variance and InfiniteVarianceError in broken)
+
+
+def _enclosing(correction: Correction) -> Callable[[float], Enclosed | None]:
+    """Return what gives the declared loss at a target with the ranges of its derivatives, where they are known."""
+    loss = correction.loss
+
+    def at(target: float) -> Enclosed | None:
+        return enclosed(exactly(loss.expression).xreplace({loss.target: sp.Rational(target)}), loss.scores[0])
+
+    return at
+
+
+def _with_bounds_of_surrogates(
+    correction: Correction, biases: Biases, bound: float, record_radius: float
+) -> tuple[Biases, bool]:
+    """Return biases raised to the bounds on the errors of surrogates, and whether nothing exceeds these."""
+    surrogates = correction.surrogates
+    if surrogates is None:
+        return biases, False
+    parts = correction.surrogate_parts
+    bound = surrogates.radius if parts.is_residual else bound
+    worst = parts.largest_errors(surrogates, bound, TargetNoise.of(correction.loss, correction.release).targets)
+    proved, raised = worst.proved, {}
+    for name, most, measured, scale in (
+        ("loss_bias", worst.value, biases.loss_bias, biases.loss_scale),
+        ("gradient_bias", worst.slope * record_radius, biases.gradient_bias, biases.gradient_scale),
+    ):
+        # More than rounding above the bound: the correction is not the surrogate's.
+        beyond = measured > most + max(1e-9, 10 * biases.quadrature_error) * scale
+        proved = proved and not beyond
+        raised[name] = max(most, measured) if beyond else most
+    return replace(biases, **raised), proved

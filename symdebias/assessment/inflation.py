@@ -1,0 +1,128 @@
+"""By how much corrections inflate gradients: what `method="auto"` decides on."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.assessment.variance import evaluated, single
+from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
+from symdebias.codegen.statistics import FactorGroup
+from symdebias.correction import Correction
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.transforms import quadrature, truncated_series
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Points of a product rule over several scores.
+_MOST_POINTS = 300_000
+# Draws of the noise that inflation is judged by.
+_DRAWS = 2_000
+# Where the price of an exact correction is looked at: noise variance of the score, and its range.
+_REFERENCE_VARIANCE, _REFERENCE_RADIUS = 4.0, 3.0
+
+
+def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
+    """Return by how much an exact correction inflates the mean square of the slope of a loss of one score.
+
+    Parameters
+    ----------
+    correction : Correction
+        An exact one.
+    radius : float or None
+        Scores range over abs(u) <= radius, 3 by default.
+    score_variance : float or None
+        The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
+        default. Neither default depends on the units of the columns.
+
+    Returns
+    -------
+    float
+        The ratio of the mean squares of the corrected and of the declared slope at released scores, label noise apart;
+        infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
+        is given, and the noise is normal) or the loss has no one score.
+    """
+    declared, derivation, program = correction.loss, correction.derivation, correction.program
+    if len(declared.scores) != 1:
+        return 1.0
+    groups = [group for group in program.groups if isinstance(group, FactorGroup)]
+    if program.tables or program.configurations or (score_variance is None and not groups):
+        return 1.0
+    noised = [(part, part.noise) for part in correction.design.linear if part.noise is not None]
+    theta = np.zeros(program.parameters)
+    variances = correction.release.feature_variances(correction.columns)
+    level = _REFERENCE_VARIANCE if score_variance is None else score_variance
+    for part, _ in noised:
+        theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
+    try:
+        correction.require_within_limits(theta, finite_variance=True)
+    except (NoExactCorrectionError, InfiniteVarianceError):
+        # Without a noise level smaller parameters may do; solvers hold theta against the limits.
+        return math.inf if score_variance is not None else 1.0
+    rng = np.random.default_rng(0)
+    noise = np.zeros(_DRAWS)
+    for part, own in noised:
+        points, weights = quadrature.one_dimensional(single(own), 64)
+        drawn = rng.choice(points, _DRAWS, p=np.maximum(weights, 0) / np.maximum(weights, 0).sum())
+        noise += theta[part.parameter] * drawn
+    u, y = declared.scores[0], declared.target
+    symbols = derivation.symbols
+    values: dict[sp.Symbol, Any] = {
+        symbols.target_variance: derivation.constants["target"][0],
+        symbols.gain: 1.0,
+        **dict.fromkeys(program.labels, 1.0),
+    }
+    if program.variances:
+        values[symbols.score_variance] = correction.normal_score_variance(theta)
+    for index, group in enumerate(program.groups):
+        found = group.values(theta, derivation.constants[f"factors{index}"])
+        values |= {symbol: value for symbol, value in zip(group.symbols, found, strict=True) if symbol is not None}
+    bound = _REFERENCE_RADIUS if radius is None else radius
+    scores = np.linspace(-bound, bound, 9)[:, None] + noise
+    target = declared.target_values[-1] if declared.target_values is not None else 0.0
+    slope = evaluated(program.slopes[0], {u: scores, y: np.full((1, 1), target), **values})
+    plain = evaluated(sp.diff(stable.rewrite(declared.expression), u), {u: scores, y: np.full((1, 1), target)})
+    before = float(np.mean(plain**2))
+    return float(np.mean(slope**2)) / before if before > 0 else 1.0
+
+
+def series_biases(declared: Loss, *, orders: Sequence[int] = (1, 2, 3)) -> tuple[float, ...]:
+    """Return the largest biases of truncated series of a smooth loss of several scores, at unit noise of each.
+
+    Parameters
+    ----------
+    declared : Loss
+        The loss.
+    orders : sequence of int
+        The orders.
+
+    Returns
+    -------
+    tuple of float
+        For each order the largest |E[series] - loss| found at corners, faces and the middle of scores up to 2.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The loss has a kink.
+    """
+    scores = declared.scores
+    target = declared.target_values[0] if declared.target_values is not None else 0.0
+    expression = stable.rewrite(declared.expression.subs(declared.target, target))
+    unit = {score: sp.Integer(1) for score in scores}
+    plain = numeric(expression, scores)
+    places = np.array(list(itertools.product((-2.0, 0.0, 2.0), repeat=len(scores))))
+    t, weights = np.polynomial.hermite_e.hermegauss(max(6, int(_MOST_POINTS ** (1 / len(scores)) / 3)))
+    grid = np.array(list(itertools.product(t, repeat=len(scores))))
+    shares = np.prod(np.array(list(itertools.product(weights / weights.sum(), repeat=len(scores)))), axis=1)
+    found = []
+    for order in orders:
+        series = numeric(truncated_series(expression, unit, order=order), scores)
+        biases = [float(series(*(place + grid).T) @ shares) - float(plain(*place)) for place in places]
+        found.append(float(np.max(np.abs(biases))))
+    return tuple(found)

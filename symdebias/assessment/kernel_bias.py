@@ -1,0 +1,296 @@
+"""The bias of any corrected loss by its kernels: means over the noise of every column, at points over the domain.
+
+The compiled kernels themselves stand on one side, and the declared loss on the other.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias.assessment.score_bias import Biases, default_targets
+from symdebias.correction import Correction
+from symdebias.declared import DeclaredLoss
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+from symdebias.transforms import quadrature
+from symdebias.transforms.quadrature import Rule
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_POINTS = 24
+# Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
+_MOST_DIMENSIONS = 3
+_MOST_FEATURES = 5
+_MOST_NODES = 400_000
+# Nodes per column with additive noise, from the finest rule on: the first whose product is not too large is taken.
+NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
+
+
+@dataclass(frozen=True)
+class SeenRecord:
+    """One true record seen through the noise: released records with their probabilities.
+
+    Attributes
+    ----------
+    X : array of shape (m, p), float64
+        Released columns, codes of categories.
+    y : array of shape (m,), float64
+        Released targets (codes of a channel's outputs).
+    weights : array of shape (m,), float64
+        Their weights, which sum to 1.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+def released_records(
+    release: Release,
+    record: FloatArray,
+    target: float,
+    *,
+    nodes: int,
+    active: FloatArray | None = None,
+    scales: FloatArray | None = None,
+    noise_on: tuple[bool, bool] = (True, True),
+) -> SeenRecord:
+    """Return what a true record may look like once released.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    record : array of shape (p,), float64
+        The true columns; codes for categories.
+    target : float
+        The true target; its value, or the code of it for a channel.
+    nodes : int
+        Nodes per column with additive noise.
+    active : array of shape (p,), bool, optional
+        Columns to integrate over; the others keep their true value.
+    scales : array of shape (p,), float64, optional
+        Standard deviations of this record's own for columns with normal noise.
+    noise_on : pair of bool
+        Whether the features and whether the target are noised.
+    """
+    count = len(record)
+    parts: list[Rule] = []
+    places: list[tuple[slice, bool]] = []
+    for place, noise in release.noises(count) if noise_on[0] else ():
+        if isinstance(noise, ChannelNoise):
+            parts.append(quadrature.channel_rule(noise, int(record[place.start])))
+            places.append((place, True))
+            continue
+        columns = range(place.start, place.stop)
+        if noise.covariance is not None and scales is None:
+            parts.append(quadrature.rule(noise, place.stop - place.start, nodes))
+            places.append((place, False))
+            continue
+        for column in columns:
+            if active is not None and not active[column]:
+                continue
+            one = quadrature.rule(noise if noise.covariance is None else _unit(noise), 1, nodes)
+            if scales is not None and noise.is_gaussian:
+                one = Rule(one.points * (scales[column] / math.sqrt(noise.variance)), one.weights)
+            parts.append(one)
+            places.append((slice(column, column + 1), False))
+    target_noise = release.target_noise if noise_on[1] else None
+    if isinstance(target_noise, ChannelNoise):
+        parts.append(quadrature.channel_rule(target_noise, int(target)))
+    elif target_noise is not None:
+        parts.append(quadrature.rule(target_noise, 1, nodes))
+    whole = quadrature.product(parts)
+    X = np.tile(record, (len(whole.weights), 1))
+    position = 0
+    for place, replaced in places:
+        width = place.stop - place.start
+        values = whole.points[:, position : position + width]
+        X[:, place] = values if replaced else X[:, place] + values
+        position += width
+    y = np.full(len(whole.weights), float(target))
+    if isinstance(target_noise, ChannelNoise):
+        y = whole.points[:, position]
+    elif target_noise is not None:
+        y = y + whole.points[:, position]
+    return SeenRecord(X, y, whole.weights)
+
+
+def _unit(noise: AdditiveNoise) -> AdditiveNoise:
+    return AdditiveNoise(noise.variance, noise.characteristic_function)
+
+
+def encoded(correction: Correction, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return released columns and targets as kernels take them, the targets from codes of a channel's outputs."""
+    return correction.encode(X, correction.targets_of_codes(y))
+
+
+def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
+    """Return the targets to try, as codes where a channel noises them."""
+    noise = release.target_noise
+    if isinstance(noise, ChannelNoise):
+        return tuple(float(code) for code in range(len(noise.inputs)))
+    return default_targets(declared.target_values, release.target_radius)
+
+
+def kernel_biases(correction: Correction, *, record_radius: float, theta_radius: float) -> Biases:
+    """Return the largest biases of a corrected loss at points spread over the domain.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction.
+    record_radius, theta_radius : float
+        Bounds on ||x|| and ||theta||.
+
+    Returns
+    -------
+    Biases
+        The largest of each.
+    """
+    declared, release, columns = correction.loss, correction.release, correction.columns
+    kernels, noise, size = correction.kernels, correction.noise, correction.number_of_parameters
+    truth = DeclaredLoss(declared, release)
+    function, slopes = truth.functions()
+    # The points are the same every time: a certificate is a statement about them.
+    rng = np.random.default_rng(0)
+    worst = Biases()
+    mean_loss, mean_gradient = kernels.mean_loss(weighted=True), kernels.mean_gradient(weighted=True)
+    targets = true_codes(declared, release)
+    channel = release.target_noise if isinstance(release.target_noise, ChannelNoise) else None
+    shares = np.ones((1, 1)) if channel is None else np.array(channel.matrix)
+    for point in range(_POINTS):
+        record = _record(rng, release, columns, record_radius)
+        theta = _into_ball(rng.uniform(-1, 1, size), theta_radius)
+        active = _active(rng, release, columns, every=not declared.scores)
+        _silence(theta, active, declared, release, columns)
+        # One target of a continuum; where a channel noises it, all of them by what it gives out.
+        tried = np.array(targets if channel is not None else [targets[point % len(targets)]], dtype=float)
+        values = np.array([truth.target(target) for target in tried])
+        arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
+        wanted = np.broadcast_to(function(*arguments), values.shape)
+        gradient = truth.gradient([slope(*arguments) for slope in slopes], np.tile(record, (len(values), 1)))
+        found = []
+        for nodes in _nodes(release, active, columns):
+            seen = released_records(
+                release, record, float(tried[0]), nodes=nodes, active=active, noise_on=(True, channel is None)
+            )
+            means = []
+            for code in range(shares.shape[1]):
+                y = seen.y if channel is None else np.full(len(seen.y), float(code))
+                X, y = encoded(correction, seen.X, y)
+                out = np.zeros(size)
+                total = float(seen.weights.sum())
+                mean = float(mean_loss(theta, X, y, seen.weights, total, noise))
+                mean_gradient(theta, X, y, seen.weights, total, noise, out)
+                means.append(np.append(mean, out))
+            found.append(shares @ np.array(means))
+        for index, (coarse, fine) in enumerate(zip(*found, strict=True)):
+            size_of_all = (float(np.abs(fine).max()), float(np.abs(gradient[index]).max()), abs(float(wanted[index])))
+            scale = max(1.0, *size_of_all)
+            worst.include(
+                loss_scale=scale,
+                gradient_scale=scale,
+                loss_bias=abs(float(fine[0] - wanted[index])),
+                gradient_bias=float(np.linalg.norm(fine[1:] - gradient[index])),
+                quadrature_error=float(np.max(np.abs(fine - coarse) / scale)),
+            )
+    return worst
+
+
+def _record(rng: np.random.Generator, release: Release, columns: int, radius: float) -> FloatArray:
+    """Return a true record within the bounds: numbers in the ball, codes, steps of a grid."""
+    record = _into_ball(rng.uniform(-1, 1, columns), radius)
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            record[place] = float(rng.integers(len(noise.inputs)))
+        elif noise.step is not None:
+            record[place] = np.round(record[place] / noise.step) * noise.step
+    return record
+
+
+def _into_ball(point: FloatArray, radius: float) -> FloatArray:
+    """Map a point of [-1, 1]^d into the ball along its ray."""
+    norm = float(np.linalg.norm(point))
+    result: FloatArray = point * (radius * float(np.abs(point).max()) / norm) if norm > 0 else point
+    return result
+
+
+def _active(rng: np.random.Generator, release: Release, columns: int, *, every: bool) -> FloatArray:
+    """Return which columns with additive noise take part at a point: few enough for a product rule.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        Every column must take part, and there are too many.
+    """
+    active = np.zeros(columns, dtype=bool)
+    candidates: list[int] = []
+    for place, noise in release.noises(columns):
+        if isinstance(noise, AdditiveNoise):
+            if noise.covariance is not None:
+                active[place] = True
+            else:
+                candidates += range(place.start, place.stop)
+    if every:
+        if len(candidates) + int(active.sum()) > _MOST_FEATURES:
+            raise NoExactCorrectionError(
+                f"the certificate integrates over {len(candidates)} noised columns at once, which its product rule "
+                f"does not reach. It covers up to {_MOST_FEATURES}; write the loss in scores if it depends on the "
+                "features through linear predictors."
+            )
+        active[candidates] = True
+        return active
+    chosen = rng.permutation(candidates).astype(int)
+    room = max(0, _MOST_DIMENSIONS - int(active.sum()))
+    while room > 1 and _size(release, chosen[:room], columns) > _MOST_NODES / 4:
+        room -= 1
+    active[chosen[:room]] = True
+    return active
+
+
+def _size(release: Release, chosen: FloatArray, columns: int) -> int:
+    """Return how many points a rule of moderate accuracy has over some columns."""
+    size = 1
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            size *= len(noise.outputs)
+        else:
+            inside = int(np.count_nonzero((chosen >= place.start) & (chosen < place.stop)))
+            size *= len(quadrature.one_dimensional(noise, 16)[1]) ** inside if noise.covariance is None else 1
+    return size
+
+
+def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
+    """Set the parameters of columns that are not integrated over to 0, of a loss in scores."""
+    if not declared.scores:
+        return
+    rows = theta.reshape(len(declared.scores), -1)
+    for part in release.design(columns).linear:
+        if part.noise is not None and not active[part.column]:
+            rows[:, part.parameter] = 0.0
+
+
+def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
+    """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
+    fixed = 1
+    dimensions: list[AdditiveNoise] = []
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            fixed *= len(noise.outputs)
+        else:
+            dimensions += [noise] * int(active[place].sum())
+    target = release.target_noise
+    if isinstance(target, ChannelNoise):
+        fixed *= len(target.outputs)
+    elif target is not None:
+        dimensions.append(target)
+    for nodes in (*NODES, 8, 7):
+        size = fixed * math.prod(len(quadrature.one_dimensional(noise, nodes)[1]) for noise in dimensions)
+        if size <= _MOST_NODES:
+            break
+    return nodes - max(1, nodes // 10), nodes

@@ -1,0 +1,59 @@
+"""The bias of a correction that is not exact, for true records: its mean over the noise less the declared loss."""
+
+from typing import Any
+
+import numpy as np
+
+from symdebias.assessment.variance import noise_moment
+from symdebias.correction import Correction
+from symdebias.declared import DeclaredLoss
+from symdebias.derivation import hidden_score
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def loss_biases(correction: Correction, theta: FloatArray, matrix: FloatArray, targets: FloatArray) -> FloatArray:
+    """Return the biases of a corrected loss, shape (n,), float64.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction, its surrogates designed.
+    theta : array of shape (Q,), float64
+        The parameters.
+    matrix : array of shape (n, p), float64
+        True records, codes for categories.
+    targets : array of shape (n,), float64
+        True targets, or codes of them where a channel noises them.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are too many noised columns for a product rule.
+    """
+    truth = DeclaredLoss(correction.loss, correction.release)
+    values = np.array([truth.target(code) for code in targets])
+    if correction.surrogates is not None:
+        scores = _scores(truth, theta, matrix)
+        return correction.surrogate_parts.errors(correction.surrogates, scores, values)[0]
+    function, _ = truth.functions()
+    biases = np.empty(len(matrix))
+    for row, (record, code) in enumerate(zip(matrix, targets, strict=True)):
+        mean = noise_moment(correction, theta, record, code, _mean, of="loss")
+        wanted = function(*truth.arguments(theta, record[None, :], values[row : row + 1]))
+        biases[row] = mean - float(np.asarray(wanted).reshape(-1)[0])
+    return biases
+
+
+def _mean(values: FloatArray, weights: FloatArray) -> float:
+    return float(weights @ values[:, 0])
+
+
+def _scores(truth: DeclaredLoss, theta: FloatArray, matrix: FloatArray) -> FloatArray:
+    """Return the scores of true records, for a hidden score too."""
+    if truth.loss.scores:
+        return np.asarray(truth.rows(matrix) @ theta)
+    hidden = hidden_score(truth.loss)
+    assert hidden is not None
+    scores: FloatArray = truth.features(matrix) @ theta[list(hidden.places)]
+    return scores if hidden.intercept is None else scores + theta[hidden.intercept]

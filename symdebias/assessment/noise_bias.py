@@ -1,0 +1,298 @@
+"""What noise does to a loss that is left uncorrected.
+
+The bias of an uncorrected loss splits into label, feature and interaction part ([IWP] Theorem 4.2): with B the mean
+over the released target and W that over the released features, B W F - F = (B - 1) F + (W - 1) F + (B - 1)(W - 1) F.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike
+
+from symdebias._arrays import parameter_array
+from symdebias.assessment.kernel_bias import NODES, released_records
+from symdebias.declared import DeclaredLoss
+from symdebias.derivation import NoiseSymbols, on_labels
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+from symdebias.transforms import affine_in_target, heat, quadrature
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_MOST_NODES = 300_000
+
+
+@dataclass(frozen=True)
+class NoiseBias:
+    """What ignoring the noise does to a loss, in three parts; made by `bias`.
+
+    Attributes
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        The noise that is ignored.
+    label, feature, interaction : sympy.Expr or None
+        The parts in closed form, in the score, the target, ``s`` (the noise variance of the score) and ``c`` (the gain
+        of the label estimate; its mean shrinks by 1/c); None where there is no closed form, and only numbers.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=1.0))
+    >>> bias(sd.losses.squared_margin(), release).feature
+    s/2
+    """
+
+    loss: Loss
+    release: Release
+    label: sp.Expr | None
+    feature: sp.Expr | None
+    interaction: sp.Expr | None
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether all three parts are known in closed form."""
+        return None not in (self.label, self.feature, self.interaction)
+
+    def __call__(self, theta: ArrayLike, X: Any, y: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the parts for true records.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters.
+        X : array of shape (n, p) or table
+            True records: what `Release.privatize` takes, already centred and scaled.
+        y : array of shape (n,)
+            True targets.
+
+        Returns
+        -------
+        label, feature, interaction : arrays of shape (n,), float64
+            Their sum is the mean over the noise of the loss of the released record, less the loss of the true one.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There are too many noised columns for a product rule.
+        ValueError, TypeError
+            The data do not fit.
+
+        Notes
+        -----
+        By quadrature over the noise, record by record; normal noise of all columns is one noise of the scores.
+        """
+        matrix = self.release.true_matrix(X)
+        target = self.release.true_target(y, rows=len(matrix))
+        flat = _flat(self.loss, self.release, theta, matrix.shape[1])
+        parts = [_parts(self.loss, self.release, flat, row, value) for row, value in zip(matrix, target, strict=True)]
+        label, feature, interaction = np.array(parts).T
+        return label, feature, interaction
+
+
+def bias(loss: Loss, release: Release) -> NoiseBias:
+    """Return what ignoring the noise of a release does to a loss: label, feature and interaction part.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        The noise.
+
+    Returns
+    -------
+    NoiseBias
+        The parts in closed form where there is one; called with (theta, X, y) it gives their numbers.
+
+    Raises
+    ------
+    TypeError
+        The arguments are something else.
+    NoExactCorrectionError
+        The target is clipped after its noise, which is not integrated over.
+
+    References
+    ----------
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.2.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> parts = bias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> [part.round(6).item() for part in parts([1.0, 1.0], [[0.5, 0.0]], [1.0])]
+    [0.0, 0.17227, 0.0]
+    """
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    if release.clips_target:
+        _ = release.target_noise  # says why
+    loss = on_labels(loss, release)
+    return NoiseBias(loss, release, *_closed_parts(loss, release))
+
+
+def _closed_parts(loss: Loss, release: Release) -> tuple[sp.Expr | None, sp.Expr | None, sp.Expr | None]:
+    if len(loss.scores) != 1:
+        return None, None, None
+    symbols = NoiseSymbols.beside(loss.expression)
+    declared = loss.expression
+    try:
+        written = in_target(loss, declared, loss.target)
+        labelled = mean_over_target(loss, release, written, symbols)
+    except NoExactCorrectionError:
+        return None, None, None
+    label = sp.simplify(labelled - written)
+    noises = [noise for _, noise in release.noises(_some_columns(release))]
+    if not all(isinstance(noise, AdditiveNoise) and noise.is_gaussian for noise in noises):
+        return label, None, None
+    if not noises:
+        return label, sp.Integer(0), sp.Integer(0)
+    u, s = loss.scores[0], symbols.score_variance
+    try:
+        feature = heat(written, u, s).expression - written
+        interaction = heat(labelled, u, s).expression - labelled - feature
+    except NoExactCorrectionError:
+        return label, None, None
+    return label, sp.simplify(feature), sp.simplify(interaction)
+
+
+def _some_columns(release: Release) -> int:
+    known = release.number_of_columns
+    return len(release.noiseless) + len(release.groups) if known is None else known
+
+
+def in_target(loss: Loss, expression: sp.Expr, target: sp.Expr) -> sp.Expr:
+    """Return an expression with another in the place of the target: affine in it where it has two values."""
+    if loss.target_values is not None and len(loss.target_values) == 2:
+        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), target)
+    return expression.xreplace({loss.target: target})
+
+
+def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols: NoiseSymbols) -> sp.Expr:
+    """Return the mean of an expression of the released target over its noise, as one of the true target."""
+    noise = release.target_noise
+    if noise is None:
+        return expression
+    if isinstance(noise, ChannelNoise):
+        matrix = np.array(noise.matrix)
+        if matrix.shape != (2, 2) or noise.inputs != noise.outputs or matrix[0, 0] != matrix[1, 1]:
+            raise NoExactCorrectionError("only symmetric channels of two values are written in closed form.")
+        assert loss.target_values is not None
+        low, high = (sp.nsimplify(value, rational=True) for value in loss.target_values)
+        middle = (low + high) / 2
+        mean = middle + (loss.target - middle) / symbols.gain
+        return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean)
+    if not noise.is_gaussian:
+        raise NoExactCorrectionError("only normal noise of the target is written in closed form.")
+    return heat(expression, loss.target, symbols.target_variance).expression
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------
+
+
+def _flat(loss: Loss, release: Release, theta: ArrayLike, columns: int) -> FloatArray:
+    if not loss.scores:
+        return parameter_array(theta, len(loss.parameters))
+    scores = len(loss.scores)
+    return parameter_array(theta, len(release.design(columns).parameters), scores).ravel()
+
+
+def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, target: float) -> tuple[float, ...]:
+    truth = DeclaredLoss(loss, release)
+    function, _ = truth.functions()
+    targets, chances = _target_rule(release, target)
+    value = truth.target(target)
+    points, weights = _argument_rule(loss, release, theta, record)
+    plain = truth.arguments(theta, record[None, :], np.array([value]))[:-1]
+    still = float(np.asarray(function(*plain, np.array([value]))).reshape(-1)[0])
+    label = float(np.array([function(*plain, np.array([t]))[0] for t in targets]) @ chances)
+    noised = np.array([function(*points, np.full(len(weights), t)) @ weights for t in (value, *targets)])
+    feature, both = float(noised[0]), float(noised[1:] @ chances)
+    return label - still, feature - still, both - label - feature + still
+
+
+def _target_rule(release: Release, target: float) -> tuple[FloatArray, FloatArray]:
+    """Return values of the released target with their weights."""
+    noise = release.target_noise
+    if noise is None:
+        return np.array([target]), np.ones(1)
+    if isinstance(noise, ChannelNoise):
+        return np.array(noise.outputs), np.array(noise.matrix[int(target)])
+    points, weights = quadrature.one_dimensional(noise, 48)
+    return target + points, weights
+
+
+def _argument_rule(
+    loss: Loss, release: Release, theta: FloatArray, record: FloatArray
+) -> tuple[list[FloatArray], FloatArray]:
+    """Return what the loss takes besides the target, at points of the features' noise, with weights."""
+    truth = DeclaredLoss(loss, release)
+    if not loss.scores:
+        for nodes in NODES:
+            records = released_records(release, record, 0.0, nodes=nodes, noise_on=(True, False))
+            if len(records.weights) <= _MOST_NODES:
+                break
+        return [*truth.features(records.X).T, *(np.full(len(records.weights), part) for part in theta)], records.weights
+    scores = len(loss.scores)
+    rows = theta.reshape(scores, -1)
+    columns = len(record)
+    base = truth.rows(record[None, :])[0]
+    design = release.design(columns)
+    places = [part.column for part in design.linear]
+    inner = rows[:, [part.parameter for part in design.linear]]
+    covariance = inner @ design.covariance[np.ix_(places, places)] @ inner.T
+    for nodes in NODES:
+        rules = [_normal_rule(covariance, nodes)] if np.any(covariance) else []
+        for part in design.linear:
+            if part.noise is not None and not part.noise.is_gaussian and rows[:, part.parameter].any():
+                points, weights = quadrature.one_dimensional(part.noise, nodes)
+                rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
+        rules += [_category_rule(column, rows, base, int(record[column.column])) for column in design.categorical]
+        if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
+            break
+    else:
+        raise NoExactCorrectionError(
+            "there are too many noised columns to integrate over at once. Use fewer columns without normal noise, or "
+            "average over released records instead."
+        )
+    whole = quadrature.product(rules)
+    shifts = whole.points.reshape(len(whole.weights), -1, scores).sum(axis=1)
+    values = base @ rows.T + shifts
+    return list(values.T), whole.weights
+
+
+def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
+    t, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > 1e-14 * values.max()
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    grid = np.array(list(itertools.product(t, repeat=int(kept.sum()))))
+    shares = np.array(list(itertools.product(weights / weights.sum(), repeat=int(kept.sum()))))
+    return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
+
+
+def _category_rule(column: Any, rows: FloatArray, base: FloatArray, code: int) -> quadrature.Rule:
+    """Return what the released category adds to the scores, less what the true one did."""
+    if column.noise.inputs != column.noise.outputs:
+        raise NoExactCorrectionError(
+            "a channel whose outputs are not its inputs has no uncorrected loss: its outputs have no parameters."
+        )
+    own = np.zeros(len(base))
+    for place, value in column.entries[code]:
+        own[place] = value
+    shifts = []
+    for entries in column.entries:
+        row = np.zeros(len(base))
+        for place, value in entries:
+            row[place] = value
+        shifts.append((row - own) @ rows.T)
+    return quadrature.Rule(np.array(shifts), np.array(column.noise.matrix[code]))

@@ -1,0 +1,501 @@
+"""The bias of a corrected loss of one score under normal noise, over a whole range of scores.
+
+Nothing here is derived: both losses are evaluated as they stand and integrated over the noise. Exact corrections and
+surrogates by a trapezoidal rule that is refined until it settles; what is left as it stands or corrected by a series,
+which may have kinks and narrow bumps, by a search.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.codegen.numeric import numeric
+from symdebias.correction import Correction
+from symdebias.derivation.bounds import tight_derivative
+from symdebias.derivation.enclosures import Enclosed
+from symdebias.derivation.intervals import Range
+from symdebias.losses import Loss
+from symdebias.noise import ChannelNoise
+from symdebias.release import Release
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_SCORES, _VARIANCES, _TARGETS = 41, 6, 5
+_SETTLED, _ROUNDING = 1e-12, 1e-9
+_MOST_NODES = 2**15
+# The rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
+_PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(12)
+_REACH, _MOST_PANELS = 12.0, 4000
+_MOST_CUTS, _FIRST_PANELS = 44, 64
+# A panel holds no more of a function's curvature than this, and integrates it to this.
+_BENT, _INTEGRATED = 0.5, 1e-13
+# Standard deviations of the noise that are tried first, as shares of the largest.
+_SHARES = (1.0, 0.85, 0.7, 0.55, 0.4, 0.28, 0.2, 0.14, 0.1, 0.05, 0.02)
+# Peaks that are looked at more closely, rounds, and the steps of scores and noise around them.
+_PEAKS, _TRIED, _HIGH, _ROUNDS = 3, 2000, 0.95, 6
+_STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
+
+
+@dataclass(frozen=True)
+class TargetNoise:
+    """What the target may be, and what is seen in its place.
+
+    Attributes
+    ----------
+    targets : tuple of float
+        The values of the target to try.
+    variance : float
+        Variance of Gaussian noise on the target.
+    outcomes : tuple of float
+        The values that a finite channel gives out; empty without a channel.
+    probabilities : tuple of (float, ...)
+        Their probabilities, a row for each target.
+    """
+
+    targets: tuple[float, ...]
+    variance: float = 0.0
+    outcomes: tuple[float, ...] = ()
+    probabilities: tuple[tuple[float, ...], ...] = ()
+
+    @classmethod
+    def of(cls, loss: Loss, release: Release) -> "TargetNoise":
+        """Return the target of a loss with the noise of a release, by values."""
+        noise = release.target_noise
+        if isinstance(noise, ChannelNoise):
+            inputs = tuple(float(value) for value in noise.inputs)
+            return cls(inputs, outcomes=tuple(map(float, noise.outputs)), probabilities=noise.matrix)
+        targets = default_targets(loss.target_values, release.target_radius)
+        return cls(targets, noise.variance if noise is not None else 0.0)
+
+    @property
+    def seen(self) -> tuple[float, ...]:
+        """What a channel gives out, or the targets themselves."""
+        return self.outcomes or self.targets
+
+    @property
+    def shares(self) -> FloatArray:
+        """The probability of what is `seen`, shape (targets, seen)."""
+        return np.array(self.probabilities) if self.outcomes else np.eye(len(self.targets))
+
+
+def default_targets(values: Sequence[float] | None, radius: float | None) -> tuple[float, ...]:
+    """Return the target values to try: those declared, or a grid over the declared range."""
+    if values is not None:
+        return tuple(values)
+    reach = 1.0 if radius is None else radius
+    return tuple(float(value) for value in np.linspace(-reach, reach, _TARGETS))
+
+
+@dataclass
+class Biases:
+    """The largest biases of a loss and its gradient, what they are relative to, and the error of the quadrature."""
+
+    loss_bias: float = 0.0
+    gradient_bias: float = 0.0
+    loss_scale: float = 1.0
+    gradient_scale: float = 1.0
+    quadrature_error: float = 0.0
+
+    @classmethod
+    def unknown(cls) -> "Biases":
+        """Return those of a correction that does not exist on the whole domain."""
+        return cls(math.inf, math.inf, quadrature_error=math.nan)
+
+    def include(self, **sizes: float) -> None:
+        """Raise these to others where those are larger; what is no number counts as infinite."""
+        for name, size in sizes.items():
+            setattr(self, name, math.inf if math.isnan(size) else max(getattr(self, name), size))
+
+
+@dataclass(frozen=True)
+class ScoreFunctions:
+    """A loss F(u, y) and its corrected form G(u, y), both of numbers only."""
+
+    loss: Callable[[FloatArray, float], FloatArray]
+    slope: Callable[[FloatArray, float], FloatArray]
+    corrected: Callable[[FloatArray, FloatArray, float], FloatArray]
+    corrected_slope: Callable[[FloatArray, FloatArray, float], FloatArray]
+    corrected_curvature: Callable[[FloatArray, FloatArray, float], FloatArray]
+
+
+def score_functions(correction: Correction) -> ScoreFunctions:
+    """Return the declared loss and the corrected one as numbers, for one score under normal noise."""
+    derivation, program = correction.derivation, correction.program
+    symbols = derivation.symbols
+    u, y, s = program.scores[0], program.target, symbols.score_variance
+    target_variance, gain = (sp.Float(value, 17) for value in derivation.constants["target"])
+    constants = {symbols.target_variance: target_variance, symbols.gain: gain}
+    numbers = derivation.constants.get("coefficients", np.zeros(0))
+    constants |= {name: sp.Float(value, 17) for name, value in zip(program.coefficients, numbers, strict=True)}
+    # In forms that do not overflow: the logarithm of a tail is not that of 0.
+    declared = tight_derivative(correction.loss.expression, u, 0)
+    corrected, slope = program.expression, program.slopes[0]
+    if not correction.is_exact and correction.surrogates is None:
+        corrected = tight_derivative(corrected, u, 0)
+        slope = sp.diff(corrected, u)
+    parts = (corrected, slope, -2 * sp.diff(corrected, s))
+    return ScoreFunctions(
+        numeric(declared, (u, y)),
+        numeric(sp.diff(declared, u), (u, y)),
+        *(_with_variance_last(numeric(part.xreplace(constants), (u, y, s))) for part in parts),
+    )
+
+
+def _with_variance_last(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
+    return lambda scores, target, variance: function(scores, target, np.full((1, 1), variance))
+
+
+def score_biases(
+    functions: ScoreFunctions,
+    *,
+    score_bound: float,
+    variance: float,
+    record_radius: float,
+    noise_norm: float,
+    target_noise: TargetNoise,
+    most_nodes: int = _MOST_NODES,
+) -> Biases:
+    """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
+
+    The gradient's bias splits in two: with e the noise of the score, the noise of the record is D theta e/s
+    plus a part that is uncorrelated with e, so that
+
+        E[x~ G_u - D theta K] - x F_u = x (E G_u - F_u) + D theta (E[e G_u]/s - E K).
+
+    Parameters
+    ----------
+    functions : ScoreFunctions
+        The loss, its slope F_u, and the corrected loss with its slope and curvature K.
+    score_bound : float
+        Bound on |u|.
+    variance : float
+        Largest noise variance s of the score; tried with fractions of it.
+    record_radius : float
+        Bound on ||x||.
+    noise_norm : float
+        Bound on ||D theta|| at the largest s.
+    target_noise : TargetNoise
+        Targets and their noise.
+    most_nodes : int
+        Of the rule. Slow waves need a few hundred, however large they are and their rounding.
+
+    Returns
+    -------
+    Biases
+        The largest of each.
+    """
+    scores = np.linspace(-score_bound, score_bound, _SCORES)[:, None]
+    worst = Biases()
+    fractions = np.linspace(1.0, 0.0, _VARIANCES, endpoint=False) if variance > 0 else np.zeros(1)
+    for fraction in fractions:
+        s = variance * float(fraction)
+        norm = noise_norm * math.sqrt(fraction)
+        means, error = _settled_means(functions, scores, s, target_noise, most_nodes)
+        worst.include(quadrature_error=error)
+        for target, mean in zip(target_noise.targets, means, strict=True):
+            loss_bias = np.abs(mean[0] - functions.loss(scores[:, 0], target))
+            slope_bias = np.abs(mean[1] - functions.slope(scores[:, 0], target))
+            gradient_bias = record_radius * slope_bias + norm * np.abs(mean[2] - mean[3])
+            worst.include(loss_bias=largest(loss_bias), gradient_bias=largest(gradient_bias))
+        for outcome in target_noise.seen:
+            at = np.full((1, 1), outcome)
+            value = np.abs(functions.corrected(scores, at, s)).max()
+            slope = np.abs(functions.corrected_slope(scores, at, s)).max()
+            curvature = np.abs(functions.corrected_curvature(scores, at, s)).max()
+            worst.include(loss_scale=float(value), gradient_scale=float(record_radius * slope + norm * curvature))
+    return worst
+
+
+def largest(sizes: FloatArray) -> float:
+    """Return the largest of some sizes; what is no number counts as infinite."""
+    return float(np.where(np.isnan(sizes), math.inf, sizes).max())
+
+
+def _settled_means(
+    functions: ScoreFunctions, scores: FloatArray, s: float, target_noise: TargetNoise, most_nodes: int
+) -> tuple[FloatArray, float]:
+    """Refine the rule until the means of every target move by less than rounding; return them and the last move."""
+    # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
+    most = most_nodes if target_noise.variance == 0 else min(most_nodes, 1024)
+    nodes, reach = 48, 9.0
+    before = _means(functions, scores, s, target_noise, nodes, reach)
+    last = math.inf
+    while True:
+        # A wider rule with finer steps: both the tails and the steps must have settled.
+        nodes, reach = 2 * nodes, reach * 1.15
+        means = _means(functions, scores, s, target_noise, nodes, reach)
+        sizes = np.maximum(1.0, np.abs(means).max(axis=(1, 2)))
+        moved = float(np.max(np.abs(means - before).max(axis=(1, 2)) / sizes))
+        # The error falls faster than geometrically until rounding is left, which in a sum of large waves is more.
+        rounding = moved < _ROUNDING and moved > last / 4
+        if moved < _SETTLED or rounding or nodes >= most:
+            return means, moved
+        before, last = means, moved
+
+
+def _means(
+    functions: ScoreFunctions, scores: FloatArray, s: float, target_noise: TargetNoise, nodes: int, reach: float
+) -> FloatArray:
+    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule, shape (targets, 4, scores)."""
+    t, weights = _normal_rule(nodes, reach) if s > 0 else (np.zeros(1), np.ones(1))
+    if target_noise.variance > 0:
+        t_target, target_weights = _normal_rule(nodes, reach)
+    else:
+        t_target, target_weights = np.zeros(1), np.ones(1)
+    points = scores + math.sqrt(s) * t[None, :]
+    found = np.zeros((len(target_noise.seen), 4, len(scores)))
+    for total, outcome in zip(found, target_noise.seen, strict=True):
+        for shift, weight in zip(t_target, target_weights, strict=True):
+            noised = np.full((1, 1), outcome + math.sqrt(target_noise.variance) * shift)
+            slope = _weighed(functions.corrected_slope(points, noised, s), weights)
+            cross = slope @ (t / math.sqrt(s)) if s > 0 else np.zeros(len(scores))
+            curvature = _weighed(functions.corrected_curvature(points, noised, s), weights).sum(axis=1)
+            parts = (
+                _weighed(functions.corrected(points, noised, s), weights).sum(axis=1),
+                slope.sum(axis=1),
+                cross,
+                curvature if s > 0 else np.zeros(len(scores)),
+            )
+            total += weight * np.stack(parts)
+    return np.tensordot(target_noise.shares, found, axes=1)
+
+
+def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:
+    # Far in the tails a weight of 1e-300 meets a value that overflowed: such nodes carry nothing.
+    return np.where(weights[None, :] > 1e-250, values, 0.0) * weights[None, :]
+
+
+def _normal_rule(nodes: int, reach: float) -> tuple[FloatArray, FloatArray]:
+    t = np.linspace(-reach, reach, nodes + 1)
+    return t, np.exp(-(t**2) / 2) / math.sqrt(2 * math.pi) * (t[1] - t[0])
+
+
+# ---- by a search ------------------------------------------------------------------------------------------
+
+
+def searched_biases(
+    functions: ScoreFunctions,
+    enclosed: Callable[[float], Enclosed | None],
+    *,
+    score_bound: float,
+    variance: float,
+    record_radius: float,
+    noise_norm: float,
+    target_noise: TargetNoise,
+) -> Biases:
+    """Return the largest biases of a loss of one score that a search over scores and noise levels finds.
+
+    The mean over the noise is taken by composite Gauss-Legendre rules, whose panels are cut until interval arithmetic
+    shows that the loss hardly bends on one, and until halving it changes nothing: so kinks, narrow bumps and fast waves
+    have panels of their own. The bias is looked at around each panel, at a range of noise levels, and then ever more
+    closely around its highest peaks.
+
+    Parameters
+    ----------
+    functions, score_bound, variance, record_radius, noise_norm, target_noise
+        As for `score_biases`; the target has no normal noise.
+    enclosed : callable
+        Returns the loss at a target with the ranges of its derivatives, or None where they are not known.
+
+    Returns
+    -------
+    Biases
+        The largest of each.
+    """
+    deviation = math.sqrt(variance)
+    end = score_bound + _REACH * deviation
+    scene = _ScoreScene(functions, record_radius, noise_norm, deviation, target_noise)
+    panels = [_panels(functions, enclosed(y), y, variance, end) for y in target_noise.seen]
+    inside = np.concatenate([*panels, [-score_bound, score_bound]])
+    scores = np.unique(inside[np.abs(inside) <= score_bound])
+    scores = np.unique(np.concatenate([scores, (scores[1:] + scores[:-1]) / 2]))
+    worst = Biases()
+    levels = np.array(_SHARES if variance > 0 else (0.0,))
+    # The bias at each level, for the loss and the gradient of each target.
+    table = np.array([scene.biases(scores, deviation * level, panels, worst) for level in levels])
+    step = np.maximum(np.gradient(scores) if len(scores) > 1 else np.zeros(1), 1e-9 * score_bound)
+    for kind in (0, 1):
+        for level, target, place in _peaks(table[:, :, kind], scores, float(step.max())):
+            scene.climb(
+                (scores[place], deviation * levels[level], step[place]), score_bound, target, kind, panels, worst
+            )
+    return worst
+
+
+@dataclass(frozen=True)
+class _ScoreScene:
+    """What the bias at a score is made of."""
+
+    functions: ScoreFunctions
+    record_radius: float
+    noise_norm: float
+    deviation: float
+    target_noise: TargetNoise
+
+    def biases(
+        self,
+        scores: FloatArray,
+        deviation: float,
+        panels: list[FloatArray],
+        worst: Biases,
+        *,
+        target: int | None = None,
+    ) -> FloatArray:
+        """Return the biases at rising scores, shape (targets, 2, scores); raise the worst ones.
+
+        Of all targets, or of one of them.
+        """
+        functions, s, noise = self.functions, deviation**2, self.target_noise
+        norm = self.noise_norm * (deviation / self.deviation if self.deviation > 0 else 0.0)
+        places = range(len(noise.targets)) if target is None else [target]
+        shares = noise.shares[list(places)]
+        means: dict[int, FloatArray] = {}
+        for place in np.flatnonzero((shares != 0).any(axis=0)).tolist():
+            means[place] = _score_means(functions, noise.seen[place], s, scores, panels[place])
+        found = np.empty((len(shares), 2, len(scores)))
+        for row, (place, share) in enumerate(zip(places, shares, strict=True)):
+            mean = sum(share[outcome] * of for outcome, of in means.items() if share[outcome] != 0)
+            found[row, 0] = np.abs(mean[0] - functions.loss(scores, noise.targets[place]))
+            slope = self.record_radius * np.abs(mean[1] - functions.slope(scores, noise.targets[place]))
+            found[row, 1] = slope + norm * np.abs(mean[2] - mean[3])
+        worst.include(loss_bias=largest(found[:, 0]), gradient_bias=largest(found[:, 1]))
+        for mean in means.values():
+            worst.include(quadrature_error=largest(mean[4]))
+        if target is None:
+            self._scales(scores, s, norm, worst)
+        return found
+
+    def _scales(self, scores: FloatArray, s: float, norm: float, worst: Biases) -> None:
+        functions = self.functions
+        for outcome in self.target_noise.seen:
+            at = np.full((1, 1), outcome)
+            parts = (functions.corrected, functions.corrected_slope, functions.corrected_curvature)
+            value, slope, curvature = (largest(np.abs(part(scores[:, None], at, s))) for part in parts)
+            worst.include(loss_scale=value, gradient_scale=self.record_radius * slope + norm * curvature)
+
+    def climb(
+        self,
+        centre: tuple[float, float, float],
+        bound: float,
+        target: int,
+        kind: int,
+        panels: list[FloatArray],
+        worst: Biases,
+    ) -> None:
+        """Look at the bias of the loss (kind 0) or of the gradient (1) around a peak, ever more closely."""
+        score, deviation, step = centre
+        spread, noise_steps = 0.3 * deviation, _NOISE_STEPS
+        for _ in range(_ROUNDS):
+            scores = np.unique(np.clip(score + step * _STEPS, -bound, bound))
+            tried = np.unique(np.clip(deviation + spread * noise_steps, 0.0, self.deviation))
+            found = np.array([self.biases(scores, level, panels, worst, target=target)[0, kind] for level in tried])
+            level, place = np.unravel_index(np.argmax(np.nan_to_num(found, nan=math.inf)), found.shape)
+            score, deviation = float(scores[place]), float(tried[level])
+            step, spread = step / 4, spread / 4
+            # Under the most noise there is a bias that rises with it.
+            noise_steps = np.array([-1.0, 0.0]) if deviation == self.deviation else _NOISE_STEPS
+
+
+def _score_means(
+    functions: ScoreFunctions, outcome: float, s: float, scores: FloatArray, edges: FloatArray
+) -> FloatArray:
+    """Return E G, E G_u, E[e G_u]/s and E K at rising scores, and by how much the mean of 1 is off; shape (5, n)."""
+    target = np.full((1, 1), outcome)
+    parts = (functions.corrected, functions.corrected_slope, functions.corrected_curvature)
+    if s == 0:
+        value, slope, _ = (part(scores[:, None], target, s)[:, 0] for part in parts)
+        zero = np.zeros(len(scores))
+        return np.stack([value, slope, zero, zero, zero])
+    deviation = math.sqrt(s)
+    points, weights = _composite(edges, scores[0] - _REACH * deviation, scores[-1] + _REACH * deviation, deviation)
+    columns = [part(points[:, None], target, s)[:, 0] for part in parts]
+    value, slope, curvature = (np.where(weights > 0, column, 0.0) for column in columns)
+    found = np.empty((5, len(scores)))
+    for first in range(0, len(scores), 64):
+        here = scores[first : first + 64]
+        low, high = np.searchsorted(points, [here[0] - _REACH * deviation, here[-1] + _REACH * deviation])
+        t = (points[low:high] - here[:, None]) / deviation
+        density = np.exp(-(t**2) / 2) * (weights[low:high] / (deviation * math.sqrt(2 * math.pi)))
+        # Far out a density that is next to nothing meets a value that overflowed: such nodes carry nothing.
+        density[density < 1e-250] = 0.0
+        with np.errstate(invalid="ignore", over="ignore"):
+            found[0, first : first + 64] = _summed(density, value[low:high])
+            found[1, first : first + 64] = _summed(density, slope[low:high])
+            found[2, first : first + 64] = _summed(density * t / deviation, slope[low:high])
+            found[3, first : first + 64] = _summed(density, curvature[low:high])
+        found[4, first : first + 64] = np.abs(density.sum(axis=1) - 1)
+    return found
+
+
+def _summed(density: FloatArray, values: FloatArray) -> FloatArray:
+    finite = np.isfinite(values)
+    total: FloatArray = density @ np.where(finite, values, 0.0)
+    # What is no number where there is noise leaves no mean.
+    return total if finite.all() else np.where((density[:, ~finite] != 0).any(axis=1), math.nan, total)
+
+
+def _composite(edges: FloatArray, low: float, high: float, widest: float) -> tuple[FloatArray, FloatArray]:
+    """Return the nodes and weights of Gauss-Legendre rules on panels between two numbers, cut to a width."""
+    inside = np.unique(np.clip(np.concatenate([edges, [low, high]]), low, high))
+    pieces = np.maximum(1, np.ceil(np.diff(inside) / widest)).astype(int)
+    starts = np.repeat(inside[:-1], pieces)
+    widths = np.repeat(np.diff(inside) / pieces, pieces)
+    order = np.arange(len(starts)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
+    middles = starts + widths * (order + 0.5)
+    return (middles[:, None] + widths[:, None] / 2 * t).ravel(), (widths[:, None] / 2 * w).ravel()
+
+
+def _panels(functions: ScoreFunctions, enclosed: Enclosed | None, outcome: float, s: float, end: float) -> FloatArray:
+    """Return the edges of panels on each of which loss and corrected loss are next to polynomials."""
+    target = np.full((1, 1), outcome)
+    t, w = _PANEL_NODES, _PANEL_WEIGHTS
+    edges = np.linspace(-end, end, _FIRST_PANELS + 1)
+    low, high = edges[:-1], edges[1:]
+    kept: list[FloatArray] = [edges]
+
+    def integrals(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        points = (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * t
+        values = [
+            functions.loss(points, outcome), functions.slope(points, outcome), functions.corrected(points, target, s),
+            functions.corrected_slope(points, target, s),
+        ]  # fmt: skip
+        sizes = np.array([1 + np.abs(value).max(axis=1) for value in values])
+        return np.array([(high - low) / 2 * (value @ w) for value in values]), sizes
+
+    for _ in range(_MOST_CUTS):
+        middle = (low + high) / 2
+        with np.errstate(all="ignore"):
+            whole, sizes = integrals(low, high)
+            change = np.abs(whole - integrals(low, middle)[0] - integrals(middle, high)[0])
+            # Where numbers overflow there is nothing to be had from cutting.
+            cut = np.any(change > _INTEGRATED * end * sizes, axis=0) & np.all(np.isfinite(sizes), axis=0)
+            if enclosed is not None:
+                cells = Range(low, high)
+                bends, slopes = enclosed.curvatures(cells), enclosed.slopes(cells)
+                rest = np.minimum((bends.high - bends.low) * (high - low), slopes.high - slopes.low) * (high - low)
+                cut |= (rest > _BENT * sizes[0]) & np.isfinite(sizes[0])
+        cut &= (middle > low) & (middle < high) & (high - low > 1e-13 * end)
+        if not cut.any() or sum(map(len, kept)) + int(cut.sum()) > _MOST_PANELS:
+            break
+        kept.append(middle[cut])
+        low, high = np.concatenate([low[cut], middle[cut]]), np.concatenate([middle[cut], high[cut]])
+    return np.unique(np.concatenate(kept))
+
+
+def _peaks(table: FloatArray, scores: FloatArray, width: float) -> list[tuple[int, int, int]]:
+    """Return the places (level, target, score) of the highest biases that are apart from one another in the score."""
+    sizes = np.where(np.isfinite(table), table, 0.0)
+    top = float(sizes.max())
+    found: list[tuple[int, int, int]] = []
+    for flat in np.argsort(-sizes, axis=None)[:_TRIED]:
+        level, target, place = (int(index) for index in np.unravel_index(flat, sizes.shape))
+        if len(found) == _PEAKS or sizes[level, target, place] < _HIGH * top:
+            break
+        if all(target != other or abs(scores[place] - scores[near]) > 2 * width for _, other, near in found):
+            found.append((level, target, place))
+    return found

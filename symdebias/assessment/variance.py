@@ -1,0 +1,301 @@
+"""The variance of a corrected loss and of its gradient over the noise."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symdebias.assessment.kernel_bias import NODES, encoded, released_records
+from symdebias.assessment.noise_bias import in_target, mean_over_target
+from symdebias.assessment.score_bias import TargetNoise
+from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
+from symdebias.correction import Correction
+from symdebias.declared import DeclaredLoss
+from symdebias.derivation import Exact, Series, Uncorrected
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Release
+from symdebias.transforms import heat, quadrature
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+_MOST_NODES = 300_000
+
+
+@dataclass(frozen=True)
+class ClosedVariance:
+    """The variance of a corrected loss of one score under normal noise, in closed form.
+
+    Attributes
+    ----------
+    loss : sympy.Expr
+        The variance of the loss: of the score u, the true target, ``s``, ``t`` and ``c``.
+    gradient : sympy.Expr
+        The trace of the covariance of the gradient: of these and of the four symbols below.
+    norms : tuple of sympy.Symbol
+        ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
+    conditions : tuple of sympy relationals
+        What must hold for it to be finite.
+    """
+
+    loss: sp.Expr
+    gradient: sp.Expr
+    norms: tuple[sp.Symbol, sp.Symbol, sp.Symbol, sp.Symbol]
+    conditions: tuple[sp.Rel, ...]
+
+
+@functools.lru_cache(maxsize=64)
+def closed_variance(correction: Correction) -> ClosedVariance | None:
+    """Return the variance of a corrected loss of one score under normal noise, label noise included.
+
+    With W the mean over the noise of the score, A = G_u and B = -2 G_s,
+
+        Var G = W[E G^2] - F^2
+        tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2] - xx F_u^2
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction.
+
+    Returns
+    -------
+    ClosedVariance or None
+        None where there is no closed form, or nothing is corrected.
+
+    References
+    ----------
+    Dufraiche et al. 2026, Appendix D.4, whose two examples are second moments and not variances.
+    """
+    if not correction.is_simple or not isinstance(correction.method, (Exact, Series, Uncorrected)):
+        return None
+    try:
+        return _closed(correction)
+    except NoExactCorrectionError:
+        return None
+
+
+def _closed(correction: Correction) -> ClosedVariance:
+    declared, release, derivation = correction.loss, correction.release, correction.derivation
+    program, symbols = correction.program, derivation.symbols
+    u, s = program.scores[0], symbols.score_variance
+    corrected = stable.plain(program.expression)
+    slope, curvature = sp.diff(corrected, u), -2 * sp.diff(corrected, s)
+    conditions: list[sp.Rel] = []
+
+    def mean(expression: sp.Expr) -> sp.Expr:
+        labelled = mean_over_target(declared, release, expression, symbols)
+        if not program.variances:
+            return labelled
+        # The s in the expression is a constant here, and that of the transform a variance.
+        fixed = sp.Dummy("s", positive=True)
+        flowed = heat(labelled.xreplace({s: fixed}), u, s)
+        conditions.extend(condition.xreplace({fixed: s}) for condition in flowed.conditions)
+        return flowed.expression.xreplace({fixed: s})
+
+    true = in_target(declared, declared.expression, declared.target)
+    square, cross, bend = mean(slope**2), mean(slope * curvature), mean(curvature**2)
+    xx, xv, vv, d = (sp.Symbol(name, real=True) for name in ("xx", "xv", "vv", "d"))
+    gradient = (xx + d) * square + 2 * xv * sp.diff(square, u) + vv * sp.diff(square, u, 2)
+    gradient += -2 * xv * cross - 2 * vv * sp.diff(cross, u) + vv * bend - xx * sp.diff(true, u) ** 2
+    return ClosedVariance(mean(corrected**2) - true**2, gradient, (xx, xv, vv, d), tuple(dict.fromkeys(conditions)))
+
+
+def variances(
+    correction: Correction, theta: FloatArray, matrix: FloatArray, targets: FloatArray, *, of: str
+) -> FloatArray:
+    """Return the variance over the noise of the corrected loss, or of its gradient, for true records.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction.
+    theta : array of shape (Q,), float64
+        The parameters.
+    matrix : array of shape (n, p), float64
+        True records, codes for categories.
+    targets : array of shape (n,), float64
+        True targets, or codes of them where a channel noises them.
+    of : {"loss", "gradient"}
+        Of the loss, or the trace of the covariance of the gradient.
+    """
+    closed = closed_variance(correction) if correction.method.corrects else None
+    if closed is not None:
+        return _closed_variances(correction, closed, theta, matrix, targets, of)
+    return np.array(
+        [
+            noise_moment(correction, theta, record, code, _total_variance, of=of)
+            for record, code in zip(matrix, targets, strict=True)
+        ]
+    )
+
+
+def _closed_variances(
+    correction: Correction,
+    closed: ClosedVariance,
+    theta: FloatArray,
+    matrix: FloatArray,
+    targets: FloatArray,
+    of: str,
+) -> FloatArray:
+    truth = DeclaredLoss(correction.loss, correction.release)
+    rows = truth.rows(matrix)
+    count = correction.columns
+    covariance = np.zeros((len(theta), len(theta)))
+    covariance[:count, :count] = correction.design.covariance
+    v = covariance @ theta
+    symbols = correction.derivation.symbols
+    target_variance, gain = correction.derivation.constants["target"]
+    norms = np.sum(rows**2, axis=1), rows @ v, float(v @ v), float(np.trace(covariance))
+    names: dict[sp.Symbol, Any] = {
+        correction.loss.scores[0]: rows @ theta,
+        correction.loss.target: np.array([truth.target(code) for code in targets]),
+        symbols.score_variance: float(theta @ v),
+        symbols.target_variance: target_variance,
+        symbols.gain: gain,
+        **dict(zip(closed.norms, norms, strict=True)),
+    }
+    values = evaluated(closed.loss if of == "loss" else closed.gradient, names)
+    # Where it vanishes, rounding may leave a negative zero.
+    return np.asarray(np.maximum(np.broadcast_to(values, (len(matrix),)), 0.0))
+
+
+def _total_variance(values: FloatArray, weights: FloatArray) -> float:
+    return float(np.sum(weights @ (values - weights @ values) ** 2))
+
+
+def variance_bound(correction: Correction, *, theta_radius: float) -> float:
+    """Return a bound on the variance of the corrected gradient; see `CorrectedLoss.variance_bound`.
+
+    It is sup V(0) + sigma^2 sup dV/dr, with V(r) the trace of the gradient's covariance at noise variance r, and
+    dV/dr = W_r ||W_r^-1 grad_theta grad_x loss||^2 (the heat equation): the bound of Theorem 5.3 with the supremum
+    taken where it belongs, after the means.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction.
+    theta_radius : float
+        Largest ||theta||, positive.
+    """
+    closed, columns = closed_variance(correction), correction.columns
+    covariance = correction.design.covariance
+    variance = float(covariance[0, 0])
+    if closed is None or np.any(covariance - variance * np.eye(columns)) or correction.release.fit_intercept:
+        raise NoExactCorrectionError(
+            "the bound is derived for exact corrections with a closed variance, under the same normal noise on all "
+            "columns and without an intercept. Use variance() at the parameters in question."
+        )
+    if not variance * theta_radius**2 < correction.finite_variance_limit:
+        raise InfiniteVarianceError(
+            f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller ball."
+        )
+    declared, derivation = correction.loss, correction.derivation
+    record_radius = correction.release.record_radius(columns)
+    symbols = derivation.symbols
+    u, y, r, tt = declared.scores[0], declared.target, sp.Dummy("r", positive=True), sp.Dummy("tt", positive=True)
+    xx, xv, vv, d = closed.norms
+    gain, target_variance = derivation.constants["target"][1], derivation.constants["target"][0]
+    total = closed.gradient.xreplace(
+        {
+            symbols.score_variance: r * tt, xv: r * u, vv: r**2 * tt, d: columns * r,
+            symbols.gain: sp.Float(gain, 17), symbols.target_variance: sp.Float(target_variance, 17),
+        }
+    )  # fmt: skip
+    growth = numeric(sp.diff(total, r), (u, y, xx, tt, r))
+    value = numeric(total, (u, y, xx, tt, r))
+    start = largest = 0.0
+    grid = np.linspace(-1.0, 1.0, 41)[:, None, None]
+    theta = (np.linspace(1e-6, 1.0, 24) * theta_radius)[None, :, None]
+    levels = np.linspace(1e-9, 1.0, 24)[None, None, :] * variance
+    for target, share in itertools.product(
+        TargetNoise.of(correction.loss, correction.release).targets, (1.0, 0.5, 0.0)
+    ):
+        norm = share * record_radius
+        score = grid * norm * theta
+        arguments = (score, np.array(target), np.array(norm**2), theta**2, levels)
+        largest = max(largest, float(np.max(growth(*arguments))))
+        start = max(start, float(np.max(value(*arguments[:-1], np.array(1e-12 * variance)))))
+    return start + variance * largest
+
+
+def noise_moment(
+    correction: Correction,
+    theta: FloatArray,
+    record: FloatArray,
+    target: float,
+    moment: Callable[[FloatArray, FloatArray], float],
+    *,
+    of: str,
+) -> float:
+    """Return a moment over the noise of the corrected loss or gradient of a record.
+
+    Parameters
+    ----------
+    correction : Correction
+        The correction.
+    theta : array of shape (Q,), float64
+        The parameters.
+    record : array of shape (p,), float64
+        The true record, codes for categories.
+    target : float
+        The true target, or the code of it.
+    moment : callable
+        Takes values of shape (m, 1) or (m, Q) and their weights.
+    of : {"loss", "gradient"}
+        What of.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        There are too many noised columns at once.
+    """
+    release, kernels, noise = correction.release, correction.kernels, correction.noise
+    for nodes in NODES:
+        size = _size_of(release, len(record), nodes)
+        if size <= _MOST_NODES:
+            break
+    else:
+        raise NoExactCorrectionError(
+            "there are too many noised columns to integrate over at once. Estimate it from released records: "
+            "corrected.gradient(theta, X, y).var(axis=0)."
+        )
+    seen = released_records(release, record, target, nodes=nodes)
+    X, y = encoded(correction, seen.X, seen.y)
+    values = np.empty((len(X), 1 if of == "loss" else len(theta)))
+    if of == "loss":
+        kernels.loss(theta, X, y, noise, values[:, 0])
+    else:
+        kernels.gradient(theta, X, y, noise, values)
+    return moment(values, seen.weights)
+
+
+def _size_of(release: Release, columns: int, nodes: int) -> int:
+    size = 1
+    for place, noise in release.noises(columns):
+        if isinstance(noise, ChannelNoise):
+            size *= len(noise.outputs)
+        else:
+            size *= len(quadrature.one_dimensional(single(noise), nodes)[1]) ** (place.stop - place.start)
+    target = release.target_noise
+    if isinstance(target, ChannelNoise):
+        size *= len(target.outputs)
+    elif target is not None:
+        size *= len(quadrature.one_dimensional(target, nodes)[1])
+    return size
+
+
+def single(noise: AdditiveNoise) -> AdditiveNoise:
+    """Return the noise of one column of several."""
+    return noise if noise.covariance is None else AdditiveNoise(noise.variance, noise.characteristic_function)
+
+
+def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:
+    """Return an expression at numbers and arrays."""
+    symbols = tuple(names)
+    return numeric(expression, symbols)(*names.values())

@@ -1,0 +1,590 @@
+"""A correction: one loss under one release at one width of X, with all that follows from the three.
+
+It derives the corrected loss, compiles its kernels, knows the noise that they are told of and where the correction
+exists, and encodes checked records as kernels take them.
+"""
+
+import functools
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from numpy.typing import ArrayLike
+
+from symdebias._arrays import label_array, parameter_array, per_record_scales
+from symdebias.codegen.kernels import Kernels, ScoreProgram
+from symdebias.declared import DeclaredLoss
+from symdebias.derivation import (
+    Derivation,
+    Method,
+    NoiseSymbols,
+    Problem,
+    Surrogate,
+    SurrogateParts,
+    Uncorrected,
+    surrogate_parts,
+)
+from symdebias.derivation.configurations import released_covariance
+from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.release import Design as ColumnDesign
+from symdebias.release import Release
+from symdebias.transforms.surrogate import Design
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def columns_to_show(loss: Loss, release: Release) -> int:
+    """Return the number of columns of X, or two noised ones where the release does not know it yet."""
+    if not loss.scores:
+        return len(loss.features)
+    known = release.number_of_columns
+    return len(release.noiseless) + 2 if known is None else known
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """One loss, corrected by one method for one release, at one width of X.
+
+    Attributes
+    ----------
+    loss : Loss
+        The loss as declared.
+    release : Release
+        The noise.
+    method : symdebias.derivation.Method
+        How it is corrected.
+    columns : int
+        The number of columns of X.
+    per_record : bool
+        Whether records have noise scales of their own.
+    enumerate_categories : bool
+        Whether kernels sum over categories where factors could be looked up, as Hessians need.
+    """
+
+    loss: Loss
+    release: Release
+    method: Method
+    columns: int
+    per_record: bool = False
+    enumerate_categories: bool = False
+
+    # ---- what is derived ---------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def derivation(self) -> Derivation:
+        """What was derived.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The method does not apply.
+        """
+        return self.method.derive(
+            Problem(self.loss, self.release, self.columns, self.per_record, self.enumerate_categories)
+        )
+
+    @property
+    def program(self) -> Any:
+        """What kernels compute: a ScoreProgram or a FeatureProgram."""
+        return self.derivation.program
+
+    @functools.cached_property
+    def kernels(self) -> Kernels:
+        """The compiled kernels."""
+        return Kernels(self.program)
+
+    @functools.cached_property
+    def noise(self) -> FloatArray:
+        """What kernels are told of the noise; `program.layout` says what stands where."""
+        return self.derivation.program.layout.vector(self.derivation.constants)
+
+    @functools.cached_property
+    def enumerated(self) -> "Correction":
+        """The same with sums over categories in place of looked-up factors, which have no second derivatives."""
+        return replace(self, enumerate_categories=True)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the derivation proves the correction exact."""
+        return self.derivation.exact
+
+    @property
+    def loss_offset(self) -> float:
+        """By how much the mean of the corrected loss is off at most; see `CorrectedLoss.loss_offset`."""
+        offsets = self.derivation.offsets
+        return 0.0 if offsets is None else float(np.abs(offsets).max())
+
+    def offsets_of(self, codes: FloatArray) -> FloatArray:
+        """Return how far the mean of the corrected loss is from the loss, for codes of true targets."""
+        offsets, values = self.derivation.offsets, self.loss.target_values
+        if offsets is None:
+            return np.zeros(len(codes))
+        noise = self.release.target_noise
+        assert isinstance(noise, ChannelNoise)
+        assert values is not None
+        places = np.searchsorted(values, np.array(noise.inputs)[codes.astype(int)])
+        return np.asarray(offsets[places])
+
+    @functools.cached_property
+    def uncorrected(self) -> "Correction | None":
+        """The loss as it stands on the released records, or None where these are no records of its kind."""
+        for _, noise in self.release.noises(self.columns):
+            if isinstance(noise, ChannelNoise) and noise.inputs != noise.outputs:
+                return None
+        target = None if self.release.clips_target else self.release.target_noise
+        labels = self.loss.target_values is not None
+        if labels and isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
+            return None
+        return _as_it_stands(self.loss, self.release, self.columns)
+
+    @property
+    def is_of_scores(self) -> bool:
+        """Whether kernels compute linear scores, a free-form loss's hidden one included."""
+        return isinstance(self.program, ScoreProgram)
+
+    @functools.cached_property
+    def is_simple(self) -> bool:
+        """Whether it is a loss of one score under normal noise alone."""
+        program = self.program
+        target = None if self.release.clips_target else self.release.target_noise
+        return (
+            isinstance(program, ScoreProgram)
+            and len(self.loss.scores) == 1
+            and not (program.groups or program.tables or program.configurations or program.labels)
+            # An uncorrected loss has no factors of other noise in it.
+            and all(
+                isinstance(noise, AdditiveNoise) and noise.is_gaussian for _, noise in self.release.noises(self.columns)
+            )
+            and (not isinstance(target, AdditiveNoise) or target.is_gaussian)
+        )
+
+    @property
+    def surrogates(self) -> Design | None:
+        """The surrogates that stand for the loss, where there are any."""
+        return self.method.design if isinstance(self.method, Surrogate) else None
+
+    @functools.cached_property
+    def surrogate_parts(self) -> SurrogateParts:
+        """The parts of the loss that surrogates stand for; see `CorrectedLoss.surrogate_parts`."""
+        return surrogate_parts(self.loss, self.release)
+
+    @property
+    def score_level(self) -> float:
+        """The noise variance of the score that surrogates were designed for; that of the target comes on top."""
+        assert self.surrogates is not None
+        noise = self.surrogate_parts.target_noise
+        return self.surrogates.score_variance - (0.0 if noise is None else noise.variance)
+
+    @functools.cached_property
+    def design(self) -> ColumnDesign:
+        """How columns of X enter the scores."""
+        return self.release.design(self.columns)
+
+    # ---- parameters --------------------------------------------------------------------------------------
+
+    @property
+    def number_of_parameters(self) -> int:
+        """The number of entries of theta, all scores together."""
+        return int(self.program.number_of_parameters)
+
+    def flat(self, theta: Any) -> FloatArray:
+        """Return checked parameters as one vector, scores after one another.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters.
+        """
+        scores = max(1, len(self.loss.scores))
+        return parameter_array(theta, self.number_of_parameters // scores, scores).ravel()
+
+    def shaped(self, vector: FloatArray) -> FloatArray:
+        """Return parameters in the user's shape: (q,), or (K, q) for K scores."""
+        count = len(self.loss.scores)
+        return vector.reshape(count, -1) if count > 1 else vector
+
+    def penalty(self, l2: float) -> FloatArray:
+        """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""
+        weights = np.full(self.number_of_parameters, l2)
+        if self.release.fit_intercept:
+            self.shaped(weights)[..., -1] = 0.0
+        return weights
+
+    # ---- where it exists ---------------------------------------------------------------------------------
+
+    @property
+    def target_variance(self) -> float:
+        """The variance of additive noise of the target that is undone."""
+        noise = self.release.target_noise if self.method.corrects else None
+        return noise.variance if isinstance(noise, AdditiveNoise) else 0.0
+
+    @functools.cached_property
+    def variance_limit(self) -> float:
+        """The correction exists for a normal noise variance of the score below this."""
+        return self._noise_limit(self.derivation.conditions)
+
+    @functools.cached_property
+    def finite_variance_limit(self) -> float:
+        """It has finite variance for a normal noise variance of the score below this."""
+        return min(self.variance_limit, self._noise_limit(self.derivation.variance_conditions))
+
+    def _noise_limit(self, conditions: tuple[sp.Rel, ...]) -> float:
+        if not isinstance(self.program, ScoreProgram) or len(self.program.scores) > 1:
+            return math.inf
+        return noise_limit(conditions, self.derivation.symbols, self.target_variance)
+
+    @property
+    def reach_limit(self) -> float:
+        """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
+
+        The tail scale is b for Laplace noise. Variances are finite below half of it.
+        """
+        return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
+
+    def limits(self, *, finite_variance: bool) -> FloatArray:
+        """Return the limits that kernels hold what they compute of theta against.
+
+        Parameters
+        ----------
+        finite_variance : bool
+            Whether the variance must be finite besides.
+        """
+        if not self.is_of_scores:
+            return np.array([0.5 if finite_variance else 1.5, math.inf])
+        if finite_variance:
+            return np.array([self.finite_variance_limit, self.reach_limit / 2])
+        return np.array([self.variance_limit, self.reach_limit])
+
+    def require_within_limits(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
+        """Raise where the correction, or its variance, does not exist at theta.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters, scores after one another.
+        finite_variance : bool
+            Whether the variance must be finite besides.
+        at : str
+            Where, for the message.
+
+        Raises
+        ------
+        NoExactCorrectionError, InfiniteVarianceError
+            It does not.
+        """
+        if not self.is_of_scores:
+            self._require_conditions(theta, at, finite_variance=finite_variance)
+            return
+        for value, what, limit, finite in (
+            (
+                self.normal_score_variance(theta),
+                "the variance of the normal noise of the score",
+                self.variance_limit,
+                self.finite_variance_limit,
+            ),
+            (
+                self.score_reach(theta),
+                "the largest parameter times the tail scale of its noise",
+                self.reach_limit,
+                self.reach_limit / 2,
+            ),
+        ):
+            if not value < limit:
+                raise NoExactCorrectionError(
+                    f"{at} {what} is {value:.4g}, and the correction of {self.loss.expression} exists below "
+                    f"{limit:.4g} only. Keep theta in a smaller ball, or release with less noise."
+                )
+            if finite_variance and not value < finite:
+                raise InfiniteVarianceError(
+                    f"{at} {what} is {value:.4g}, and from {finite:.4g} on the corrected loss has infinite variance. "
+                    "Keep theta in a smaller ball, or release with less noise."
+                )
+
+    def _require_conditions(self, theta: FloatArray, at: str, *, finite_variance: bool) -> None:
+        for condition, error in self.broken_conditions(theta):
+            if error is NoExactCorrectionError:
+                raise error(
+                    f"{at} the correction of {self.loss.expression} does not exist: it needs {condition}. Keep "
+                    "theta in a smaller ball, or release with less noise."
+                )
+            if finite_variance:
+                raise error(
+                    f"{at} the corrected loss has infinite variance: a finite one needs {condition}. Keep theta in a "
+                    "smaller ball, or release with less noise."
+                )
+
+    def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
+        """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
+        derivation, program = self.derivation, self.program
+        known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
+        known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
+        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
+        return [
+            (condition, error)
+            for conditions, error in (
+                (derivation.conditions, NoExactCorrectionError),
+                (derivation.variance_conditions, InfiniteVarianceError),
+            )
+            for condition in conditions
+            if not condition.xreplace(known) == sp.true
+        ]
+
+    # ---- the noise of the score --------------------------------------------------------------------------
+
+    def noise_covariance(self, scales: FloatArray | None = None) -> FloatArray:
+        """Return the covariance of the additive noise of X's columns, shape (p, p).
+
+        Parameters
+        ----------
+        scales : array of shape (n, p), float64, optional
+            The records' own standard deviations (see `checked_scales`); their mean variances are then taken.
+        """
+        covariance = self.design.covariance.copy()
+        variances = self.release.feature_variances(self.columns)
+        if scales is not None:
+            covariance[:] = 0.0
+            variances = np.where(self._own_noise(), np.mean(scales**2, axis=0), variances)
+        np.fill_diagonal(covariance, variances)
+        return covariance
+
+    def score_variance(self, theta: ArrayLike, scales: FloatArray | None = None) -> float:
+        """Return the noise variance of the score; see `CorrectedLoss.score_variance`."""
+        noise = released_covariance(self.design, self.noise_covariance(scales), as_released=not self.method.corrects)
+        scores = np.asarray(theta, dtype=float).reshape(len(self.loss.scores), -1)
+        # Rounding alone would make the variance of a channel without noise negative.
+        return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))
+
+    def normal_score_variance(self, theta: ArrayLike) -> float:
+        """Return the variance of the normal noise in the score, s = theta'D theta; the largest of several.
+
+        It is what `variance_limit` bounds; noise of other columns does not count, and none does that is not corrected.
+
+        Parameters
+        ----------
+        theta : array of shape (q,) or (K, q)
+            The parameters, intercept last.
+        """
+        if not (self.is_of_scores and self.method.corrects):
+            return 0.0
+        rows = self._linear_parameters(theta)
+        places = [part.column for part in self.design.linear]
+        covariance = self.design.covariance[np.ix_(places, places)]
+        return float(np.max(np.einsum("kj,jl,kl->k", rows, covariance, rows))) if covariance.size else 0.0
+
+    def score_reach(self, theta: ArrayLike) -> float:
+        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j."""
+        if not self.is_of_scores:
+            return 0.0
+        rows = self._linear_parameters(theta)
+        return float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
+
+    def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
+        rows = np.asarray(theta, dtype=float).reshape(len(self.program.scores), -1)
+        return rows[:, list(self.program.linear)]
+
+    # ---- records -----------------------------------------------------------------------------------------
+
+    def checked_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
+        """Return released columns in the release's order, codes for categories, shape (n, p), float64.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            The released columns.
+        check_finite : bool
+            False leaves NaN and infinity to a caller that finds them in its own pass.
+        """
+        matrix = self.release.design_matrix(X, check_finite=check_finite)
+        if not self.loss.scores and matrix.shape[1] != len(self.loss.features):
+            raise ValueError(
+                f"X has {matrix.shape[1]} columns, but the loss has the {len(self.loss.features)} features "
+                f"{', '.join(symbol.name for symbol in self.loss.features)}. Pass one column per feature."
+            )
+        return matrix
+
+    def checked_target(self, y: Any, rows: int) -> FloatArray:
+        """Return released targets as checked numbers, shape (n,), float64.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            The targets.
+        rows : int
+            n, the number of records.
+        """
+        values = self.loss.target_values
+        target = self.release.released_target(y, rows=rows)
+        if self.release.clips_target:
+            return target
+        noise = self.release.target_noise
+        if isinstance(noise, ChannelNoise):
+            known = noise.outputs
+            if not self.method.corrects:
+                # A continuous target is a true label or a released one.
+                known = values if values is not None else tuple(sorted({*noise.inputs, *noise.outputs}))
+            return label_array(target, known, rows=rows)
+        if values is not None and noise is None:
+            return label_array(target, values, rows=rows)
+        return target
+
+    def checked_scales(self, noise_scale: Any, rows: int) -> FloatArray | None:
+        """Return the records' own standard deviations of noise, shape (n, p), or None where there are none.
+
+        Parameters
+        ----------
+        noise_scale : array of shape (n,) or (n, p), or None
+            As given by the user.
+        rows : int
+            n, the number of records.
+        """
+        return None if noise_scale is None else per_record_scales(noise_scale, self._own_noise(), rows=rows)
+
+    def _own_noise(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return which columns of X may have noise scales of the records' own."""
+        if not self.method.corrects:
+            raise ValueError('method="none" corrects no noise. Leave noise_scale out.')
+        allowed = np.zeros(self.columns, dtype=bool)
+        budgets = []
+        for (place, noise), (_, mechanism) in zip(self.release.noises(self.columns), self.release.groups, strict=True):
+            if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
+                allowed[place] = True
+                if mechanism.guarantee is not None:
+                    budgets.append(repr(mechanism))
+        if budgets or not allowed.any():
+            raise ValueError(
+                "noise_scale gives each record's own scale of normal noise, for columns released by "
+                "GaussianMechanism.from_scale"
+                + (f"; {budgets[0]} has its scale from its budget." if budgets else "; the release has none.")
+                + " Leave noise_scale out, or declare known noise."
+            )
+        return allowed
+
+    def codes_of_targets(self, target: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the codes of released targets that take finitely many values, in the order of looked-up numbers."""
+        noise = self.release.target_noise if self.method.corrects else None
+        values = noise.outputs if isinstance(noise, ChannelNoise) else self.loss.target_values
+        assert values is not None
+        known = np.array(values)
+        order = np.argsort(known)
+        codes: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(known, target, sorter=order)]
+        return codes
+
+    def targets_of_codes(self, codes: FloatArray) -> FloatArray:
+        """Return the values of released targets from the codes of a channel's outputs; others as they are."""
+        noise = self.release.target_noise
+        if not isinstance(noise, ChannelNoise):
+            return codes
+        values: FloatArray = np.array(noise.outputs)[codes.astype(int)]
+        return values
+
+    def encode(
+        self, matrix: FloatArray, target: FloatArray, scales: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return checked records as kernels take them.
+
+        Parameters
+        ----------
+        matrix : array of shape (n, p), float64
+            Columns in the release's order, codes in columns of categories.
+        target : array of shape (n,), float64
+            Values of the target.
+        scales : array of shape (n, p), float64, optional
+            Standard deviations of the records' own noise.
+
+        Returns
+        -------
+        matrix : array of shape (n, width), float64
+            `matrix` itself where it has no categories. Otherwise the linear columns, the codes of categories (one for
+            all where they are enumerated), and the records' own noise variances.
+        target : array of shape (n,), float64
+            The targets, or codes of them.
+        """
+        program = self.program
+        if program.codes:
+            target = self.codes_of_targets(target).astype(float)
+        if not isinstance(program, ScoreProgram):
+            return self._encoded_features(matrix, scales), target
+        design = self.design
+        if self.derivation.dense:
+            if not design.categorical:
+                return matrix, target
+            dense = DeclaredLoss(self.loss, self.release).rows(matrix)
+            kept = [place for place in range(dense.shape[1]) if place != program.intercept]
+            return np.ascontiguousarray(dense[:, kept]), target
+        if not (design.categorical or program.configurations) and scales is None:
+            return matrix, target
+        parts = [matrix[:, [part.column for part in design.linear]]]
+        if program.configurations:
+            joint = np.zeros(len(matrix))
+            for column in design.categorical:
+                joint = joint * len(column.noise.outputs) + matrix[:, column.column]
+            parts.append(joint[:, None])
+        else:
+            parts.append(matrix[:, [column.column for column in design.categorical]])
+        if scales is not None:
+            parts.append(scales[:, [design.linear[place].column for place in program.noisy]] ** 2)
+        return np.ascontiguousarray(np.concatenate(parts, axis=1)), target
+
+    def _encoded_features(self, matrix: FloatArray, scales: FloatArray | None) -> FloatArray:
+        if not self.method.corrects:
+            return DeclaredLoss(self.loss, self.release).features(matrix)
+        if scales is None:
+            return matrix
+        noised = [
+            column
+            for place, noise in self.release.noises(self.columns)
+            if isinstance(noise, AdditiveNoise) and noise.is_gaussian
+            for column in range(place.start, place.stop)
+        ]
+        return np.ascontiguousarray(np.concatenate([matrix, scales[:, noised] ** 2], axis=1))
+
+
+@functools.lru_cache(maxsize=64)
+def _as_it_stands(loss: Loss, release: Release, columns: int) -> Correction:
+    """Return the uncorrected loss: the same for all corrections, and with the kernels that were compiled for it."""
+    return Correction(loss, release, Uncorrected(), columns)
+
+
+def noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
+    """Return the least upper bound that conditions put on the noise variance of the score.
+
+    Parameters
+    ----------
+    conditions : tuple of sympy relationals
+        Conditions in the noise of the scores and the target.
+    symbols : NoiseSymbols
+        Their symbols.
+    target_variance : float
+        The noise variance of the target.
+
+    Returns
+    -------
+    float
+        Infinity without conditions; 0 where the target's noise alone breaks one.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        A condition is not a bound on the noise of the score.
+    """
+    limit = math.inf
+    for condition in conditions:
+        if symbols.reach in condition.free_symbols:
+            continue
+        margin = sp.expand((condition.gts - condition.lts).xreplace({symbols.target_variance: target_variance}))
+        slope = margin.coeff(symbols.score_variance, 1)
+        constant = margin.coeff(symbols.score_variance, 0)
+        if not margin.is_polynomial() or sp.expand(margin - slope * symbols.score_variance - constant) != 0:
+            raise NoExactCorrectionError(
+                f"the correction exists where {condition}, which is not a bound on the noise of the score. "
+                "Release the features or the target without noise, or use another loss."
+            )
+        if slope == 0:
+            limit = limit if constant > 0 else 0.0
+        elif slope < 0:
+            limit = min(limit, max(0.0, float(-constant / slope)))
+    return limit

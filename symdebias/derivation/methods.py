@@ -1,0 +1,357 @@
+"""The methods of correction: each derives the correction of a loss under a release, or says why it cannot.
+
+The label's noise is undone first, then that of the features: of the scores, or of features by name. A new method is a
+class here.
+"""
+
+import abc
+import functools
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from symdebias import _budget
+from symdebias.derivation import features
+from symdebias.derivation.features import by_feature, hidden_score
+from symdebias.derivation.labels import HiddenError, Labelled, is_hidden, label_noise_undone, without_correction
+from symdebias.derivation.problem import ScoreProblem
+from symdebias.derivation.scores import by_quadrature, by_series, exactly, uncorrected
+from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, numbers_of, parts_of
+from symdebias.derivation.symbols import Derivation, NoiseSymbols
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss
+from symdebias.noise import ChannelNoise
+from symdebias.release import Categorical, Release
+from symdebias.release import Design as ColumnDesign
+from symdebias.transforms.surrogate import Design
+
+HIDDEN_SCORE = "the loss depends on the features through one linear score, and is corrected in it"
+# Waves of a surrogate that has no numbers yet.
+_WAVES = 12
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A declared loss under a release, for a number of columns of X.
+
+    Attributes
+    ----------
+    loss : Loss
+        The declared loss, which fits the release.
+    release : Release
+        The noise.
+    columns : int
+        The number of columns of X.
+    per_record : bool
+        Whether each record has noise scales of its own.
+    enumerate_categories : bool
+        Whether to sum over categories even where factors could be looked up: what the Hessian needs.
+    """
+
+    loss: Loss
+    release: Release
+    columns: int
+    per_record: bool = False
+    enumerate_categories: bool = False
+
+    @functools.cached_property
+    def symbols(self) -> NoiseSymbols:
+        """The symbols of the noise."""
+        return NoiseSymbols.beside(self.loss.expression, len(self.loss.scores))
+
+    def in_scores(self) -> "ScoreForm | None":
+        """Return the problem as one of linear scores, or None for a free-form loss without a hidden one."""
+        if self.loss.scores:
+            design = self.release.design(self.columns)
+            intercept = len(design.parameters) - 1 if design.intercept else None
+            return ScoreForm(self, self.loss, design, intercept, self.symbols, ())
+        hidden = hidden_score(self.loss)
+        if hidden is None:
+            return None
+        scored = Loss(
+            hidden.expression, score=hidden.score, target=self.loss.target, target_values=self.loss.target_values
+        )
+        design = _design_of_features(self.loss, self.release, hidden.places)
+        symbols = NoiseSymbols.beside(scored.expression)
+        return ScoreForm(self, scored, design, hidden.intercept, symbols, (HIDDEN_SCORE,))
+
+
+@dataclass(frozen=True)
+class ScoreForm:
+    """A problem written in its linear scores.
+
+    Attributes
+    ----------
+    problem : Problem
+        The problem as declared.
+    loss : Loss
+        Its loss, of scores.
+    design : symdebias.release.Design
+        How columns enter the scores.
+    intercept : int or None
+        The place of the intercept among the parameters.
+    symbols : NoiseSymbols
+        The symbols of the noise.
+    notes : tuple of str
+        What the user should know of the form.
+    """
+
+    problem: Problem
+    loss: Loss
+    design: ColumnDesign
+    intercept: int | None
+    symbols: NoiseSymbols
+    notes: tuple[str, ...]
+
+    def undoing_labels(self, *, rewrite: bool = False, nearest: bool = False) -> ScoreProblem:
+        """Return what is left to do when the noise of the labels is undone."""
+        release = self.problem.release
+        return self.with_labels(label_noise_undone(self.loss, release, self.symbols, rewrite=rewrite, nearest=nearest))
+
+    def noted(self, derivation: Derivation) -> Derivation:
+        """Return a derivation with the notes on the form before its own."""
+        return replace(derivation, notes=(*self.notes, *derivation.notes))
+
+    def with_labels(self, labelled: Labelled) -> ScoreProblem:
+        """Return what is left to do for a loss whose label noise is seen to."""
+        return ScoreProblem(
+            self.loss.scores,
+            self.loss.target,
+            labelled,
+            self.design,
+            self.intercept,
+            self.symbols,
+            self.problem.per_record,
+            self.problem.enumerate_categories,
+        )
+
+
+class Method(abc.ABC):
+    """A way to correct a loss."""
+
+    name: ClassVar[str]
+    # Whether the noise is undone at all.
+    corrects: ClassVar[bool] = True
+
+    def derive(self, problem: Problem) -> Derivation:
+        """Return the correction of a problem.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            The method does not apply; the message says why.
+        DerivationLimitError
+            It takes more seconds or longer expressions than it is allowed; see `symdebias.derivation_limits`.
+        """
+        with _budget.timed():
+            _budget.check(problem.loss.expression)
+            return self._derive(problem)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Return why the method does not apply, or None where it does."""
+        try:
+            self.derive(problem)
+        except NoExactCorrectionError as error:
+            return str(error)
+        return None
+
+    @abc.abstractmethod
+    def _derive(self, problem: Problem) -> Derivation:
+        """Return the correction of a problem, within the limits of a derivation."""
+
+
+@dataclass(frozen=True)
+class Exact(Method):
+    """The noise is undone in closed form."""
+
+    name: ClassVar[str] = "exact"
+
+    def _derive(self, problem: Problem) -> Derivation:
+        form = problem.in_scores()
+        if form is None:
+            return _by_feature(problem, features.exactly)
+        return form.noted(exactly(_with_one_scale(form.undoing_labels())))
+
+
+@dataclass(frozen=True)
+class Series(Method):
+    """The inverse is cut off at an order in the noise variances.
+
+    Attributes
+    ----------
+    order : int
+        The order, at least 1.
+    """
+
+    order: int
+    name: ClassVar[str] = "series"
+
+    def _derive(self, problem: Problem) -> Derivation:
+        form = problem.in_scores()
+        if form is None:
+            return _by_feature(problem, functools.partial(features.by_series, order=self.order), rewrite=True)
+        return form.noted(by_series(_with_one_scale(form.undoing_labels(rewrite=True)), self.order))
+
+
+@dataclass(frozen=True)
+class Quadrature(Method):
+    """The normal noise of an entire loss is undone by quadrature in the complex plane.
+
+    Attributes
+    ----------
+    nodes : int
+        The number of nodes, 2 to 128.
+    """
+
+    nodes: int
+    name: ClassVar[str] = "quadrature"
+
+    def _derive(self, problem: Problem) -> Derivation:
+        form = problem.in_scores()
+        if form is None:
+            raise NoExactCorrectionError(
+                "quadrature in the complex plane is for losses of one score, and this one is in features by name. "
+                "Write it in its score, or ask for the exact correction."
+            )
+        return form.noted(by_quadrature(form.undoing_labels(), self.nodes))
+
+
+@dataclass(frozen=True)
+class Surrogate(Method):
+    """The loss is replaced by a quadratic and waves, or by the nearest loss that a channel lets through.
+
+    Attributes
+    ----------
+    design : symdebias.transforms.surrogate.Design or None
+        The surrogates; without them the correction has NaN in the places of their numbers.
+    """
+
+    design: Design | None = None
+    name: ClassVar[str] = "surrogate"
+
+    def _derive(self, problem: Problem) -> Derivation:
+        design = self.design
+        derivation = _of_waves(_WAVES if design is None else design.waves, problem)
+        if design is None or "coefficients" not in derivation.constants:
+            return derivation
+        constants = {
+            name: np.where(np.isnan(values), design.frequency, values) for name, values in derivation.constants.items()
+        }
+        numbers = numbers_of(surrogate_parts(problem.loss, problem.release), design)
+        constants["coefficients"] = np.array([design.frequency, *numbers])
+        return replace(derivation, constants=constants)
+
+
+@dataclass(frozen=True)
+class Uncorrected(Method):
+    """The loss is left as it stands, for true records or for comparison."""
+
+    name: ClassVar[str] = "none"
+    corrects: ClassVar[bool] = False
+
+    def _derive(self, problem: Problem) -> Derivation:
+        loss = problem.loss
+        labelled = without_correction(loss)
+        # A hidden score matters to noise alone.
+        form = problem.in_scores() if loss.scores else None
+        if form is None:
+            return by_feature(loss, labelled, problem.release, problem.symbols, None)
+        return form.noted(uncorrected(form.with_labels(labelled)))
+
+
+def method_of(name: str, *, order: int | None = None, nodes: int | None = None, design: Design | None = None) -> Method:
+    """Return a method by its name and settings.
+
+    Parameters
+    ----------
+    name : {"exact", "surrogate", "quadrature", "series", "none"}
+        The name.
+    order : int, optional
+        The order of a series.
+    nodes : int, optional
+        The nodes of a quadrature.
+    design : symdebias.transforms.surrogate.Design, optional
+        The surrogates.
+    """
+    if name == "series":
+        assert order is not None
+        return Series(order)
+    if name == "quadrature":
+        assert nodes is not None
+        return Quadrature(nodes)
+    if name == "surrogate":
+        return Surrogate(design)
+    return Exact() if name == "exact" else Uncorrected()
+
+
+@functools.lru_cache(maxsize=128)
+def _of_waves(waves: int, problem: Problem) -> Derivation:
+    """Return the correction of surrogates without their numbers: it is the same for all of so many waves."""
+    form = problem.in_scores()
+    loss, release = problem.loss if form is None else form.loss, problem.release
+    noise = release.target_noise
+    hidden = isinstance(noise, ChannelNoise) and is_hidden(loss, noise)
+    if form is None:
+        if not hidden:
+            parts_of(loss, release, problem.symbols)  # says that it has none
+        return replace(_by_feature(problem, features.exactly, nearest=True), exact=False)
+    if not hidden:
+        parts = parts_of(loss, release, form.symbols)
+        return form.noted(by_surrogate(form.with_labels(parts.labelled), parts, waves=waves))
+    nearest = form.undoing_labels(nearest=True)
+    try:
+        derivation = exactly(_with_one_scale(nearest))
+    except NoExactCorrectionError as error:
+        raise HiddenError(
+            f"the channel of the target hides the loss, and the nearest one in its range has no exact correction "
+            f"either: {error} Release the features without noise, or with noise that is undone exactly for this loss."
+        ) from None
+    return form.noted(replace(derivation, exact=False))
+
+
+def surrogate_parts(loss: Loss, release: Release) -> SurrogateParts:
+    """Return the parts of a loss that surrogates stand for, in its hidden score if it is free-form.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The loss has none: it is no function of one score or residual.
+    """
+    hidden = hidden_score(loss) if not loss.scores else None
+    if hidden is not None:
+        loss = Loss(hidden.expression, score=hidden.score, target=loss.target, target_values=loss.target_values)
+    return parts_of(loss, release, NoiseSymbols.beside(loss.expression))
+
+
+def _by_feature(problem: Problem, undo: features.Undo, *, rewrite: bool = False, nearest: bool = False) -> Derivation:
+    labelled = label_noise_undone(problem.loss, problem.release, problem.symbols, rewrite=rewrite, nearest=nearest)
+    return by_feature(problem.loss, labelled, problem.release, problem.symbols, undo, per_record=problem.per_record)
+
+
+def _with_one_scale(problem: ScoreProblem) -> ScoreProblem:
+    if problem.per_record and len(problem.scores) > 1:
+        raise ValueError(
+            "noise scales of the records' own are corrected for losses of one score. Use one scale for all records, "
+            "or fit the scores apart."
+        )
+    return problem
+
+
+def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> ColumnDesign:
+    """Return the design of a hidden score: each feature times the parameter that stands beside it."""
+    design = release.design(len(loss.features))
+    noises = {place.start: noise for place, noise in release.noises(len(loss.features))}
+    categorical = []
+    for part in design.categorical:
+        noise = noises[part.column]
+        assert isinstance(noise, ChannelNoise)
+        entries = tuple(((places[part.column], value),) for value in noise.inputs)
+        categorical.append(Categorical(part.column, part.noise, entries))
+    return replace(
+        design,
+        parameters=tuple(symbol.name for symbol in loss.parameters),
+        linear=tuple(replace(part, parameter=places[part.column]) for part in design.linear),
+        categorical=tuple(categorical),
+        intercept=False,
+    )

@@ -1,0 +1,293 @@
+"""Released records: checked once, kept as checked, and encoded for the kernels of a correction.
+
+Sums over records go through here: means of loss, gradient and Hessian, the meat of a sandwich, sums over clusters.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import check_same_index, weights_array
+from symdebias.codegen.kernels import ScoreProgram
+from symdebias.codegen.parallel import CHUNK, over_chunks, summed
+from symdebias.correction import Correction
+from symdebias.exceptions import NoExactCorrectionError
+
+FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+
+# Records that a fit is tested on.
+TESTED_RECORDS = 10_000
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """Mean loss and derivatives at one theta.
+
+    Attributes
+    ----------
+    loss : float
+        The mean loss.
+    gradient : array of shape (Q,), float64
+        The mean gradient.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian.
+    meat : array of shape (Q, Q) or (0, 0), float64
+        The sum of outer products of the weighted gradients, over the sum of the weights.
+    """
+
+    loss: float
+    gradient: FloatArray
+    hessian: FloatArray
+    meat: FloatArray
+
+
+@dataclass(frozen=True)
+class Records:
+    """Checked records under a correction.
+
+    Attributes
+    ----------
+    correction : Correction
+        The loss as it is corrected for them.
+    matrix : array of shape (n, p), float64
+        Columns in the release's order, codes in columns of categories.
+    target : array of shape (n,), float64
+        Values of the target.
+    weights : array of shape (n,) or (0,), float64
+        The weights; empty where all records weigh the same.
+    scales : array of shape (n, p), float64, or None
+        Standard deviations of the records' own noise.
+    """
+
+    correction: Correction
+    matrix: FloatArray
+    target: FloatArray
+    weights: FloatArray
+    scales: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        correction: Correction,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        noise_scale: Any = None,
+        check_finite: bool = True,
+    ) -> "Records":
+        """Return records that a user gave, checked.
+
+        Parameters
+        ----------
+        correction : Correction
+            Of the width of X; `per_record` where `noise_scale` is given.
+        X : array of shape (n, p) or table
+            The (noised) records.
+        y : array of shape (n,)
+            The (noised) targets.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights with a positive sum.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+        check_finite : bool
+            False leaves NaN and infinity in X to a caller that finds them in its own pass.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data do not fit; the message names the row and column.
+        """
+        check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+        matrix = correction.checked_matrix(X, check_finite=check_finite)
+        target = correction.checked_target(y, len(matrix))
+        weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
+        return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+
+    def under(self, correction: Correction) -> "Records":
+        """Return the same records under another correction for their release."""
+        return replace(self, correction=correction, scales=self.scales if correction.per_record else None)
+
+    @functools.cached_property
+    def encoded(self) -> tuple[FloatArray, FloatArray]:
+        """Columns and target as kernels take them."""
+        return self.correction.encode(self.matrix, self.target, self.scales)
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of X."""
+        return self.correction.columns
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def total(self) -> float:
+        """The number of records, or the sum of their weights."""
+        return float(self.weights.sum()) if len(self.weights) else float(len(self.matrix))
+
+    @property
+    def is_noised(self) -> bool:
+        """Whether the release has noised anything."""
+        release = self.correction.release
+        return release.target is not None or any(True for _ in release.noises(self.columns))
+
+    def thinned(self, stride: int, first: int = 0) -> "Records":
+        """Return the records first, first + stride, first + 2 stride, ..."""
+        return self.taken(slice(first, None, stride))
+
+    def taken(self, rows: Any) -> "Records":
+        """Return some records, by a slice or their numbers."""
+        return replace(
+            self,
+            matrix=np.ascontiguousarray(self.matrix[rows]),
+            target=np.ascontiguousarray(self.target[rows]),
+            weights=np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
+            scales=None if self.scales is None else np.ascontiguousarray(self.scales[rows]),
+        )
+
+    def derivatives(self) -> Callable[..., Derivatives]:
+        """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the records.
+
+        With a second argument True it gives the mean outer product of the records' gradients as well.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            There are too many columns of categories to sum over their combinations, or too many second derivatives.
+        """
+        program = self.correction.program
+        if isinstance(program, ScoreProgram) and program.has_lookups:
+            # The looked-up factors have no second derivatives: sum over the categories instead.
+            return self.under(self.correction.enumerated)._derivatives()
+        return self._derivatives()
+
+    def _derivatives(self) -> Callable[..., Derivatives]:
+        correction = self.correction
+        if isinstance(correction.program, ScoreProgram) and not correction.program.has_hessian:
+            raise NoExactCorrectionError(
+                f"the Hessian of {correction.loss.expression} under this noise has too many terms to be written out. "
+                "Difference mean_gradient, as m_estimate does."
+            )
+        kernel = correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            size = len(theta)
+            shapes = ((size,), (size, size), (size, size) if meat else (0, 0))
+            value, arrays = summed(kernel, self._arguments(theta), shapes)
+            return Derivatives(value, *arrays)
+
+        return derivatives
+
+    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+        """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
+
+        Parameters
+        ----------
+        units : array of shape (Q,), float64, optional
+            By how much each parameter changes the score by about 1, for the steps of differences; ones by default.
+
+        Notes
+        -----
+        The function is that of `derivatives`; where the Hessian is too long to be written out, or has
+        point masses of weight zero as that of a squared maximum, it comes from central differences of the gradient.
+        """
+        program = self.correction.program
+        if isinstance(program, ScoreProgram) and program.has_point_masses:
+            return self._by_differences(units), "central differences"
+        try:
+            return self.derivatives(), "exact"
+        except NoExactCorrectionError:
+            return self._by_differences(units), "central differences"
+
+    def _by_differences(self, units: FloatArray | None) -> Callable[..., Derivatives]:
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
+            # The cube root of the rounding error balances it with the error of the differences.
+            scales = np.ones(len(theta)) if units is None else units
+            steps = 6e-6 * scales * (1 + float(np.abs(theta / scales).max()))
+            columns = []
+            for step, move in zip(steps, np.diag(steps), strict=True):
+                columns.append((self.mean_gradient(theta + move) - self.mean_gradient(theta - move)) / (2 * step))
+            hessian = np.array(columns)
+            outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
+            return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
+
+        return derivatives
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return the corrected losses of the records at theta, shape (n,), unweighted."""
+        out = np.empty(len(self.matrix))
+        self.correction.kernels.loss(theta, *self.encoded, self.correction.noise, out)
+        return out
+
+    def mean_loss(self, theta: FloatArray) -> float:
+        """Return the mean loss."""
+        kernels = self.correction.kernels
+        return summed(kernels.mean_loss(weighted=bool(len(self.weights))), self._arguments(theta), ())[0]
+
+    def mean_gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the mean gradient."""
+        kernels = self.correction.kernels
+        shapes = ((len(theta),),)
+        return summed(kernels.mean_gradient(weighted=bool(len(self.weights))), self._arguments(theta), shapes)[1][0]
+
+    def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
+        return theta, *self.encoded, self.weights, self.total, self.correction.noise
+
+    def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the corrected gradients of some records at theta, shape (m, Q), unweighted."""
+        matrix, target = (np.ascontiguousarray(part[rows]) for part in self.encoded)
+        out = np.empty((len(matrix), theta.size))
+        self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
+        return out
+
+    def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
+        """Return the sum of outer products of the weighted gradients less a mean, over the total.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters.
+        mean : array of shape (Q,), float64
+            What is taken out of each gradient.
+        """
+
+        def squares(rows: slice) -> FloatArray:
+            gradients = self.centred(theta, mean, rows)
+            return np.asarray(gradients.T @ gradients)
+
+        whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
+        return whole / self.total
+
+    def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
+        """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).
+
+        Parameters
+        ----------
+        theta, mean : array of shape (Q,), float64
+            As for `meat`.
+        codes : array of shape (n,), int64
+            Clusters 0 to G - 1.
+        """
+        sums = np.zeros((int(codes.max()) + 1, len(mean)))
+        for start in range(0, len(self.matrix), CHUNK):
+            rows = slice(start, start + CHUNK)
+            for place, column in enumerate(self.centred(theta, mean, rows).T):
+                sums[:, place] += np.bincount(codes[rows], column, minlength=len(sums))
+        return sums
+
+    def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
+        """Return the weighted gradients less a mean of some records, shape (m, Q)."""
+        gradients = self.gradients(theta, rows) - mean
+        if len(self.weights):
+            gradients *= self.weights[rows, None]
+        return gradients
+
+    @property
+    def stride(self) -> int:
+        """The distance of the records that a fit is tested on."""
+        return max(1, len(self.matrix) // TESTED_RECORDS)
