@@ -12,7 +12,7 @@ import difflib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from symdebias import checks, evaluation, exceptions, labels, literature, losses, planning, quadratic
+from symdebias import checks, evaluation, exceptions, labels, losses, planning, quadratic
 from symdebias._budget import derivation_limits
 from symdebias.assessment import Certificate, bias
 from symdebias.corrected import CorrectedLoss
@@ -54,6 +54,7 @@ from symdebias.solvers import (
     dp_lssgd,
     input_perturbation,
     laplacian_smoothing,
+    literature,
     m_estimate,
     objective_perturbation,
     output_perturbation,

@@ -26,7 +26,7 @@ LAYERS = [
     {"driver"},
     {"checks"},
     {"solvers"},
-    {"evaluation", "planning", "literature", "quadratic"},
+    {"evaluation", "planning", "quadratic"},
     {"interfaces"},
 ]
 # The foundations may use one another.

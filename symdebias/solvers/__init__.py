@@ -1,59 +1,32 @@
 """Solvers on corrected losses; every one returns a `Fit`."""
 
-from symdebias.solvers.dp_lssgd import dp_lssgd
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.input_perturbation import input_perturbation
-from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.measurement_error import (
-    Baseline,
-    Comparison,
-    ComparisonRow,
-    compare_methods,
-    conditional_score,
-    monte_carlo_score,
-    naive,
-    regression_calibration,
-    simex,
+from symdebias.solvers import literature, step_sizes
+from symdebias.solvers.central import (
+    dp_lssgd,
+    input_perturbation,
+    objective_perturbation,
+    output_perturbation,
 )
-from symdebias.solvers.objective_perturbation import objective_perturbation
-from symdebias.solvers.output_perturbation import output_perturbation
-from symdebias.solvers.quadratic_pilot import QuadraticPilot, quadratic_pilot
-from symdebias.solvers.quadratic_statistics import QuadraticEstimate, QuadraticStatistics, released_vectors
+from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.m_estimation import m_estimate
+from symdebias.solvers.regions import BallMinimum, minimise_in_ball
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
-from symdebias.solvers.step_sizes import StepSize, constant, inverse_square_root, inverse_time
-from symdebias.solvers.trust_region import BallMinimum, minimise_in_ball
 
 __all__ = [
     "BallMinimum",
-    "Baseline",
-    "Comparison",
-    "ComparisonRow",
     "Fit",
     "History",
-    "QuadraticEstimate",
-    "QuadraticPilot",
-    "QuadraticStatistics",
-    "StepSize",
-    "compare_methods",
-    "conditional_score",
-    "constant",
     "dp_lssgd",
     "input_perturbation",
-    "inverse_square_root",
-    "inverse_time",
     "laplacian_smoothing",
+    "literature",
     "m_estimate",
     "minimise_in_ball",
-    "monte_carlo_score",
-    "naive",
     "objective_perturbation",
     "output_perturbation",
-    "quadratic_pilot",
-    "regression_calibration",
-    "released_vectors",
     "sgd",
-    "simex",
     "smoothing_beta",
     "smoothing_gamma",
+    "step_sizes",
 ]

@@ -2,13 +2,15 @@
 
 import math
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment import Certificate
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
@@ -16,8 +18,6 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ class Fit:
         What the noise guarantees that the solver itself added to true records.
     claim : Guarantee or None
         What the solver's source claims beyond that and is not proved: it is shown, and is no guarantee.
+    description : str
+        What the solver does, where that is not to minimise `corrected`; `corrected` is then the uncorrected loss.
+    notes : tuple of str
+        What the solver has to say of this fit.
     """
 
     theta: FloatArray
@@ -93,6 +97,64 @@ class Fit:
     inference: Inference | None = None
     own_guarantee: Guarantee | None = None
     claim: Guarantee | None = None
+    description: str = ""
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        corrected: CorrectedLoss,
+        theta: FloatArray,
+        *,
+        solver: str,
+        records: int | None,
+        steps: int,
+        began: float,
+        history: History | None = None,
+        diagnostics: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> "Fit":
+        """Return what a solver hands back: parameters in the user's shape, read-only, with what every fit reports.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            The loss that was minimised.
+        theta : array of shape (Q,), float64
+            The parameters, scores after one another.
+        solver : str
+            The solver's name.
+        records : int or None
+            The number of records; None where it is private.
+        steps : int
+            How many steps were taken.
+        began : float
+            When it began, by `time.perf_counter`.
+        history : History, optional
+            Iterates; by default none.
+        diagnostics : mapping, optional
+            What the solver adds to ``records``, ``steps`` and ``seconds``.
+        **more
+            Other fields.
+        """
+        shaped = in_shape(corrected, theta)
+        shaped.setflags(write=False)
+        known = {"records": records, "steps": steps, "seconds": time.perf_counter() - began, **(diagnostics or {})}
+        return cls(shaped, corrected, solver, history or History.empty(shaped), known, **more)
+
+    @property
+    def method(self) -> str:
+        """The name of the method, which is that of the solver."""
+        return self.solver
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the parameters of one score; x0, x1, ... where the release has none for its columns."""
+        release = self.corrected.release
+        if not self.corrected.declared.scores or release.columns is not None:
+            return self.corrected.parameter_names
+        count = self.theta.shape[-1] - release.fit_intercept
+        return (*(f"x{index}" for index in range(count)), *(["intercept"] if release.fit_intercept else []))
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -285,44 +347,43 @@ class Fit:
             intervals where there are some, and bounds on the bias where it is not 0: p values and intervals count it,
             standard errors and z values do not. The method, the guarantee, and what to know of the run.
         """
-        corrected = self.corrected
-        if corrected.declared.scores and corrected.release.columns is None:
-            count = self.theta.shape[-1] - corrected.release.fit_intercept
-            names = [f"x{index}" for index in range(count)]
-            names += ["intercept"] if corrected.release.fit_intercept else []
-        else:
-            names = list(corrected.parameter_names)
+        corrected, known = self.corrected, self.diagnostics
+        names: Sequence[str] = self.names
         if self.theta.ndim > 1:
             names = [f"{score}: {name}" for score in corrected.declared.scores for name in names]
-        variance = self.diagnostics.get("score_variance")
-        width = max(9, *(len(name) for name in names))
         kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
-        records = self.diagnostics["records"]
-        lines = [
-            f"{self.solver}: {corrected.declared.name or corrected.declared.expression}",
-            *([f"  correction   {corrected.method} ({kind})"] if self.own_guarantee is None else []),
-            *([] if corrected.design is None else [_range(corrected)]),
-            f"  {'release' if self.own_guarantee is None else 'privacy'}      "
-            f"{self.own_guarantee or self.guarantee or 'no guarantee'}",
-            *([] if self.claim is None else [f"  claimed      {self.claim} (by the source; not proved)"]),
-            f"  records      {'private' if records is None else format(records, ',')} in {self.diagnostics['steps']:,} "
-            f"steps, {self.diagnostics['seconds']:.3g} s",
-            *([] if variance is None else [f"  noise        variance {variance:.4g} of the score at theta"]),
-            *([] if self.inference is None else [f"  covariance   {self.inference.kind}"]),
-            "",
-            *self._table(names, width, level),
-        ]
-        lines += ["", *(f"  note: {note}" for note in corrected.notes)] if corrected.notes else []
-        if self.diagnostics.get("seeded"):
+        lines = [f"{self.solver}: {corrected.declared.name or corrected.declared.expression}"]
+        if self.description:
+            lines.append(f"  method       {self.description}")
+        elif self.own_guarantee is None:
+            lines.append(f"  correction   {corrected.method} ({kind})")
+        lines += [] if corrected.design is None else [_range(corrected)]
+        spent = "release" if self.own_guarantee is None else "privacy"
+        lines.append(f"  {spent}      {self.own_guarantee or self.guarantee or 'no guarantee'}")
+        if self.claim is not None:
+            lines.append(f"  claimed      {self.claim} (by the source; not proved)")
+        if "records" in known:
+            count = "private" if known["records"] is None else f"{known['records']:,}"
+            lines.append(f"  records      {count} in {known['steps']:,} steps, {known['seconds']:.3g} s")
+        if known.get("score_variance") is not None:
+            lines.append(f"  noise        variance {known['score_variance']:.4g} of the score at theta")
+        lines += [] if self.inference is None else [f"  covariance   {self.inference.kind}"]
+        lines += ["", *self._table(names, max(9, *map(len, names)), level)]
+        notes = (*self.notes, *(() if self.description else corrected.notes))
+        lines += ["", *(f"  note: {note}" for note in notes)] if notes else []
+        if known.get("seeded"):
             lines += ["", "  the noise was drawn from a seed: whoever knows it can subtract the noise"]
-        if self.diagnostics.get("on_ball"):
+        if known.get("on_ball"):
             lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
         if self.inference is not None:
             lines += [f"  note: {note}" for note in self.inference.notes]
             lines += ["", f"  no intervals: {self.inference.refusal}"] if self.inference.refusal else []
         return "\n".join(lines)
 
-    def _table(self, names: list[str], width: int, level: float) -> list[str]:
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _table(self, names: Sequence[str], width: int, level: float) -> list[str]:
         theta = self.theta.ravel()
         if self.inference is None or self.inference.covariance is None:
             lines = [f"  {'parameter':<{width}}  {'theta':>12}"]
@@ -352,6 +413,12 @@ class Fit:
             note = f"  {letter} leaves the bias out; P>|{letter}| and intervals hold whatever it is within its bound"
             lines += ["", note]
         return lines
+
+
+def in_shape(corrected: CorrectedLoss, vectors: FloatArray) -> FloatArray:
+    """Return parameters, scores after one another on the last axis, in the user's shape."""
+    count = len(corrected.declared.scores)
+    return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
 
 def _range(corrected: CorrectedLoss) -> str:

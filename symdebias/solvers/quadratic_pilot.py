@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
+from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.scores import moments_of
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0
@@ -87,6 +87,7 @@ def quadratic_pilot(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
             "score_variance=, n=)."
         )
+    l2 = NON_NEGATIVE.check("l2", l2)
     records = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
     correction, parts = records.correction, corrected.surrogate_parts
     design, covariance = correction.design, correction.noise_covariance(records.scales)
@@ -100,16 +101,15 @@ def quadratic_pilot(
     moments = moments_of(design, records.matrix, records.target, records.weights, covariance, multipliers, bent)
     gram, clipped = _positive(moments.gram[0], penalised=l2 > 0)
     centre = moments.mean[0]
-    size = len(gram)
     penalty = correction.penalty(l2)
-    theta: FloatArray = np.zeros(size)
+    theta: FloatArray = np.zeros(len(gram))
     middle, v = 0.0, 1.0
     nodes, chances = _normal_rule()
-    slopes = [_slope(part.exact, parts.variable) for part in parts.parts]
+    slopes = [numeric(sp.diff(part.exact, parts.variable), (parts.variable,)) for part in parts.parts]
     moved = math.inf
     for turn in range(_ROUNDS):
         points = middle + nodes * math.sqrt(v)
-        left, right = np.diag(penalty), np.zeros(size)
+        left, right = np.diag(penalty), np.zeros(len(gram))
         for part, slope_of, multiplied, mean in zip(
             parts.parts, slopes, moments.gram[1:], moments.mean[1:], strict=True
         ):
@@ -178,10 +178,6 @@ def _multiplier(correction: Correction, expression: sp.Expr, target: FloatArray)
     if not names:
         return np.full(len(target), float(expression))
     return np.array(numeric(expression, names)(*(known[name] for name in names)), dtype=float)
-
-
-def _slope(expression: sp.Expr, variable: sp.Symbol) -> Any:
-    return numeric(sp.diff(expression, variable), (variable,))
 
 
 def _positive(gram: FloatArray, *, penalised: bool = False) -> tuple[FloatArray, bool]:

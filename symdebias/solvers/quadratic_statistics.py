@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, sandwich
-from symdebias.solvers.trust_region import BallMinimum, minimise_in_ball
+from symdebias.solvers.regions import BallMinimum, minimise_in_ball
 
 # Rows that are multiplied at once; with products of components besides, which are many more columns, fewer.
 _BLOCK, _PRODUCT_BLOCK = 1 << 16, 1 << 11

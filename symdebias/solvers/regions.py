@@ -1,49 +1,43 @@
-"""Where parameters may go: convex sets, and steps to the minimum of a quadratic within them and near a point."""
+"""Where parameters may go: convex sets, and the minimum of a quadratic within them and near a point.
+
+Steps of Newton's method have positive definite matrices, in any units. `minimise_in_ball` takes a quadratic that need
+not be convex: the global minimum is found and checked by the conditions that characterise it.
+"""
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import brentq, lsq_linear
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray, real_array
+from symdebias._domains import POSITIVE
 
-ON_BALL = "theta lies on the ball of radius="
+# Newton's steps, after which halving alone would have arrived.
+_STEPS = 200
+# Eigenvalues of less than this share of the largest are rounding.
+_ROUNDING = 1e-16
+# What the conditions may be off by, in units of the size of their terms.
+_ALLOWED = 1e-9
 
 
 class Region:
-    """A convex set of parameters."""
+    """A convex set of parameters: this one is everywhere."""
 
     description = ""
 
     def inside(self, theta: FloatArray) -> FloatArray:
-        """Return a point of the set near theta."""
-        raise NotImplementedError
-
-    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
-        raise NotImplementedError
-
-    def on_boundary(self, theta: FloatArray) -> bool:
-        """Whether theta lies on the boundary."""
-        raise NotImplementedError
-
-
-class Everywhere(Region):
-    """No bound."""
-
-    def inside(self, theta: FloatArray) -> FloatArray:
-        """Return theta."""
+        """Return theta, or a point of the set near it."""
         return theta
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
-        """Return the minimum."""
+        """Return the point x of the set that minimises gradient'(x - theta) + (x - theta)'matrix (x - theta)/2."""
         return np.asarray(theta - np.linalg.solve(matrix, gradient))
 
     def on_boundary(self, theta: FloatArray) -> bool:
-        """Return False."""
+        """Whether theta lies on the boundary."""
         return False
 
 
@@ -52,7 +46,7 @@ class Ball(Region):
     """The set theta'theta <= radius^2."""
 
     radius: float
-    description = ON_BALL
+    description = "theta lies on the ball of radius="
 
     def inside(self, theta: FloatArray) -> FloatArray:
         """Return theta, or the point of the ball next to it."""
@@ -61,20 +55,15 @@ class Ball(Region):
 
     def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
         """Return (matrix + mu)^-1 (matrix theta - gradient), with mu such that it lies in the ball."""
-        weights, vectors = eigh(np.eye(len(theta)), matrix)
-        weights = np.maximum(weights, 0.0)
-        right = vectors.T @ (matrix @ theta - gradient)
-
-        def excess(multiplier: float) -> float:
-            return float(np.sum(weights * (right / (1 + multiplier * weights)) ** 2)) - self.radius**2
-
-        multiplier = 0.0
-        if excess(0.0) > 0:
-            upper = 1.0 / weights.max()
-            while excess(upper) > 0:
-                upper *= 4
-            multiplier = float(brentq(excess, 0.0, upper, xtol=1e-14 * upper, rtol=1e-14))
-        return np.asarray(vectors @ (right / (1 + multiplier * weights)))
+        # By the inverse, whose large eigenvalues are exact: a matrix in mixed units has small ones of its own.
+        inverses, vectors = eigh(np.eye(len(theta)), matrix)
+        sizes, right = 1 / np.maximum(inverses, _ROUNDING * inverses.max()), vectors.T @ (matrix @ theta - gradient)
+        free = np.asarray(vectors @ right)
+        if float(np.linalg.norm(free)) <= self.radius:
+            return free
+        shares, _ = on_unit_sphere(sizes, np.sqrt(sizes) * right / self.radius, 0.0)
+        held = vectors @ (np.sqrt(sizes) * shares)
+        return np.asarray(held * (self.radius / float(np.linalg.norm(held))))
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta is as long as the radius."""
@@ -153,8 +142,7 @@ class Near:
         def excess(multiplier: float) -> float:
             return self.distance(at(multiplier)) - self.reach
 
-        found = float(brentq(excess, 0.0, upper, xtol=1e-10 * upper, rtol=1e-10))
-        return at(found)
+        return at(float(brentq(excess, 0.0, upper, xtol=1e-10 * upper, rtol=1e-10)))
 
     def on_boundary(self, theta: FloatArray) -> bool:
         """Whether theta is as far from the centre as it may be."""
@@ -165,4 +153,160 @@ def region_of(radius: float | None, box: tuple[FloatArray, FloatArray] | None) -
     """Return the region of a ball's radius or of bounds; everywhere without either."""
     if radius is not None:
         return Ball(radius)
-    return Everywhere() if box is None else Box(*box)
+    return Region() if box is None else Box(*box)
+
+
+@dataclass(frozen=True)
+class BallMinimum:
+    """The minimum of w'G w/2 - b'w over ||w|| <= radius.
+
+    Attributes
+    ----------
+    w : array of shape (d,), float64
+        The minimiser; where there are several, one of them: of least norm where the ball does not matter.
+    multiplier : float
+        mu >= 0 with (G + mu I) w = b and G + mu I positive semidefinite; 0 where the ball does not matter.
+    on_ball : bool
+        Whether ||w|| is the radius.
+    """
+
+    w: FloatArray
+    multiplier: float
+    on_ball: bool
+
+
+def minimise_in_ball(matrix: ArrayLike, linear: ArrayLike, radius: float) -> BallMinimum:
+    """Return the global minimum of w'G w/2 - b'w over ||w|| <= radius.
+
+    Parameters
+    ----------
+    matrix : array of shape (d, d)
+        G, symmetric; it need not be positive definite.
+    linear : array of shape (d,)
+        b.
+    radius : float
+        Of the ball, in (0, inf).
+
+    Raises
+    ------
+    ValueError, TypeError
+        The arguments do not fit one another, or are not finite.
+    ArithmeticError
+        The conditions of the minimum do not hold at what was found.
+
+    Notes
+    -----
+    w is the minimum if and only if (G + mu I) w = b with G + mu I positive semidefinite, mu >= 0, ||w|| <= radius and
+    mu (radius - ||w||) = 0. In the eigenvectors of G the norm of w falls as mu grows, and mu is the root of
+    1/||w(mu)|| = 1/radius, a nearly linear function: Newton's method within a bracket. In the hard case b has no part
+    in the eigenvectors of the least eigenvalue g < 0, and at mu = -g the solution is shorter than the radius: then a
+    multiple of such an eigenvector fills it up. The conditions are checked at the end.
+
+    References
+    ----------
+    Moré & Sorensen 1983 (SIAM J. Sci. Stat. Comput. 4), Lemmas 2.1 and 2.3.
+
+    Examples
+    --------
+    >>> minimise_in_ball([[2.0, 0.0], [0.0, 1.0]], [2.0, 0.0], 5.0)
+    BallMinimum(w=array([1., 0.]), multiplier=0.0, on_ball=False)
+    >>> minimise_in_ball([[-1.0, 0.0], [0.0, 1.0]], [0.0, 2.0], 2.0).multiplier
+    1.0
+    """
+    G, b = real_array(matrix, "matrix"), real_array(linear, "linear")
+    eta = POSITIVE.check("radius", radius)
+    if b.ndim != 1 or G.shape != (len(b), len(b)):
+        raise ValueError(
+            f"matrix has the shape {G.shape} and linear the shape {b.shape}. They must be (d, d) and (d,): pass the "
+            "Hessian and the vector of one quadratic."
+        )
+    if not np.abs(G - G.T).max() <= 1e-10 * np.abs(G).max():
+        raise ValueError("matrix is not symmetric. It must be equal to its transpose: pass (G + G.T)/2.")
+    # In units in which nothing overflows: w of the radius, G or b of size 1.
+    unit = max(float(np.abs(G).max()), float(np.abs(b).max()) / eta)
+    if unit == 0:
+        return BallMinimum(np.zeros(len(b)), 0.0, False)
+    G, b = (G + G.T) / (2 * unit), b / (unit * eta)
+    values, vectors = np.linalg.eigh(G)
+    w, multiplier = _solve(values, vectors.T @ b)
+    w = vectors @ w
+    _check(G, b, w, multiplier, values[0])
+    on_ball = multiplier > 0 or bool(np.linalg.norm(w) >= 1 - 1e-12)
+    return BallMinimum(w * eta, multiplier * unit, on_ball)
+
+
+def _solve(values: FloatArray, b: FloatArray) -> tuple[FloatArray, float]:
+    """Return w in eigenvectors, and mu, for the unit ball."""
+    # What rounding leaves of an eigenvalue 0, and of a part of b that is none.
+    tiny = 1e-14 * len(b)
+    least = float(values[0])
+    start = -least if least < 0 else 0.0
+    shifted = np.maximum(values + start, 0.0)
+    flat = shifted <= tiny * max(1.0, float(np.abs(values).max()))
+    if least < -tiny or flat.any():
+        # At mu = start the matrix is singular.
+        solvable = bool((np.abs(b[flat]) <= tiny * np.linalg.norm(b)).all())
+        w = np.divide(b, shifted, out=np.zeros_like(b), where=~flat)
+        length = float(np.linalg.norm(w))
+        if solvable and length <= 1:
+            if least < -tiny:
+                w[int(np.argmax(flat))] += math.sqrt(max(0.0, 1 - length * length))
+                return w, start
+            return w, 0.0
+    else:
+        w = b / shifted
+        if np.linalg.norm(w) <= 1:
+            return w, 0.0
+    return on_unit_sphere(shifted, b, start)
+
+
+def on_unit_sphere(shifted: FloatArray, b: FloatArray, start: float) -> tuple[FloatArray, float]:
+    """Return w = b/(shifted + t) of length 1, and mu = start + t.
+
+    Parameters
+    ----------
+    shifted : array of shape (d,), float64
+        Non-negative; with t = 0 the vector w is longer than 1.
+    b : array of shape (d,), float64
+        The linear part, not 0.
+    start : float
+        What t is added to.
+    """
+    low, high = max(0.0, float(np.max(np.abs(b) - shifted))), float(np.linalg.norm(b))
+    t = low if low > 0 else high * 1e-8
+    for _ in range(_STEPS):
+        w = b / (shifted + t)
+        length = float(np.linalg.norm(w))
+        if length > 1:
+            low = t
+        else:
+            high = t
+        if abs(length - 1) <= 1e-15 or not high - low > 1e-16 * high:
+            break
+        # d||w||/dt = -sum w^2/(shifted + t)/||w||
+        step = (length - 1) * length**2 / float(np.sum(w * w / (shifted + t)))
+        t += step
+        if not low < t < high:
+            t = math.sqrt(low * high) if low > 0 else high / 16
+    w = b / (shifted + t)
+    return w / float(np.linalg.norm(w)), start + t
+
+
+def _check(G: FloatArray, b: FloatArray, w: FloatArray, multiplier: float, least: float) -> None:
+    """Raise ArithmeticError unless the conditions of the minimum over the unit ball hold."""
+    length = float(np.linalg.norm(w))
+    bent = G @ w
+    terms = max(float(np.linalg.norm(bent)) + multiplier * length + float(np.linalg.norm(b)), 1e-300)
+    off = {
+        "stationarity": float(np.linalg.norm(bent + multiplier * w - b)) / terms,
+        "the ball": length - 1,
+        "curvature": -(least + multiplier),
+        "complementarity": multiplier * abs(1 - length) / (1 + multiplier),
+        "the sign of the multiplier": -multiplier,
+    }
+    for name, value in off.items():
+        if not value <= _ALLOWED:
+            raise ArithmeticError(
+                f"the minimum over the ball was not found: {name} is off by {value:.3g}. Scale the parameters so that "
+                "the curvatures are of one size."
+            )

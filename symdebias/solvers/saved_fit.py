@@ -135,30 +135,30 @@ def _members(stream: Any) -> dict[str, bytes]:
     """Return the members of an archive, each checked against its checksum."""
     if stream.read(4) != b"PK\x03\x04":
         raise ValueError("it does not begin as an archive does")
-    found: dict[str, bytes] = {}
+    members: dict[str, bytes] = {}
     with zipfile.ZipFile(stream) as archive:
         for entry in archive.infolist():
             name = entry.filename
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
                 raise ValueError(f"its member {name!r:.80} is compressed")
-            if name in found:
+            if name in members:
                 raise ValueError(f"its member {name!r:.80} stands twice")
             if name != _DOCUMENT and not _MEMBER.fullmatch(name):
                 raise ValueError(f"it has the member {name!r:.80}")
             if name == _DOCUMENT and entry.file_size > _LONGEST_DOCUMENT:
                 raise ValueError(f"its description has {entry.file_size:,} characters")
-            found[name] = archive.read(entry)
-    if _DOCUMENT not in found:
+            members[name] = archive.read(entry)
+    if _DOCUMENT not in members:
         raise ValueError(f"it has no {_DOCUMENT}")
-    return found
+    return members
 
 
 def _fit_of(kind: type, members: dict[str, bytes]) -> Any:
     text = members.pop(_DOCUMENT).decode("ascii")
     document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise ValueError(f"its format is {found!r:.60}")
+        version = document.get("format") if isinstance(document, dict) else None
+        raise ValueError(f"its format is {version!r:.60}")
     _exactly(document, {"format", "loss", "release", "correction", "fit"}, "the description")
     arrays = {name.removesuffix(".npy"): _array(content, name) for name, content in members.items()}
     coder = _Coder(kind, arrays)
@@ -324,7 +324,7 @@ class _Coder:
     """
 
     def __init__(self, kind: type, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-        self.classes = {found.__name__: found for found in _classes(kind)}
+        self.classes = {known.__name__: known for known in _classes(kind)}
         self.arrays = arrays
         self.unread = set(arrays)
 
@@ -414,11 +414,11 @@ def _fields_of(kind: type, parts: Any, coder: _Coder, *, but: str = "", depth: i
     for name, field in known.items():
         if name not in parts and field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"the field {name} of {kind.__name__} is missing")
-    found = {name: coder.decoded(part, depth + 1) for name, part in parts.items()}
-    for name, value in found.items():
+    values = {name: coder.decoded(part, depth + 1) for name, part in parts.items()}
+    for name, value in values.items():
         if not _is_of(value, hints[name]):
             raise ValueError(f"the field {name} of {kind.__name__} is a {type(value).__name__}")
-    return found
+    return values
 
 
 def _is_of(value: Any, hint: Any) -> bool:
@@ -454,15 +454,15 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 def _classes(kind: type) -> set[type]:
     """Return the dataclasses that a fit may hold: those that the fields of a fit or a design declare, and theirs."""
-    found: set[type] = set()
+    known: set[type] = set()
     waiting: list[Any] = [Design, *(hint for name, hint in typing.get_type_hints(kind).items() if name != "corrected")]
     while waiting:
         hint = waiting.pop()
         waiting += [argument for argument in typing.get_args(hint) if argument is not Ellipsis]
-        if isinstance(hint, type) and is_dataclass(hint) and hint not in found:
-            found.add(hint)
+        if isinstance(hint, type) and is_dataclass(hint) and hint not in known:
+            known.add(hint)
             waiting += typing.get_type_hints(hint).values()
-    return found
+    return known
 
 
 def _array(content: bytes, name: str) -> np.ndarray[Any, Any]:

@@ -8,15 +8,14 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 
 import itertools
 import math
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
@@ -24,16 +23,15 @@ from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.health import examined, warn_of_inflation, warn_of_standstill
+from symdebias.solvers.descent import Descent, averaged_share, first_averaged, progress_bar
+from symdebias.solvers.fit import Fit, in_shape
+from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
-from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
-from symdebias.solvers.scores import known_scores, released_moments
+from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
@@ -186,190 +184,183 @@ def sgd(
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
-    share_of_steps = averaged_share(average)
+    share = averaged_share(average)
     if covariance is not None:
-        _check_covariance(covariance, share_of_steps, step_size, epochs)
-    best = None if early_stopping is None else _BestEpoch(_patience(early_stopping, epochs, share_of_steps))
-    if not corrected.is_resolved:
-        return _in_two_stages(
-            corrected, X, y, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
-            smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
-            order=order, sample_weight=sample_weight, noise_scale=noise_scale, record=record,
-            early_stopping=early_stopping, random_state=random_state, progress=progress,
-        )  # fmt: skip
+        _check_covariance(covariance, share, step_size, epochs)
+    patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
     if order not in ("shuffled", "given"):
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-    named = not corrected.declared.scores
+    named = not (corrected.is_resolved and corrected.declared.scores)
     run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
-    correction, weights, noise = run.correction, run.weights, run.correction.noise
-    matrix, target = run.encoded
-    n, width = matrix.shape
-    length = correction.number_of_parameters
-    theta = np.zeros(length) if start is None else correction.flat(start).copy()
-    batch_size = min(batch_size, n)
-    steps_per_epoch = -(-n // batch_size)
-    total = epochs * steps_per_epoch
-    recorded = recorded_steps(record, total)
-    averaged_from = first_averaged(share_of_steps, total)
-    ends: list[int] = []
-    if covariance == "batch means":
-        assert isinstance(step_size, StepSize)
-        ends = [averaged_from + end for end in batch_ends(total - averaged_from, step_size.power)]
-    penalty = correction.penalty(l2)
+    penalty = run.correction.penalty(l2)
+    begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
     scores = max(1, len(corrected.declared.scores))
-    smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    metric = _metric(run)
-    scaling = np.zeros((0, 0))
-    if isinstance(step_size, str) and step_size == "auto":
-        if not np.all(np.isfinite(metric)):
-            _explain_overflow(run, X)
-        in_units = radius is not None or bool(len(smoothing_numbers))
-        step_size, scaling = learned_steps(run, theta, penalty, metric, batch_size, in_units=in_units)
-    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
-    kernel = correction.kernels.sgd_pass(
-        weighted=bool(len(weights)), smoothed=bool(len(smoothing_numbers)), scaled=bool(len(scaling))
-    )
-    limits = correction.limits(finite_variance=True)
-    # Learned steps do not depend on units, and these limits do.
-    limited = radius is None and not len(scaling)
-    growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
+    smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
+    with np.errstate(all="ignore"):
+        # Not finite where the tested records are not.
+        metric = released_moments(run.thinned(run.stride))
+    training = _Training(
+        step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
+        with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress,
+    )  # fmt: skip
 
-    average_theta, averaged = theta.copy(), 0
-    sums = {averaged_from: np.zeros(length)}
-    kept = {0: theta.copy()}
-    report = np.zeros(2, dtype=np.int64)
-    deal = _Deal.as_given()
-    done, began = 0, time.perf_counter()
-    with progress_bar(progress, epochs * n, "record") as advance:
-        for lower, upper in _segments(total, steps_per_epoch, {*recorded, averaged_from, *ends}, batch_size):
-            offset = lower % steps_per_epoch
-            if offset == 0 and order == "shuffled":
-                deal = _Deal.shuffled(n, width, rng)
-            taken = kernel(
-                theta,
-                matrix,
-                target,
-                weights,
-                deal.order,
-                _RUNS,
-                deal.run_length,
-                deal.shift,
-                offset * batch_size,
-                noise,
-                sizes[lower:upper],
-                batch_size,
-                penalty,
-                bound,
-                growth,
-                runaway,
-                limits,
-                smoothing_numbers,
-                scaling,
-                average_theta,
-                float(averaged) if lower >= averaged_from else -1.0,
-                report,
-            )
-            done = lower + taken
-            if taken < upper - lower:
-                positions = np.arange((offset + taken) * batch_size, min((offset + taken + 1) * batch_size, n))
-                batch = deal.rows(positions, n)
-                _explain_stop(run, X, theta, batch, done + 1, sizes[done], int(report[0]))
-            if lower >= averaged_from:
-                averaged += upper - lower
-                if upper in ends:
-                    sums[upper] = averaged * average_theta
-            if upper in recorded:
-                kept[upper] = (average_theta if averaged else theta).copy()
-            advance(min((offset + taken) * batch_size, n) - offset * batch_size)
-            if best is not None and upper % steps_per_epoch == 0:
-                best.see(run.mean_loss(average_theta if averaged else theta), theta, average_theta)
-                if best.is_past:
-                    break
-    if best is not None:
-        theta, average_theta, total = best.theta, best.average, best.epoch * steps_per_epoch
-    result = average_theta if averaged else theta
-    on_ball = radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9))
-    known = None if corrected.design is None else known_scores(corrected, run)
-    health = examined(run, result, penalty, metric, with_curvature=not on_ball, known=known)
-    bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-    health.refuse(
-        result, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
-    )
+    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> Health:
+        theta, with_curvature = descent.result, not descent.on_ball
+        health = examined(run, theta, penalty, metric, with_curvature=with_curvature, known=known)
+        bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
+        health.refuse(
+            theta, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
+        )
+        return health
+
+    designed: dict[str, Any] = {}
+    if corrected.is_resolved:
+        resolved = corrected
+        descent, told = training.of(run, X, begin)
+        known = None if corrected.design is None else known_scores(corrected, run)
+        health = examine(run, descent, known)
+    else:
+        known = known_scores(corrected, run)
+        assert known is not None
+        pilot = pilot_of(known, run, penalty, region_of(radius, None), start=None if start is None else begin)
+        centre = pilot.theta
+        # A fit that ends far from where its surrogate was designed is the pilot of a new design.
+        for stage in range(1, _MOST_STAGES + 1):
+            resolved = known.resolved(centre, growth=_ROOM)
+            run = run.under(resolved.at(run.columns, per_record=noise_scale is not None))
+            descent, told = training.of(run, X, centre if start is None or stage > 1 else begin)
+            health = examine(run, descent, known)
+            if known.size(descent.result - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
+                break
+            centre = descent.result
+        designed = {"pilot": pilot.as_diagnostics(), "stages": stage}
+    theta = descent.result
     warn_of_inflation(health.inflation)
-    if not on_ball:
-        warn_of_standstill(run, kept[0], result, penalty, metric)
+    if not descent.on_ball:
+        warn_of_standstill(run, descent.start, theta, penalty, metric)
     inference = None
     if covariance is not None:
-        on_the_way = ["theta was projected on the ball of radius="] if report[1] else []
+        on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
         derivatives, _ = run.derivatives_or_differences()
         inference = at_root(
-            run, result, derivatives(result, True), penalty, metric, safeguards=on_the_way, by_descent=True,
+            run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
             kind="plug-in sandwich of the average", known=known,
         )  # fmt: skip
         if covariance == "batch means":
-            inference = _by_batch_means(inference, sums)
-    kept.setdefault(total, result.copy())
-    result = correction.shaped(result)
-    result.setflags(write=False)
-    steps = np.array(sorted(kept), dtype=np.int64)
-    full, rest = np.divmod(steps, steps_per_epoch)
-    return Fit(
-        theta=result,
-        corrected=corrected,
+            inference = _by_batch_means(inference, descent.sums)
+    n, per_epoch = training.size(run)
+    return descent.fit(
+        resolved,
         solver="sgd",
-        history=History(
-            steps=steps,
-            records=full * n + np.minimum(rest * batch_size, n),
-            theta=np.stack([correction.shaped(kept[int(step)]) for step in steps]),
-        ),
+        records=n,
+        seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
         inference=inference,
         diagnostics={
-            "records": n,
-            "steps": done,
-            "epochs": epochs if best is None else len(best.losses),
-            **({} if best is None else {"epoch_losses": tuple(best.losses), "best_epoch": best.epoch}),
-            "seconds": time.perf_counter() - began,
-            "projections": int(report[1]),
-            "on_ball": on_ball,
+            **told,
             "carrying_share": health.carrying_share,
             "noise_inflation": health.inflation,
             "curvature": health.curvature,
-            "step_size": step_size if isinstance(step_size, (str, int, float, StepSize)) else "a function",
-            "score_variance": (
-                corrected.score_variance(result, noise_scale=noise_scale) if corrected.declared.scores else None
-            ),
+            "score_variance": resolved.score_variance(in_shape(resolved, theta), noise_scale=noise_scale)
+            if corrected.declared.scores
+            else None,
+            **designed,
         },
     )
 
 
-def _in_two_stages(corrected: CorrectedLoss, X: Any, y: Any, **options: Any) -> Fit:
-    """Train on a surrogate that is designed for what a pilot estimate finds.
+@dataclass(frozen=True)
+class _Training:
+    """How to train, whatever the records: see `sgd`.
 
-    A fit that ends far from where its surrogate was designed is the pilot of a new design.
+    Attributes
+    ----------
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    smoothing : array
+        What `step_smoothing` returned.
+    patience : int or None
+        After how many epochs without improvement to stop.
+    with_sums : bool
+        Whether sums of iterates are kept, for batch means.
+    rng : numpy.random.Generator or None
+        For the order of the records; None takes them as they stand.
     """
-    rng = generator(options.pop("random_state"))
-    records = corrected.records(X, y, sample_weight=options["sample_weight"], noise_scale=options["noise_scale"])
-    known = known_scores(corrected, records)
-    assert known is not None
-    start = options.pop("start")
-    given = None if start is None else records.correction.flat(start)
-    penalty = records.correction.penalty(options["l2"])
-    pilot = pilot_of(known, records, penalty, region_of(options["radius"], None), start=given)
-    centre = pilot.theta
-    for stage in range(1, _MOST_STAGES + 1):
-        begin = centre if given is None or stage > 1 else given
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            fit = sgd(known.resolved(centre, growth=_ROOM), X, y, start=begin, random_state=rng, **options)
-        theta = fit.theta.ravel()
-        if known.size(theta - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
-            break
-        centre = theta
-    for warning in caught:
-        warnings.warn(warning.message, warning.category, stacklevel=3)
-    return replace(fit, diagnostics={**fit.diagnostics, "pilot": pilot.as_diagnostics(), "stages": stage})
+
+    step_size: Any
+    batch_size: int
+    epochs: int
+    l2: float
+    penalty: FloatArray
+    metric: FloatArray
+    bound: float
+    smoothing: FloatArray
+    share: float
+    record: int | Sequence[int] | None
+    patience: int | None
+    with_sums: bool
+    rng: np.random.Generator | None
+    progress: bool
+
+    def size(self, run: Records) -> tuple[int, int]:
+        """Return the number of records and that of steps in an epoch."""
+        return len(run), -(-len(run) // self.batch_size)
+
+    def of(self, run: Records, X: Any, begin: FloatArray) -> tuple[Descent, dict[str, Any]]:
+        """Train on some records from a start, and return the descent and what to tell of it."""
+        correction, (matrix, target) = run.correction, run.encoded
+        n, per_epoch = self.size(run)
+        batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
+        step_size, scaling = self.step_size, np.zeros((0, 0))
+        in_units = self.bound < math.inf or bool(len(self.smoothing))
+        if isinstance(step_size, str) and step_size == "auto":
+            if not np.all(np.isfinite(self.metric)):
+                _explain_overflow(run, X)
+            step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
+        sizes = step_sizes(step_size, first=0, count=total, l2=self.l2)
+        kernel = correction.kernels.sgd_pass(
+            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
+        )
+        limits = correction.limits(finite_variance=True)
+        # Learned steps do not depend on units, and these limits do.
+        limited = self.bound == math.inf and not len(scaling)
+        growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
+        sums_at: list[int] = []
+        if self.with_sums:
+            first = first_averaged(self.share, total)
+            sums_at = [first + end for end in batch_ends(total - first, step_size.power)]
+        descent = Descent(begin, total, radius=self.bound, share=self.share, record=self.record, sums_at=sums_at)
+        best = None if self.patience is None else _BestEpoch(self.patience)
+        deal, longest = _Deal.as_given(), max(1, _SEGMENT // batch_size)
+        with progress_bar(self.progress, self.epochs * n, "record") as advance:
+            for epoch in range(self.epochs):
+                if self.rng is not None:
+                    deal = _Deal.shuffled(n, matrix.shape[1], self.rng)
+                origin = epoch * per_epoch
+                for lower, upper in descent.segments(origin, origin + per_epoch, longest):
+                    first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
+                    if not descent.take(
+                        kernel, lower, upper, matrix, target, run.weights, deal.order, _RUNS, deal.run_length,
+                        deal.shift, first, correction.noise, sizes[lower:upper], batch_size, self.penalty, self.bound,
+                        growth, runaway, limits, self.smoothing, scaling,
+                    ):  # fmt: skip
+                        first += (descent.done - lower) * batch_size
+                        batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
+                        _explain_stop(run, X, descent, batch, sizes)
+                    advance(end - first)
+                if best is not None:
+                    best.see(run.mean_loss(descent.result), descent)
+                    if best.is_past:
+                        break
+        plain = isinstance(step_size, (str, int, float, StepSize))
+        told = {"epochs": self.epochs, "step_size": step_size if plain else "a function"}
+        if best is not None:
+            descent.back_to(best.epoch * per_epoch, best.theta, best.average)
+            told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
+        return descent, told
 
 
 @dataclass(frozen=True)
@@ -417,12 +408,12 @@ class _BestEpoch:
         self.epoch = 0
         self.theta = self.average = np.zeros(0)
 
-    def see(self, loss: float, theta: FloatArray, average: FloatArray) -> None:
+    def see(self, loss: float, descent: Descent) -> None:
         """Take in the loss and the parameters at the end of an epoch."""
         self.losses.append(loss)
         # A loss that is not a number is no improvement.
         if self.epoch == 0 or loss < self.losses[self.epoch - 1]:
-            self.epoch, self.theta, self.average = len(self.losses), theta.copy(), average.copy()
+            self.epoch, self.theta, self.average = len(self.losses), descent.theta.copy(), descent.average.copy()
 
     @property
     def is_past(self) -> bool:
@@ -477,13 +468,7 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
 
 
-def _metric(run: Records) -> FloatArray:
-    """Return the second moments of the tested records, not finite where these are not."""
-    with np.errstate(all="ignore"):
-        return released_moments(run.thinned(run.stride))
-
-
-def _explain_overflow(run: Records, X: Any) -> None:
+def _explain_overflow(run: Records, X: Any) -> NoReturn:
     """Raise the error that says which record has no finite square."""
     matrix = run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
@@ -494,29 +479,18 @@ def _explain_overflow(run: Records, X: Any) -> None:
     )
 
 
-def _segments(total: int, steps_per_epoch: int, stops: set[int], batch_size: int) -> Iterator[tuple[int, int]]:
-    """Cut the steps at the ends of epochs, at the given stops, and often enough for the progress bar."""
-    longest = max(1, _SEGMENT // batch_size)
-    cuts = sorted({*range(0, total, steps_per_epoch), *(stop for stop in stops if 0 < stop < total), total})
-    for lower, upper in itertools.pairwise(cuts):
-        for begin in range(lower, upper, longest):
-            yield begin, min(begin + longest, upper)
-
-
-def _explain_stop(
-    run: Records, X: Any, theta: FloatArray, batch: Any, step: int, step_size: float, reason: int
-) -> None:
-    """Raise the error that says why the kernel stopped before this step; theta is the last finite iterate."""
-    norm = float(np.linalg.norm(theta))
-    if reason == 2:
-        run.correction.require_within_limits(theta, finite_variance=True, at=f"at step {step} (||theta|| = {norm:.4g})")
+def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, sizes: FloatArray) -> NoReturn:
+    """Raise the error that says why the kernel stopped before its next step, which takes a batch."""
+    theta = descent.theta
+    if descent.stopped == 2:
+        where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
+        run.correction.require_within_limits(theta, finite_variance=True, at=where)
     run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         largest = np.abs(run.gradients(theta, batch)).max(axis=1)
     bad = np.flatnonzero(~np.isfinite(largest))
     culprit = int(batch[bad[0]]) if len(bad) else int(batch[int(np.argmax(largest))])
     what = "has a gradient that is not finite" if len(bad) else "has the largest gradient of its batch"
-    raise DivergenceError(
-        f"training diverged at step {step} (||theta|| = {norm:.4g}, step size {step_size:.4g}): record {culprit} "
-        f"{what}. Use a smaller step_size, bound theta with radius=, or raise l2."
+    raise descent.diverged(
+        sizes, f": record {culprit} {what}. Use a smaller step_size, bound theta with radius=, or raise l2."
     )

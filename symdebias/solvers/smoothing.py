@@ -8,11 +8,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from symdebias._arrays import real_array
+from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, Interval
 from symdebias.codegen.smoothing import smoothing_kernel
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Mode = Literal["flat", "rows", "2d"]
 
 _MODES = get_args(Mode)

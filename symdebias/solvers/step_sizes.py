@@ -3,10 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
@@ -14,8 +14,6 @@ from symdebias.solvers.health import curvatures
 from symdebias.solvers.metric import definite, inverse_root
 
 __all__ = ["StepSize", "constant", "inverse_square_root", "inverse_time"]
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # The least curvature that steps are slowed down by, relative to the largest.
 _LEAST_CURVATURE = 0.02

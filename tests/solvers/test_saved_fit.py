@@ -70,7 +70,7 @@ def assert_same(fit, other):
     for name in ("theta", "solver", "history", "inference", "own_guarantee", "claim"):
         assert same(getattr(fit, name), getattr(other, name)), name
     assert same(dict(fit.diagnostics), dict(other.diagnostics))
-    for name in ("declared", "release", "method", "approach", "design", "reason", "is_exact", "notes"):
+    for name in ("declared", "release", "approach", "method", "design", "reason", "is_exact", "notes"):
         assert getattr(fit.corrected, name) == getattr(other.corrected, name), name
     assert fit.summary() == other.summary()
 

@@ -14,7 +14,7 @@ from symdebias.exceptions import (
     NoExactCorrectionError,
     VarianceWarning,
 )
-from symdebias.solvers.sgd import _Deal, _segments
+from symdebias.solvers.sgd import _Deal
 from symdebias.solvers.step_sizes import step_sizes
 
 solver = importlib.import_module("symdebias.solvers.sgd")
@@ -129,13 +129,6 @@ def test_segments_do_not_change_the_result(monkeypatch):
     cut = sd.sgd(CORRECTED, X, y, record=17, **options)
     np.testing.assert_array_equal(whole.theta, cut.theta)
     assert len(cut.history.steps) == 18
-
-
-def test_segments_cover_every_step_once():
-    cuts = list(_segments(100, 30, {0, 7, 50, 100}, 2**16))
-    assert [lower for lower, _ in cuts] == [0, *(upper for _, upper in cuts[:-1])]
-    assert cuts[-1][1] == 100
-    assert {7, 30, 50, 60, 90} <= {upper for _, upper in cuts}
 
 
 @pytest.mark.parametrize(("average", "first"), [(True, 0), (0.5, 30), (0.1, 54)])

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, Interval
+from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
-from symdebias.solvers.central import corrected_of
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.perturbation import convex_problem, minimiser
+from symdebias.solvers.central.convex import convex_problem, minimiser
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
+from symdebias.solvers.fit import Fit
 
 # The minimiser is found to this share of what one record may move it by, and the noise covers both.
 _ACCURACY = 1e-4
@@ -126,19 +126,17 @@ def output_perturbation(
             'of 1/n, which would give it away. It must be "replace-one". Use that, or objective_perturbation.'
         )
     source = sampling.source(random_state)
+    record_radius = RADIUS.check("record_radius", record_radius)
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
-        loss,
-        X,
-        y,
+        true_records(loss, X, y, bounds),
+        bounds,
         adjacency=adjacency,
         radius=radius,
-        record_radius=record_radius,
-        target_bounds=target_bounds,
-        fit_intercept=fit_intercept,
         why="The sensitivity is proved for convex losses, and Newton's method finds minimisers of smooth ones.",
     )
     began = time.perf_counter()
-    correction, n = problem.records.correction, len(problem.records)
+    n = len(problem.records)
     tau = _ACCURACY * problem.slope / n
     sensitivity = 2 * (problem.slope / n + tau) / l2 * _UP
     theta = minimiser(problem, ridge=l2, linear=None, tolerance=tau / 2)
@@ -150,23 +148,16 @@ def output_perturbation(
         scale = analytic_gaussian_scale(epsilon, DELTA.check("delta", delta), sensitivity)
         noise = sampling.normal_noise(scale, theta.shape, source)
         law = f"normal noise of the scale {scale:.6g}, analytic calibration,"
-    theta = theta + noise
-    size = float(np.linalg.norm(theta))
-    on_ball = problem.radius is not None and size >= problem.radius
-    if problem.radius is not None and on_ball:
-        theta = theta * (problem.radius / size)
-    result = correction.shaped(theta)
-    result.setflags(write=False)
-    return Fit(
-        theta=result,
-        corrected=corrected_of(problem.records),
+    theta = problem.region.inside(theta + noise)
+    return Fit.of(
+        corrected_of(problem.records),
+        theta,
         solver="output_perturbation",
-        history=History.empty(result),
+        records=n,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
-            "on_ball": on_ball,
+            "on_ball": problem.region.on_boundary(theta),
             "sensitivity": sensitivity,
             "noise_scale": scale,
             "slope": problem.slope,

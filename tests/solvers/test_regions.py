@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from symdebias._domains import POSITIVE
-from symdebias.solvers import minimise_in_ball, trust_region
+from symdebias.solvers import minimise_in_ball, regions
 
 
 def value(G, b, w):
@@ -113,9 +113,9 @@ def test_laws(seed, d, spread, size):
 
 def test_a_wrong_minimum_is_never_returned(monkeypatch):
     """The conditions are what is returned, not hoped for: planted errors of the solution raise."""
-    solve = trust_region._solve
+    solve = regions._solve
     for change in (lambda w, mu: (w * 1.001, mu), lambda w, mu: (w, mu + 0.1), lambda w, mu: (-w, mu)):
-        monkeypatch.setattr(trust_region, "_solve", lambda values, b, change=change: change(*solve(values, b)))
+        monkeypatch.setattr(regions, "_solve", lambda values, b, change=change: change(*solve(values, b)))
         with pytest.raises(ArithmeticError, match="minimum over the ball was not found"):
             minimise_in_ball([[1.0, 0.0], [0.0, 2.0]], [3.0, 4.0], 1.0)
         with pytest.raises(ArithmeticError, match="not found"):

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE
+from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
-from symdebias.solvers.central import corrected_of
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.perturbation import ConvexProblem, convex_problem, minimiser
+from symdebias.solvers.central.convex import ConvexProblem, convex_problem, minimiser
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
+from symdebias.solvers.fit import Fit
 
 CALIBRATIONS = ("proved", "published")
 # The gradient at the end, relative to the noise in it; and what rounding leaves of a mean of gradients.
@@ -45,10 +45,8 @@ def objective_perturbation(
     ----------
     loss : Loss
         A convex loss of one score without kinks, with bounded slopes on the declared domain.
-    X : array of shape (n, p) or table
-        The true records.
-    y : array of shape (n,)
-        The true targets.
+    X, y, record_radius, target_bounds, fit_intercept, random_state
+        As for `output_perturbation`. A constant's parameter is penalised and noised as the others.
     epsilon : float
         The budget, in [1e-6, 700].
     delta : float
@@ -59,12 +57,6 @@ def objective_perturbation(
     radius : float, optional
         A public bound on the L2 norm of theta, in [1e-100, 1e100]. For losses whose slopes have no bound on the whole
         line it is needed.
-    record_radius : float
-        A public bound on the L2 norm of a row of X, its constant left out; longer rows are shortened to it.
-    target_bounds : pair of float, optional
-        Public bounds of a target without declared values; targets outside are moved to the nearer one.
-    fit_intercept : bool
-        Whether a score has a constant, whose parameter comes last. It is penalised and noised as the others.
     penalty : float, optional
         Delta, in (0, inf): beside the sum of the losses, not their mean. 2 lambda/epsilon by default, lambda the bound
         on the curvature of a record's loss. More of it leaves more of the budget to the noise; with
@@ -73,9 +65,6 @@ def objective_perturbation(
         ``"proved"``: the least sigma for which the guarantee is proved here. ``"published"``: the paper's sigma;
         ``fit.guarantee`` is then what is proved for it at the same delta, and ``fit.claim`` the budget where that is
         less.
-    random_state : int, numpy.random.Generator or None
-        For the noise. None takes fresh entropy; a seed is for tests and simulations, as whoever knows it can subtract
-        the noise.
 
     Returns
     -------
@@ -153,37 +142,31 @@ def objective_perturbation(
             "dp_lssgd."
         )
     source = sampling.source(random_state)
+    record_radius = RADIUS.check("record_radius", record_radius)
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
-        loss,
-        X,
-        y,
+        true_records(loss, X, y, bounds),
+        bounds,
         adjacency=adjacency,
         radius=radius,
-        record_radius=record_radius,
-        target_bounds=target_bounds,
-        fit_intercept=fit_intercept,
         why="The minimiser explains its noise only where the loss is convex and its slope has no jump.",
     )
     noise = _Noise.calibrated(problem, epsilon, delta, adjacency, penalty, calibration)
     began = time.perf_counter()
-    correction, n = problem.records.correction, len(problem.records)
-    length = correction.number_of_parameters
+    n = len(problem.records)
+    length = problem.records.correction.number_of_parameters
     tilt = sampling.normal_noise(noise.scale, (length,), source)
     tolerance = max(_ACCURACY * noise.scale / n, _ROUNDING * problem.slope)
     theta = minimiser(problem, ridge=noise.penalty / n, linear=tilt / n, tolerance=tolerance)
-    on_ball = problem.radius is not None and bool(np.linalg.norm(theta) >= problem.radius * (1 - 1e-9))
-    result = correction.shaped(theta)
-    result.setflags(write=False)
-    return Fit(
-        theta=result,
-        corrected=corrected_of(problem.records),
+    return Fit.of(
+        corrected_of(problem.records),
+        theta,
         solver="objective_perturbation",
-        history=History.empty(result),
+        records=n if adjacency == "replace-one" else None,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n if adjacency == "replace-one" else None,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
-            "on_ball": on_ball,
+            "on_ball": problem.region.on_boundary(theta),
             "noise_scale": noise.scale,
             "penalty": noise.penalty,
             "slope": problem.slope,
@@ -274,6 +257,6 @@ def _guarantee(epsilon: float, delta: float, adjacency: str, how: str) -> Guaran
 def _ranges(problem: ConvexProblem) -> tuple[tuple[float, float], ...]:
     """Return the ranges of slopes times the bound on the norm of a row, which may be anything from 0 on."""
     declared = problem.records.correction.loss
-    found = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.target_bounds)
-    up = problem.norm * (1 + 2.0**-50)
-    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in found)
+    ranges = slope_ranges(declared, score_radius=problem.score_radius, target_bounds=problem.bounds.target)
+    up = problem.bounds.norm * (1 + 2.0**-50)
+    return tuple((min(low * up, 0.0), max(high * up, 0.0)) for low, high in ranges)

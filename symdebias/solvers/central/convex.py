@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
-from symdebias.losses import Loss
-from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.records import Records
-from symdebias.solvers.central import largest_norm, true_records
-from symdebias.solvers.trust_region import on_unit_sphere
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias.solvers.central.records import PublicBounds
+from symdebias.solvers.regions import Ball, Region, region_of
 
 # Bounds are products of numbers that were rounded up themselves.
 _UP = 1 + 2.0**-50
@@ -33,14 +30,12 @@ class ConvexProblem:
     ----------
     records : Records
         The records.
-    radius : float or None
-        The bound on the norm of theta.
-    norm : float
-        The bound on the norm of a row, a constant counted in.
+    bounds : PublicBounds
+        What is declared of them.
+    region : Region
+        Where theta may be.
     score_radius : float or None
         The bound on the size of a score; None where theta is not bounded.
-    target_bounds : tuple of float or None
-        The bounds of the target.
     slope : float
         G: each record's loss is G-Lipschitz in theta.
     curvature : float
@@ -48,31 +43,25 @@ class ConvexProblem:
     """
 
     records: Records
-    radius: float | None
-    norm: float
+    bounds: PublicBounds
+    region: Region
     score_radius: float | None
-    target_bounds: tuple[float, float] | None
     slope: float
     curvature: float
 
 
 def convex_problem(
-    loss: Loss,
-    X: Any,
-    y: Any,
-    *,
-    adjacency: str,
-    radius: float | None,
-    record_radius: float,
-    target_bounds: tuple[float, float] | None,
-    fit_intercept: bool,
-    why: str,
+    records: Records, bounds: PublicBounds, *, adjacency: str, radius: float | None, why: str
 ) -> ConvexProblem:
-    """Check arguments and records, and prove that the loss is convex and smooth on the domain that they declare.
+    """Prove that a loss is convex and smooth on the domain that public bounds declare.
 
     Parameters
     ----------
-    loss, X, y, adjacency, radius, record_radius, target_bounds, fit_intercept
+    records : Records
+        The records, within the bounds.
+    bounds : PublicBounds
+        The bounds.
+    adjacency, radius
         As for `output_perturbation`.
     why : str
         What rests on convexity and smoothness, for messages.
@@ -85,12 +74,9 @@ def convex_problem(
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     radius = None if radius is None else RADIUS.check("radius", radius)
-    norm = largest_norm(RADIUS.check("record_radius", record_radius), constant=fit_intercept)
-    bounds = None if target_bounds is None else checked_bounds(target_bounds, "target_bounds")
-    if not isinstance(loss, Loss):
-        true_records(loss, X, y)
+    loss, norm = records.correction.loss, bounds.norm
     score_radius = None if radius is None else radius * norm * _UP
-    domain: dict[str, Any] = {"score_radius": score_radius, "target_bounds": bounds}
+    domain: dict[str, Any] = {"score_radius": score_radius, "target_bounds": bounds.target}
     slope = slope_bound(loss, **domain)
     low, high = curvature_range(loss, **domain)
     name = f"the {loss.name} loss" if loss.name else f"the loss {loss.expression}"
@@ -104,19 +90,17 @@ def convex_problem(
             f"{name} has a kink, where its curvature is infinite. {why} Use a loss without one, such as "
             "squared_hinge()."
         )
-    records = true_records(
-        loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
-    )
-    return ConvexProblem(records, radius, norm, score_radius, bounds, slope * norm * _UP, high * norm * norm * _UP)
+    region = region_of(radius, None)
+    return ConvexProblem(records, bounds, region, score_radius, slope * norm * _UP, high * norm * norm * _UP)
 
 
 def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None, tolerance: float) -> FloatArray:
-    """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the ball, by Newton's method.
+    """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the region, by Newton's method.
 
     Parameters
     ----------
     problem : ConvexProblem
-        The records, the loss and the ball.
+        The records, the loss and the region.
     ridge : float
         Positive.
     linear : array of shape (Q,), optional
@@ -127,7 +111,7 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     Returns
     -------
     array of shape (Q,), float64
-        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the ball, strong convexity gives
+        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region strong convexity gives
         ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
 
     Raises
@@ -135,29 +119,32 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     DivergenceError
         The gradient did not become as small; the message says nothing of the records.
     """
-    records, radius = problem.records, problem.radius
+    records, region = problem.records, problem.region
     derivatives, _ = records.derivatives_or_differences()
     length = records.correction.number_of_parameters
     tilt = np.zeros(length) if linear is None else linear
 
     def at(theta: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        found = derivatives(theta)
-        value = found.loss + 0.5 * ridge * float(theta @ theta) + float(tilt @ theta)
-        return value, found.gradient + ridge * theta + tilt, found.hessian + ridge * np.eye(length)
+        mean = derivatives(theta)
+        value = mean.loss + 0.5 * ridge * float(theta @ theta) + float(tilt @ theta)
+        return value, mean.gradient + ridge * theta + tilt, mean.hessian + ridge * np.eye(length)
 
     theta = np.zeros(length)
     value, gradient, hessian = at(theta)
-    residual = _residual(theta, gradient, radius)
+    residual = _residual(theta, gradient, region)
     for _ in range(_STEPS):
         if residual <= tolerance:
             return theta
-        goal = _quadratic_minimiser(theta, gradient, hessian, radius, ridge)
+        try:
+            goal = region.minimiser(theta, gradient, hessian)
+        except np.linalg.LinAlgError:
+            break
         descent = float(gradient @ (goal - theta))
         share = 1.0
         for _ in range(_HALVINGS):
             point = goal if share == 1.0 else theta + share * (goal - theta)
             after = at(point)
-            closer = _residual(point, after[1], radius)
+            closer = _residual(point, after[1], region)
             # Near the end the values are equal to rounding, and the gradient tells.
             if after[0] <= value + _SHARE_OF_DESCENT * share * descent or (share == 1.0 and closer <= residual / 2):
                 break
@@ -171,26 +158,12 @@ def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None
     )
 
 
-def _residual(theta: FloatArray, gradient: FloatArray, radius: float | None) -> float:
-    """Return the length of the gradient; on the sphere, of what no outward normal cancels."""
+def _residual(theta: FloatArray, gradient: FloatArray, region: Region) -> float:
+    """Return the length of the gradient; on the sphere, of what no outward normal cancels.
+
+    The sphere is taken to rounding, more strictly than `Ball.on_boundary` does: what the noise covers rests on it.
+    """
     size = float(np.linalg.norm(theta))
-    if radius is not None and size >= radius * (1 - 1e-15):
+    if isinstance(region, Ball) and size >= region.radius * (1 - 1e-15):
         gradient = gradient - min(0.0, float(gradient @ theta) / size**2) * theta
     return float(np.linalg.norm(gradient))
-
-
-def _quadratic_minimiser(
-    theta: FloatArray, gradient: FloatArray, hessian: FloatArray, radius: float | None, least: float
-) -> FloatArray:
-    """Return the minimiser x of gradient'(x - theta) + (x - theta)'hessian (x - theta)/2 over the ball.
-
-    No eigenvalue of the Hessian is below `least`, whatever rounding says.
-    """
-    sizes, vectors = np.linalg.eigh(hessian)
-    sizes = np.maximum(sizes, least)
-    right = sizes * (vectors.T @ theta) - vectors.T @ gradient
-    free: FloatArray = theta - vectors @ ((vectors.T @ gradient) / sizes)
-    if radius is None or float(np.linalg.norm(free)) <= radius:
-        return free
-
-    return np.asarray(radius * (vectors @ on_unit_sphere(sizes, right / radius, 0.0)[0]))

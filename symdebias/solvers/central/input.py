@@ -5,7 +5,6 @@ What is proved is the local guarantee of what is sent; the central one of the so
 
 import math
 import time
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +13,12 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import DELTA, EPSILON, RADIUS, Interval
 from symdebias.bounds.quadratic import QuadraticBounds, QuadraticLoss, as_quadratic, checked_box
-from symdebias.exceptions import ClippingWarning
 from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
-from symdebias.records import Records
-from symdebias.solvers.central import corrected_of, largest_norm, true_records
-from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
 
 SERVERS = ("ridge", "corrected")
@@ -160,12 +157,20 @@ def input_perturbation(
     scaled = EPSILON.check("alpha * epsilon", _ALPHA.check("alpha", alpha) * budget)
     eta = RADIUS.check("radius", radius)
     quadratic = as_quadratic(loss, expansion=expansion)
-    bounds = _bounds(quadratic, eta, record_radius, feature_bounds, target_bounds, fit_intercept=fit_intercept)
+    known = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    bounds = quadratic.bounds(
+        radius=eta,
+        record_radius=known.norm if quadratic.scored and record_radius is not None else record_radius,
+        feature_bounds=feature_bounds,
+        target_bounds=target_bounds,
+    )
+    if feature_bounds is not None:
+        known = replace(known, box=np.array(checked_box(feature_bounds, len(quadratic.loss.features))))
     total = None if server == "corrected" else _regularisation(regularisation, bounds, scaled)
     if server == "corrected" and regularisation is not None:
         raise ValueError('regularisation belongs to server="ridge". The corrected server has none: leave it out.')
-    records = _records(quadratic, X, y, record_radius, feature_bounds, target_bounds, fit_intercept=fit_intercept)
-    n, d = len(records.matrix), _parameters(quadratic, records, fit_intercept=fit_intercept)
+    records = true_records(quadratic.loss, X, y, known)
+    n, d = len(records), records.correction.number_of_parameters
     sigma_u, sigma_b = input_perturbation_scales(
         n, d, epsilon=scaled, delta=delta, lipschitz=bounds.lipschitz, curvature=bounds.curvature
     )
@@ -178,32 +183,30 @@ def input_perturbation(
         sent = _contributions(quadratic, mechanism, records.matrix[rows], records.target[rows], source)
         statistics.add(sent[:, :d], sent[:, d:])
 
-    found: dict[str, Any]
+    served: dict[str, Any]
     inference: Inference | None = None
     if total is None:
         estimate = statistics.corrected(mechanism.q_scale**2)
-        theta, inference, found = estimate.theta, estimate.inference, {}
+        theta, inference, served = estimate.theta, estimate.inference, {}
     else:
         sent_ridge = total - 2 * bounds.curvature / scaled
         minimum = statistics.solve(radius=eta, regularisation=sent_ridge)
         theta = minimum.w
-        found = {
+        served = {
             "regularisation": total,
             "regularisation_sent": sent_ridge,
             "on_ball": minimum.on_ball,
             "multiplier": minimum.multiplier,
         }
-    theta.setflags(write=False)
     classical = 2 * math.sqrt(2 * math.log(1.25 / delta)) * root
-    return Fit(
-        theta=theta,
-        corrected=corrected_of(records),
+    return Fit.of(
+        corrected_of(records),
+        theta,
         solver="input_perturbation",
-        history=History.empty(theta),
+        records=n,
+        steps=1,
+        began=began,
         diagnostics={
-            "records": n,
-            "steps": 1,
-            "seconds": time.perf_counter() - began,
             "seeded": source.seeded,
             "server": server,
             "alpha": scaled / budget,
@@ -215,7 +218,7 @@ def input_perturbation(
             "sigma_b": sigma_b,
             "mechanism": mechanism,
             "claimed_local": (classical * (bounds.curvature / sigma_u + bounds.lipschitz / sigma_b), 2 * delta),
-            **found,
+            **served,
         },
         inference=inference,
         own_guarantee=mechanism.guarantee,
@@ -234,68 +237,12 @@ def _check_words(adjacency: Any, server: Any) -> None:
         raise ValueError(f"server={server!r:.60} is not known. Choose one of {', '.join(SERVERS)}.")
 
 
-def _bounds(
-    quadratic: QuadraticLoss,
-    radius: float,
-    record_radius: Any,
-    feature_bounds: Any,
-    target_bounds: Any,
-    *,
-    fit_intercept: bool,
-) -> QuadraticBounds:
-    length = record_radius
-    if quadratic.scored and record_radius is not None:
-        length = largest_norm(RADIUS.check("record_radius", record_radius), constant=fit_intercept)
-    return quadratic.bounds(
-        radius=radius, record_radius=length, feature_bounds=feature_bounds, target_bounds=target_bounds
-    )
-
-
 def _regularisation(regularisation: Any, bounds: QuadraticBounds, epsilon: float) -> float:
     least = 2 * bounds.curvature / epsilon
     if regularisation is None:
         return _DEFAULT_MARGIN * least
     domain = Interval(least, 1e200, "neither", "Give a larger one, or leave it out for 1.01 times the least.")
     return domain.check("regularisation", regularisation)
-
-
-def _records(
-    quadratic: QuadraticLoss,
-    X: Any,
-    y: Any,
-    record_radius: Any,
-    feature_bounds: Any,
-    target_bounds: Any,
-    *,
-    fit_intercept: bool,
-) -> Records:
-    records = true_records(
-        quadratic.loss,
-        X,
-        y,
-        fit_intercept=fit_intercept,
-        record_radius=record_radius,
-        # A target that the gradient does not depend on needs no bounds, but may have them.
-        target_bounds=target_bounds,
-    )
-    if feature_bounds is None:
-        return records
-    box = np.array(checked_box(feature_bounds, len(quadratic.loss.features)))
-    matrix = np.clip(records.matrix, box[:, 0], box[:, 1])
-    if (matrix != records.matrix).any():
-        warnings.warn(
-            "some entries of X are outside feature_bounds and were moved to the nearer bound. Their number is a "
-            "statistic of the data. Declare wider bounds if that is not meant.",
-            ClippingWarning,
-            stacklevel=3,
-        )
-    return replace(records, matrix=matrix)
-
-
-def _parameters(quadratic: QuadraticLoss, records: Records, *, fit_intercept: bool) -> int:
-    if quadratic.scored:
-        return int(records.matrix.shape[1]) + int(fit_intercept)
-    return len(quadratic.loss.parameters)
 
 
 def _contributions(

@@ -6,31 +6,28 @@ Without smoothing this is DP-SGD. `_Noise` is the one place that decides how muc
 are drawn; the steps themselves run in a compiled kernel.
 """
 
-import itertools
 import math
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, RADIUS, Interval
+from symdebias._arrays import FloatArray
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
 from symdebias.bounds.slopes import slope_bound
-from symdebias.exceptions import DivergenceError, PrivacyError
+from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.solvers.central import corrected_of, largest_norm, row_norms, true_records
-from symdebias.solvers.fit import Fit, History
-from symdebias.solvers.schedule import averaged_share, first_averaged, progress_bar, recorded_steps
+from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
+from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 _CLIP = Interval(
@@ -195,13 +192,12 @@ def dp_lssgd(
             f"accountant={accountant!r:.60} is not known. Choose one of {', '.join(ACCOUNTANTS)} or published."
         )
     clipped_to = None if clip is None else _CLIP.check("clip", clip)
-    run = true_records(
-        loss, X, y, fit_intercept=fit_intercept, record_radius=record_radius, target_bounds=target_bounds
-    )
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    run = true_records(loss, X, y, bounds)
     correction, n = run.correction, len(run)
     matrix, target = run.encoded
     if clipped_to is None:
-        clipped_to = _derived_clip(loss, record_radius, target_bounds, bound, fit_intercept=fit_intercept)
+        clipped_to = _derived_clip(loss, bounds, bound)
     length = correction.number_of_parameters
     theta = np.zeros(length) if start is None else correction.flat(start).copy()
     if not float(np.linalg.norm(theta)) <= bound:
@@ -211,83 +207,38 @@ def dp_lssgd(
     noise = _Noise.calibrated(
         epsilon, delta, adjacency, accountant, n, batch_size, epochs, sampling_probability, clipped_to
     )
-    total = noise.steps
-    kept_steps = recorded_steps(record, total)
-    sizes = step_sizes(step_size, first=0, count=total, l2=l2)
+    sizes = step_sizes(step_size, first=0, count=noise.steps, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     penalty = correction.penalty(l2)
     source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
     kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
-    averaged_from = first_averaged(share, total)
-
-    average_theta, averaged = theta.copy(), 0
-    kept = {0: theta.copy()}
-    report = np.zeros(2, dtype=np.int64)
-    began = time.perf_counter()
+    descent = Descent(theta, noise.steps, radius=bound, share=share, record=record)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * noise.probability))))
-    with progress_bar(progress, total, "step") as advance:
-        for begin in range(0, total, most):
-            count = min(most, total - begin)
+    with progress_bar(progress, noise.steps, "step") as advance:
+        for begin in range(0, noise.steps, most):
+            count = min(most, noise.steps - begin)
             rows, ends = noise.sampled(n, count, source)
             draws = noise.drawn((count, length), source)
             # What is kept or averaged cuts the steps, and changes nothing of what is drawn.
-            for lower, upper in _parts(begin, begin + count, {*kept_steps, averaged_from}):
+            for lower, upper in descent.segments(begin, begin + count):
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
-                taken = kernel(
-                    theta,
-                    matrix,
-                    target,
-                    norms,
-                    rows[skipped:],
-                    ends[part] - skipped,
-                    draws[part],
-                    correction.noise,
-                    sizes[lower:upper],
-                    clipped_to,
-                    float(batch_size),
-                    penalty,
-                    bound,
-                    math.inf,
-                    _RUNAWAY,
-                    smoothing_numbers,
-                    average_theta,
-                    float(averaged) if lower >= averaged_from else -1.0,
-                    report,
-                )
-                if taken < upper - lower:
-                    raise DivergenceError(
-                        f"training diverged at step {lower + taken + 1} (||theta|| = {np.linalg.norm(theta):.4g}, step "
-                        f"size {sizes[lower + taken]:.4g}). Use a smaller step_size, or bound theta with radius=."
-                    )
-                if lower >= averaged_from:
-                    averaged += upper - lower
-                if upper in kept_steps:
-                    kept[upper] = (average_theta if averaged else theta).copy()
+                if not descent.take(
+                    kernel, lower, upper, matrix, target, norms, rows[skipped:], ends[part] - skipped,
+                    draws[part], correction.noise, sizes[lower:upper], clipped_to, float(batch_size), penalty, bound,
+                    math.inf, _RUNAWAY, smoothing_numbers,
+                ):  # fmt: skip
+                    raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
-    result = average_theta if averaged else theta
-    kept.setdefault(total, result.copy())
-    result = correction.shaped(result)
-    result.setflags(write=False)
-    steps = np.array(sorted(kept), dtype=np.int64)
-    return Fit(
-        theta=result,
-        corrected=corrected_of(run),
+    return descent.fit(
+        corrected_of(run),
         solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
-        history=History(
-            steps=steps,
-            records=steps * batch_size,
-            theta=np.stack([correction.shaped(kept[int(step)]) for step in steps]),
-        ),
+        records=n if adjacency == "replace-one" else None,
+        seen=lambda steps: steps * batch_size,
         diagnostics={
-            "records": n if adjacency == "replace-one" else None,
-            "steps": total,
             "epochs": epochs,
-            "seconds": time.perf_counter() - began,
-            "projections": int(report[1]),
-            "on_ball": radius is not None and bool(np.linalg.norm(theta) >= bound * (1 - 1e-9)),
             "noise_multiplier": noise.multiplier,
             "clip": clipped_to,
             "clip_derived": clip is None,
@@ -354,55 +305,36 @@ class _Noise:
         else:
             probability = _PROBABILITY.check("sampling_probability", sampling_probability)
         steps = max(1, math.ceil(epochs / probability - 1e-9))
-        if accountant == "published":
-            return cls._published(
-                epsilon, delta, adjacency, records, batch_size, steps, sampling_probability is not None, clip
+        fixed = accountant == "published"
+        if fixed:
+            if adjacency != "replace-one" or sampling_probability is not None:
+                raise ValueError(
+                    'accountant="published" is a theorem for batches of exactly b different records and for neighbours '
+                    'with one record exchanged. Give adjacency="replace-one" and leave sampling_probability out, or '
+                    'use accountant="pld".'
+                )
+            theorem = published_noise(epsilon, delta, records, batch_size, steps, bound=clip)
+            if not theorem.holds:
+                raise PrivacyError(
+                    "Theorem 2 of the DP-LSSGD paper does not hold here, whatever mu; with the least noise:\n"
+                    f'{theorem}\nUse accountant="pld", which needs less noise and has no such conditions.'
+                )
+            multiplier = math.nextafter(theorem.scale * batch_size / clip * (1 + 1e-15), math.inf)
+            spent = Guarantee(epsilon, delta, "central", adjacency)
+            basis = (
+                f"normal noise of {theorem.scale:.6g} on means of batches of {batch_size} records drawn without "
+                f"replacement in {steps} steps, gradients of norm at most {clip:.6g}, Theorem 2 of arXiv 1906.12056 "
+                f"with mu {theorem.share:.4g}"
             )
-        multiplier = calibrate_noise_multiplier(
-            epsilon, delta, probability, steps, adjacency=adjacency, accountant=accountant
-        )
-        spent = subsampled_gaussian_guarantee(
-            multiplier, probability, steps, delta, adjacency=adjacency, accountant=accountant
-        )
-        basis = (
-            f"normal noise of {multiplier:.6g} times the norm {clip:.6g} on sums of records that {steps} steps draw by "
-            f"Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
-        )
-        guarantee = Guarantee(spent.epsilon, spent.delta, spent.model, spent.adjacency, basis=basis)
-        return cls(multiplier, clip, probability, batch_size, False, steps, guarantee)
-
-    @classmethod
-    def _published(
-        cls,
-        epsilon: float,
-        delta: float,
-        adjacency: str,
-        records: int,
-        batch_size: int,
-        steps: int,
-        given: bool,
-        clip: float,
-    ) -> "_Noise":
-        if adjacency != "replace-one" or given:
-            raise ValueError(
-                'accountant="published" is a theorem for batches of exactly b different records and for neighbours '
-                'with one record exchanged. Give adjacency="replace-one" and leave sampling_probability out, or use '
-                'accountant="pld".'
+        else:
+            how = {"adjacency": adjacency, "accountant": accountant}
+            multiplier = calibrate_noise_multiplier(epsilon, delta, probability, steps, **how)
+            spent = subsampled_gaussian_guarantee(multiplier, probability, steps, delta, **how)
+            basis = (
+                f"normal noise of {multiplier:.6g} times the norm {clip:.6g} on sums of records that {steps} steps "
+                f"draw by Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
             )
-        found = published_noise(epsilon, delta, records, batch_size, steps, bound=clip)
-        if not found.holds:
-            raise PrivacyError(
-                f"Theorem 2 of the DP-LSSGD paper does not hold here, whatever mu; with the least noise:\n{found}\n"
-                'Use accountant="pld", which needs less noise and has no such conditions.'
-            )
-        basis = (
-            f"normal noise of {found.scale:.6g} on means of batches of {batch_size} records drawn without replacement "
-            f"in {steps} steps, gradients of norm at most {clip:.6g}, Theorem 2 of arXiv 1906.12056 with mu "
-            f"{found.share:.4g}"
-        )
-        guarantee = Guarantee(epsilon, delta, "central", adjacency, basis=basis)
-        multiplier = math.nextafter(found.scale * batch_size / clip * (1 + 1e-15), math.inf)
-        return cls(multiplier, clip, batch_size / records, batch_size, True, steps, guarantee)
+        return cls(multiplier, clip, probability, batch_size, fixed, steps, replace(spent, basis=basis))
 
     def sampled(self, records: int, steps: int, source: sampling.Source) -> tuple[IntegerArray, IntegerArray]:
         """Return the records of some steps, and where those of each step end."""
@@ -415,34 +347,22 @@ class _Noise:
         return sampling.normal_noise(self.multiplier * self.clip, shape, source)
 
 
-def _derived_clip(
-    loss: Loss,
-    record_radius: float | None,
-    target_bounds: tuple[float, float] | None,
-    radius: float,
-    *,
-    fit_intercept: bool,
-) -> float:
+def _derived_clip(loss: Loss, bounds: PublicBounds, radius: float) -> float:
     """Return the largest norm of a gradient within the declared bounds."""
     remedy = "Give clip=, the norm that gradients are clipped to."
     if not loss.scores:
         raise ValueError(f"the largest gradient of a free-form loss is not derived. {remedy}")
-    if record_radius is None:
+    if bounds.record_radius is None:
         raise ValueError(
             "without clip= the largest gradient is derived from public bounds, and record_radius=None is none. "
             f"{remedy} Or give record_radius=, the bound on the norm of a row."
         )
-    norm = largest_norm(RADIUS.check("record_radius", record_radius), constant=fit_intercept)
     try:
         slope = slope_bound(
             loss,
-            score_radius=radius * norm if radius < math.inf else None,
-            target_bounds=None if target_bounds is None else checked_bounds(target_bounds, "target_bounds"),
+            score_radius=radius * bounds.norm if radius < math.inf else None,
+            target_bounds=bounds.target,
         )
     except ValueError as error:
         raise ValueError(f"{error} {remedy.replace('Give', 'Or give', 1)}") from error
-    return slope * norm
-
-
-def _parts(begin: int, end: int, stops: set[int]) -> Iterator[tuple[int, int]]:
-    return itertools.pairwise(sorted({begin, end, *(stop for stop in stops if begin < stop < end)}))
+    return slope * bounds.norm

@@ -1,0 +1,206 @@
+"""The shell of a descent: which iterates are averaged and kept, where a compiled pass stops, and the fit at the end.
+
+A solver adds its own rule of steps: what the kernel is told of records, noise and step sizes.
+"""
+
+import bisect
+import contextlib
+import itertools
+import math
+import numbers
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from symdebias import _optional
+from symdebias._arrays import FloatArray
+from symdebias._domains import COUNT, shown
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import DivergenceError
+from symdebias.solvers.fit import Fit, History, in_shape
+
+IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Descent:
+    """A run of steps: the iterate, the average of the last ones, and the iterates that are kept.
+
+    Parameters
+    ----------
+    start : array of shape (Q,), float64
+        Where it starts.
+    total : int
+        The number of steps.
+    radius : float
+        Bound on the norm of theta; infinite for none.
+    share : float
+        The share of the steps, from the last one back, whose iterates are averaged.
+    record : int or sequence of int, optional
+        Which iterates to keep, as for `sgd`.
+    sums_at : iterable of int
+        Numbers of steps at which the sum of the averaged iterates is kept as well.
+
+    Attributes
+    ----------
+    theta, average : array of shape (Q,), float64
+        The iterate and the mean of those that are averaged; kernels write to both.
+    done : int
+        Steps taken.
+    stopped : int
+        Why the kernel stopped; 0 where it did not.
+    sums : dict from int to array
+        Sums of iterates by the numbers of their steps; 0 where averaging begins.
+    """
+
+    def __init__(
+        self,
+        start: FloatArray,
+        total: int,
+        *,
+        radius: float = math.inf,
+        share: float = 0.0,
+        record: int | Sequence[int] | None = None,
+        sums_at: Iterable[int] = (),
+    ) -> None:
+        self.start, self.theta, self.average = start.copy(), start.copy(), start.copy()
+        self.done, self.stopped = 0, 0
+        self._radius, self._end = radius, total
+        self._averaged, self._averaged_from = 0, first_averaged(share, total)
+        self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
+        self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
+        self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
+        self._report = np.zeros(2, dtype=np.int64)
+        self._began = time.perf_counter()
+
+    def segments(self, begin: int, end: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+        """Cut the steps from `begin` to `end` where iterates are kept or averaging begins, and by a greatest length."""
+        inside = self._stops[bisect.bisect_right(self._stops, begin) : bisect.bisect_left(self._stops, end)]
+        for lower, upper in itertools.pairwise([begin, *inside, end]):
+            for first in range(lower, upper, longest or upper - lower):
+                yield first, min(first + longest, upper) if longest else upper
+
+    def take(self, kernel: Callable[..., int], lower: int, upper: int, *arguments: Any) -> bool:
+        """Take the steps of a segment, and return whether the kernel has gone through to its end.
+
+        Parameters
+        ----------
+        kernel : callable
+            A compiled pass. It takes theta first and last the average, the number of iterates in it (negative: do not
+            average) and its report: why it stopped, and the number of projections.
+        lower, upper : int
+            The segment.
+        *arguments
+            What the kernel takes between these.
+        """
+        averaging = lower >= self._averaged_from
+        count = float(self._averaged) if averaging else -1.0
+        self.done = lower + kernel(self.theta, *arguments, self.average, count, self._report)
+        if self.done < upper:
+            self.stopped = int(self._report[0])
+            return False
+        if averaging:
+            self._averaged += upper - lower
+            if upper in self._sums_at:
+                self.sums[upper] = self._averaged * self.average
+        if upper in self._recorded:
+            self._kept[upper] = self.result.copy()
+        return True
+
+    @property
+    def result(self) -> FloatArray:
+        """The average, or the iterate where none is averaged."""
+        return self.average if self._averaged else self.theta
+
+    @property
+    def projections(self) -> int:
+        """How many steps ended on the ball."""
+        return int(self._report[1])
+
+    @property
+    def on_ball(self) -> bool:
+        """Whether the iterate lies on the ball."""
+        return bool(np.linalg.norm(self.theta) >= self._radius * (1 - 1e-9))
+
+    def back_to(self, step: int, theta: FloatArray, average: FloatArray) -> None:
+        """End at an earlier step, whose iterate and average are given."""
+        self._end, self.theta, self.average = step, theta, average
+
+    def diverged(self, sizes: FloatArray, what: str) -> DivergenceError:
+        """Return the error that names the step after the last finite iterate, its size, and what is to blame."""
+        norm = np.linalg.norm(self.theta)
+        size = sizes[self.done]
+        return DivergenceError(
+            f"training diverged at step {self.done + 1} (||theta|| = {norm:.4g}, step size {size:.4g}){what}"
+        )
+
+    def fit(
+        self,
+        corrected: CorrectedLoss,
+        *,
+        solver: str,
+        records: int | None,
+        seen: Callable[[IntegerArray], IntegerArray],
+        diagnostics: dict[str, Any],
+        **more: Any,
+    ) -> Fit:
+        """Return the fit; `seen` says how many records were seen by some steps, `more` are other fields."""
+        kept = {self._end: self.result.copy()} | self._kept
+        steps = np.array(sorted(kept), dtype=np.int64)
+        path = in_shape(corrected, np.stack([kept[int(step)] for step in steps]))
+        return Fit.of(
+            corrected,
+            self.result,
+            solver=solver,
+            records=records,
+            steps=self.done,
+            began=self._began,
+            history=History(steps, seen(steps), path),
+            diagnostics={"projections": self.projections, "on_ball": self.on_ball, **diagnostics},
+            **more,
+        )
+
+
+def averaged_share(average: bool | float) -> float:
+    """Return which share of the steps, from the last one back, is averaged."""
+    if isinstance(average, (bool, np.bool_)):
+        return float(average)
+    if not isinstance(average, numbers.Real) or not (0 < average <= 1):
+        raise ValueError(
+            f"average={shown(average)} is neither True, False nor a share in (0, 1]. Pass average=True for the mean "
+            "of all iterates, or average=0.5 for that of the last half."
+        )
+    return float(average)
+
+
+def first_averaged(share: float, total: int) -> int:
+    """Return how many of all steps come before those whose iterates are averaged; all of them where none is."""
+    return total if share == 0 else total - max(1, round(share * total))
+
+
+def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
+    if record is None:
+        return set()
+    if isinstance(record, (int, np.integer)):
+        count = COUNT.check("record", record)
+        return {int(step) for step in np.unique(np.linspace(0, total, count + 1).round())}
+    steps = set()
+    for step in record:
+        if isinstance(step, bool) or not isinstance(step, (int, np.integer)) or not 0 <= step <= total:
+            raise ValueError(
+                f"record has {shown(step)}, which is not a step of this run. Steps are the integers 0 to {total}."
+            )
+        steps.add(int(step))
+    return steps
+
+
+@contextlib.contextmanager
+def progress_bar(progress: bool, total: int, unit: str) -> Iterator[Callable[[int], Any]]:
+    """Show the progress, where it is wanted, of what the yielded function is told."""
+    if not progress:
+        yield lambda _: None
+        return
+    tqdm = _optional.require("tqdm", extra="progress")
+    with tqdm.tqdm(total=total, unit=unit, unit_scale=True) as bar:
+        yield bar.update

@@ -1,0 +1,230 @@
+"""Methods side by side on the same released records: those of the literature and the corrected fit."""
+
+import textwrap
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import NON_NEGATIVE
+from symdebias._randomness import generator, spawn
+from symdebias.driver import debias
+from symdebias.exceptions import InferenceError, SymdebiasError, VarianceWarning
+from symdebias.losses import Loss
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+from symdebias.solvers.literature.conditional_score import conditional_score
+from symdebias.solvers.literature.monte_carlo_score import monte_carlo_score
+from symdebias.solvers.literature.naive import naive
+from symdebias.solvers.literature.regression_calibration import regression_calibration
+from symdebias.solvers.literature.simex import simex
+from symdebias.solvers.m_estimation import m_estimate
+
+METHODS = ("naive", "regression_calibration", "simex", "conditional_score", "monte_carlo_score", "corrected")
+# The length of a refusal in a table; the whole of it is on the row.
+_SHORT = 110
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonRow:
+    """One method of a comparison.
+
+    Attributes
+    ----------
+    method : str
+        Its name.
+    theta : array of shape (q,) or (K, q), float64, or None
+        The parameters; None where the method refused.
+    standard_errors : array of the shape of theta, or None
+        Where the method has them.
+    distance : float or None
+        The Euclidean distance to the true parameters, where these were given.
+    seconds : float
+        Time, compilation included.
+    refusal : str or None
+        Why the method refused.
+    notes : tuple of str
+        What to know of the fit.
+    """
+
+    method: str
+    theta: FloatArray | None
+    standard_errors: FloatArray | None
+    distance: float | None
+    seconds: float
+    refusal: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods side by side; printed as a table.
+
+    Attributes
+    ----------
+    rows : tuple of ComparisonRow
+        One for each method, in the order asked for.
+    names : tuple of str
+        Names of the parameters of one score.
+    records : int
+        The number of records.
+    true_theta : array of shape (q,) or (K, q), float64, or None
+        The true parameters, where they were given.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    names: tuple[str, ...]
+    records: int
+    true_theta: FloatArray | None = None
+
+    def __getitem__(self, method: str) -> ComparisonRow:
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise KeyError(f"{method!r:.60} was not compared. The rows are {', '.join(row.method for row in self.rows)}.")
+
+    def __str__(self) -> str:
+        truth = self.true_theta
+        known = [theta for theta in (truth, *(row.theta for row in self.rows)) if theta is not None]
+        names = _entry_names(self.names, known[0]) if known else []
+        width = max(8, *(len(row.method) for row in self.rows))
+        cell = max(17, 2 + max((len(name) for name in names), default=0))
+        distance = "" if truth is None else f"{'distance':>11}"
+        lines = [
+            f"{self.records:,} records; theta (standard error)",
+            f"{'':<{width}}" + "".join(f"{name:>{cell}}" for name in names) + distance + f"{'seconds':>10}",
+        ]
+        if truth is not None:
+            lines.append((f"{'true':<{width}}" + "".join(f"{f'{v:.4g}':>{cell}}" for v in truth.ravel())).rstrip())
+        notes = []
+        for row in self.rows:
+            if row.theta is None:
+                lines.append(f"{row.method:<{width}}  refused: {textwrap.shorten(str(row.refusal), _SHORT)}")
+                continue
+            errors = [None] * row.theta.size if row.standard_errors is None else list(row.standard_errors.ravel())
+            cells = [
+                f"{value:.4g}" + ("" if error is None else f" ({error:.2g})")
+                for value, error in zip(row.theta.ravel(), errors, strict=True)
+            ]
+            away = "" if row.distance is None else f"{row.distance:>11.3g}"
+            lines.append(
+                f"{row.method:<{width}}" + "".join(f"{text:>{cell}}" for text in cells) + away + f"{row.seconds:>10.2g}"
+            )
+            notes += [f"{row.method}: {note}" for note in row.notes]
+        return "\n".join([*lines, *notes])
+
+
+def compare_methods(
+    loss: Loss,
+    release: Release,
+    X: Any,
+    y: Any,
+    *,
+    methods: Sequence[str] = METHODS,
+    l2: float = 0.0,
+    true_theta: ArrayLike | None = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Comparison:
+    """Fit the same released records by several methods.
+
+    Parameters
+    ----------
+    loss, release, X, y, l2
+        As for `naive`.
+    methods : sequence of str
+        Which, in the order of the rows: ``"naive"``, ``"regression_calibration"``, ``"simex"``,
+        ``"conditional_score"``, ``"monte_carlo_score"``, and ``"corrected"``, which is
+        ``m_estimate(debias(loss, release), X, y)``.
+    true_theta : array of shape (q,) or (K, q), optional
+        The true parameters, in a simulation: each row then has its distance to them.
+    random_state : int, numpy.random.Generator or None
+        For the methods that draw; each has a generator of its own, so that the choice of `methods` does not change it.
+
+    Returns
+    -------
+    Comparison
+        A row for each method. One that refuses has the reason in its row: the loss or the noise is none of its kind, or
+        it found no root.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument or the data do not fit. That is no refusal: nothing was computed.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> x = np.random.default_rng(0).normal(size=(20_000, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(x, 2 * x[:, 0], random_state=1)
+    >>> found = sd.literature.compare_methods(
+    ...     sd.losses.least_squares(), noised.release, noised.X, noised.y,
+    ...     methods=("naive", "regression_calibration"), true_theta=[2.0],
+    ... )
+    >>> found["naive"].distance > 0.9, found["regression_calibration"].distance < 0.1
+    (True, True)
+    """
+    wanted = _checked_methods(methods)
+    l2 = NON_NEGATIVE.check("l2", l2)
+    plain = debias(loss, release, method="none")
+    matrix = release.design_matrix(X)
+    correction = plain.at(matrix.shape[1])
+    truth = None
+    if true_theta is not None:
+        truth = correction.shaped(correction.flat(true_theta).copy())
+        truth.setflags(write=False)
+    generators = dict(zip(METHODS, spawn(generator(random_state), len(METHODS)), strict=True))
+    calls: dict[str, Callable[[], Fit]] = {
+        "naive": lambda: naive(loss, release, X, y, l2=l2),
+        "regression_calibration": lambda: regression_calibration(loss, release, X, y, l2=l2),
+        "simex": lambda: simex(loss, release, X, y, l2=l2, random_state=generators["simex"]),
+        "conditional_score": lambda: conditional_score(loss, release, X, y, l2=l2),
+        "monte_carlo_score": lambda: monte_carlo_score(
+            loss, release, X, y, l2=l2, random_state=generators["monte_carlo_score"]
+        ),
+        "corrected": lambda: m_estimate(debias(loss, release), X, y, l2=l2),
+    }
+    rows = tuple(_timed_row(method, calls[method], truth) for method in wanted)
+    names = correction.design.parameters if loss.scores else plain.parameter_names
+    return Comparison(rows, names, len(matrix), truth)
+
+
+def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(methods, str) or not isinstance(methods, Sequence):
+        raise TypeError(f"methods must be a sequence of names; got {methods!r:.60}. Pass a tuple such as ('naive',).")
+    for method in methods:
+        if method not in METHODS:
+            raise ValueError(f"methods has {method!r:.60}, which is not known. Choose among {', '.join(METHODS)}.")
+    if not methods or len(set(methods)) < len(methods):
+        raise ValueError(f"methods={tuple(methods)!r:.100} is empty or repeats a name. Name each method once.")
+    return tuple(methods)
+
+
+def _timed_row(method: str, call: Callable[[], Fit], truth: FloatArray | None) -> ComparisonRow:
+    began = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", VarianceWarning)
+            fit = call()
+    except SymdebiasError as refusal:
+        return ComparisonRow(method, None, None, None, time.perf_counter() - began, str(refusal))
+    seconds = time.perf_counter() - began
+    # What held a corrected fit at its end is not the data's choice: a reader of the table must see it.
+    notes = [*fit.notes, *fit.diagnostics.get("safeguards", ()), *(str(warning.message) for warning in caught)]
+    try:
+        errors = fit.standard_errors
+    except InferenceError as reason:
+        errors = None
+        notes.append(str(reason))
+    distance = None if truth is None else float(np.linalg.norm(fit.theta - truth))
+    return ComparisonRow(method, fit.theta, errors, distance, seconds, None, tuple(notes))
+
+
+def _entry_names(names: tuple[str, ...], theta: FloatArray) -> list[str]:
+    if theta.ndim == 1:
+        return list(names)
+    return [f"{score}: {name}" for score in range(len(theta)) for name in names]

@@ -1,0 +1,297 @@
+"""What methods of the literature share: released records with the noise of labels undone, and roots of equations."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy.optimize import root
+
+from symdebias._arrays import FloatArray, check_same_index
+from symdebias.corrected import CorrectedLoss
+from symdebias.driver import debias
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
+from symdebias.inference import Inference
+from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.records import Records
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+
+Equation = Callable[[FloatArray], FloatArray]
+
+# A root is taken where Newton's next step is shorter than this, in units of the parameters' columns.
+_CLOSE = 1e-6
+# Evaluations for each parameter, and for four more, before the search is given up.
+_EVALUATIONS = 10
+# From this condition number on a root is one of many.
+_WORST_CONDITION = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Released records, the covariance of their noise, and the declared loss with the noise of labels undone.
+
+    Attributes
+    ----------
+    plain : CorrectedLoss
+        The declared loss under the release, with nothing undone.
+    labelled : Records
+        The records under the declared loss with the noise of the target undone, on features as they are.
+    covariance : array of shape (p, p), float64
+        D, of the noise of the features.
+    """
+
+    plain: CorrectedLoss
+    labelled: Records
+    covariance: FloatArray
+
+    @classmethod
+    def of(cls, loss: Loss, release: Release, X: Any, y: Any) -> "Measured":
+        """Return checked records.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            A column of categories is noised, or the noise of the target has no exact inverse.
+        """
+        plain = debias(loss, release, method="none")
+        matrix = release.design_matrix(X)
+        correction = plain.at(matrix.shape[1])
+        if correction.design.categorical:
+            raise NoExactCorrectionError(
+                "the methods for measurement error take columns with additive noise, and the release noises a column "
+                "of categories. Use debias, which undoes the channel."
+            )
+        names = release.columns or tuple(f"x{index}" for index in range(correction.columns))
+        clean = Release(None, release.target, noiseless=names, fit_intercept=release.fit_intercept)
+        labelled = debias(loss, clean, method="none" if release.target is None else "exact")
+        check_same_index(X, y)
+        return cls(plain, labelled.records(matrix, y), correction.noise_covariance())
+
+    @property
+    def loss(self) -> Loss:
+        """The declared loss."""
+        return self.plain.declared
+
+    @property
+    def release(self) -> Release:
+        """The release."""
+        return self.plain.release
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The released features."""
+        return self.labelled.matrix
+
+    @property
+    def y(self) -> FloatArray:
+        """The released targets."""
+        return self.labelled.target
+
+    @property
+    def columns(self) -> int:
+        """The number of columns of X."""
+        return self.labelled.columns
+
+    @property
+    def extended(self) -> FloatArray:
+        """The records with a column of ones for the intercept."""
+        return self.release.design(self.columns).rows(self.matrix)
+
+    @property
+    def extended_covariance(self) -> FloatArray:
+        """D with zeros for the intercept."""
+        return self.release.design(self.columns).additive_covariance(self.covariance)
+
+    @property
+    def noise_root(self) -> FloatArray:
+        """R with D = R R', one row for each column of X."""
+        sizes, vectors = np.linalg.eigh(self.covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(sizes, 0.0)))
+
+    def noise(self, rng: np.random.Generator) -> FloatArray:
+        """Return normal noise of the covariance for every record."""
+        return np.asarray(rng.normal(size=self.matrix.shape) @ self.noise_root.T)
+
+    def label_weights(self) -> FloatArray:
+        """Return weights of shape (n, k) for the declared values of the target, which undo its noise."""
+        values = self.loss.target_values
+        assert values is not None
+        noise = self.release.target_noise
+        if isinstance(noise, ChannelNoise):
+            weights = noise.weights[:, [noise.inputs.index(value) for value in values]]
+            return np.asarray(weights[self.labelled.correction.codes_of_targets(self.y)])
+        if noise is None:
+            return np.asarray(self.y[:, None] == np.array(values), dtype=np.float64)
+        # Two values, on which every function is affine, and noise of mean 0.
+        high = (self.y - values[0]) / (values[1] - values[0])
+        return np.column_stack([1 - high, high])
+
+    def require_normal(self, what: str) -> None:
+        """Raise NoExactCorrectionError where the noise of a column is not normal."""
+        for place, noise in self.release.noises(self.columns):
+            if isinstance(noise, AdditiveNoise) and not noise.is_gaussian:
+                names = self.labelled.correction.release.columns or ()
+                raise NoExactCorrectionError(
+                    f"{what} is for normal noise, and that of {', '.join(names[place])} is another. Use debias, which "
+                    "undoes it, or regression_calibration or simex, which take its covariance."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """The mean gradient of a loss on some records, with its penalty.
+
+    Attributes
+    ----------
+    records : Records
+        The records.
+    penalty : array of shape (Q,), float64
+        l2 for each parameter.
+    units : array of shape (Q,), float64
+        The sizes of the parameters' columns: with theta counted in them, all parameters are of the same order.
+    """
+
+    records: Records
+    penalty: FloatArray
+    units: FloatArray
+
+    @classmethod
+    def of(cls, records: Records, l2: float) -> "Problem":
+        """Return the problem of some records."""
+        correction, penalty = records.correction, records.correction.penalty(l2)
+        units = np.ones(len(penalty))
+        if correction.loss.scores:
+            sizes = np.sqrt(np.mean(records.encoded[0] ** 2, axis=0))
+            correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
+        return cls(records, penalty, units)
+
+    def on(self, data: FloatArray) -> "Problem":
+        """Return the same problem on other features."""
+        return replace(self, records=replace(self.records, matrix=np.ascontiguousarray(data)))
+
+    def rows(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of the records, shape (n, Q), without the penalty."""
+        return self.records.gradients(theta, slice(None))
+
+    def minimum(self, start: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return the minimum and the Hessian there.
+
+        Raises
+        ------
+        DivergenceError
+            No root of the gradient was found, it is not the only one, or it is no minimum.
+        """
+
+        def equation(theta: FloatArray) -> FloatArray:
+            return self.records.mean_gradient(theta) + self.penalty * theta
+
+        theta, slope = root_of(equation, np.zeros(len(self.units)) if start is None else start, self.units)
+        scaled = slope / np.outer(self.units, self.units)
+        if not np.linalg.eigvalsh((scaled + scaled.T) / 2).min() > 0:
+            raise DivergenceError(
+                f"the gradient vanishes at ||theta|| = {np.linalg.norm(theta):.4g}, which is no minimum. Raise l2, or "
+                "use a convex loss."
+            )
+        return theta, slope
+
+    def fit(
+        self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
+    ) -> Fit:
+        """Return the fit of a method.
+
+        Parameters
+        ----------
+        plain : CorrectedLoss
+            The declared loss under the release.
+        theta : array of shape (Q,), float64
+            The parameters.
+        influence : array of shape (n, Q), float64
+            What `influence_of` returned.
+        biased : str
+            What leaves a bias, so that intervals would not cover; empty where nothing does.
+        **how
+            As for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
+        """
+        covariance = influence.T @ influence / len(influence) ** 2
+        covariance.setflags(write=False)
+        refusal = f"{biased} leaves a bias in theta, and intervals would not cover. " if biased else ""
+        inference = Inference(
+            covariance,
+            "sandwich of the method's own equations",
+            refusal and f"{refusal}Read standard_errors, which say how theta scatters, or use a corrected loss.",
+            None if biased else np.zeros(len(theta)),
+            ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
+        )
+        return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
+
+
+def has_constant_curvature(loss: Loss) -> bool:
+    """Whether the loss of a score is quadratic in it, with the same curvature for all targets."""
+    if len(loss.scores) != 1:
+        return False
+    bend = sp.diff(loss.expression, loss.scores[0], 2)
+    values = {bend} if loss.target_values is None else {bend.subs(loss.target, value) for value in loss.target_values}
+    return len(values) == 1 and not values.pop().free_symbols
+
+
+def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the root of an equation and its derivative there.
+
+    Parameters
+    ----------
+    equation : callable
+        From parameters of shape (Q,) to as many numbers.
+    start : array of shape (Q,), float64
+        Where the search starts.
+    units : array of shape (Q,), float64
+        As of `Problem`.
+
+    Raises
+    ------
+    DivergenceError
+        The search ends at no root, or the root is one of many.
+    """
+
+    def scaled(phi: FloatArray) -> FloatArray:
+        return equation(phi / units) / units
+
+    with np.errstate(all="ignore"):
+        end = root(scaled, start * units, options={"maxfev": _EVALUATIONS * (4 + len(start))})
+        phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), math.inf
+        if np.all(np.isfinite(phi)):
+            slope = _derivative(scaled, phi)
+            if np.all(np.isfinite(slope)):
+                condition = float(np.linalg.cond(slope))
+            if condition < _WORST_CONDITION:
+                step = np.linalg.solve(slope, scaled(phi))
+    length, norm = float(np.linalg.norm(step)), float(np.linalg.norm(start))
+    if np.isfinite(condition) and not condition < _WORST_CONDITION:
+        raise DivergenceError(
+            f"the estimating equation does not decide theta: its derivative has the condition number {condition:.3g}. "
+            "Raise l2, or leave out columns that others determine."
+        )
+    if not length <= _CLOSE * (1 + float(np.linalg.norm(phi))):
+        raise DivergenceError(
+            f"the estimating equation has no root that a search from ||theta|| = {norm:.4g} finds (it ended at "
+            f"{np.linalg.norm(phi / units):.4g}). Use more records, raise l2, or release with less noise."
+        )
+    return np.asarray((phi - step) / units), np.asarray(slope * np.outer(units, units))
+
+
+def _derivative(function: Equation, at: FloatArray) -> FloatArray:
+    """Return the derivative by central differences, column by column."""
+    columns = []
+    for place in range(len(at)):
+        step = np.zeros(len(at))
+        step[place] = 1e-5 * max(1.0, abs(float(at[place])))
+        columns.append((function(at + step) - function(at - step)) / (2 * step[place]))
+    return np.array(columns).T
+
+
+def influence_of(rows: FloatArray, slope: FloatArray) -> FloatArray:
+    """Return how much each record moves theta, times n: -A^-1 (g_i - mean g)."""
+    return np.asarray(-np.linalg.solve(slope, (rows - rows.mean(axis=0)).T).T)

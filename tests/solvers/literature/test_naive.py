@@ -1,0 +1,64 @@
+"""No correction: another program where there is no noise, and no fit where there is no minimum."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from measured import LINEAR, LOGISTIC, MIXED, POISSON, noised, records
+
+import symdebias as sd
+from symdebias.exceptions import DivergenceError
+
+pytestmark = pytest.mark.newest
+
+
+@pytest.mark.parametrize(("loss", "family"), [(LINEAR, "OLS"), (LOGISTIC, "Logit"), (POISSON, "Poisson")])
+def test_naive_is_statsmodels_where_there_is_no_noise(loss, family):
+    api = pytest.importorskip("statsmodels.api")
+    X, y = records(loss.name, 1_000)
+    release = sd.Release(noiseless=("a", "b", "c"), fit_intercept=True)
+    found = sd.literature.naive(loss, release, X, y)
+    options = {} if family == "OLS" else {"disp": 0, "tol": 1e-12}
+    expected = getattr(api, family)((y + 1) / 2 if family == "Logit" else y, np.column_stack([X, np.ones(len(X))]))
+    expected = expected.fit(cov_type="HC0", **options)
+    np.testing.assert_allclose(found.theta, expected.params, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, expected.bse, rtol=1e-5)
+    # Without noise every method is this fit.
+    for method in (
+        sd.literature.regression_calibration,
+        sd.literature.simex,
+        sd.literature.conditional_score,
+        sd.literature.monte_carlo_score,
+    ):
+        if method is not sd.literature.conditional_score or loss is not LINEAR:
+            np.testing.assert_allclose(method(loss, release, X, y).theta, found.theta, rtol=1e-6, atol=1e-8)
+
+
+def test_no_root_is_no_fit():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    clean = sd.Release(noiseless=("a", "b"))
+    separated = np.where(X[:, 0] > 0, 1.0, -1.0)
+    with pytest.raises(DivergenceError, match=r"has no root|does not decide"):
+        sd.literature.naive(LOGISTIC, clean, X, separated)
+    twice = np.column_stack([X[:, 0], X[:, 0]])
+    with pytest.raises(DivergenceError, match="does not decide theta"):
+        sd.literature.naive(LINEAR, clean, twice, separated)
+    assert np.isfinite(sd.literature.naive(LINEAR, clean, twice, separated, l2=0.1).theta).all()
+    t, x, y = sp.symbols("t x y", real=True)
+    valley = sd.Loss.of_features((t**2 - 1) ** 2 + x * t * y / 100, features=[x], parameters=[t], target=y)
+    with pytest.raises(DivergenceError, match="no minimum"):
+        sd.literature.naive(valley, sd.Release(noiseless=("x",)), X[:, :1], np.zeros(200))
+
+
+def test_results_are_read_only_and_print_as_tables():
+    released = noised("linear", MIXED, 500)
+    found = sd.literature.naive(LINEAR, released.release, released.X, released.y)
+    for array in (found.theta, found.covariance):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+    assert all(name in str(found) for name in ("naive", "intercept", "std err"))
+    three = sd.literature.naive(
+        sd.losses.softmax(3), sd.Release(noiseless=("a",)), released.X[:, :1], np.arange(500) % 3, l2=0.1
+    )
+    assert three.theta.shape == three.standard_errors.shape == (3, 1)
+    assert "2: a" in str(three)
