@@ -12,7 +12,8 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.solvers import quadratic_statistics, released_vectors
+from symdebias.solvers import quadratic_statistics
+from symdebias.solvers.quadratic_statistics import released_vectors
 
 
 def released(n, d, seed=0):

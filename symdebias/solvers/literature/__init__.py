@@ -6,7 +6,7 @@ the noise of the labels undone exactly, and approximate what the noise of the fe
 equation whose mean is zero at the true parameters. `compare_methods` runs them beside a corrected fit.
 """
 
-from symdebias.solvers.literature.comparison import METHODS, Comparison, ComparisonRow, compare_methods
+from symdebias.solvers.literature.comparison import Comparison, ComparisonRow, compare_methods
 from symdebias.solvers.literature.conditional_score import conditional_score
 from symdebias.solvers.literature.monte_carlo_score import monte_carlo_score
 from symdebias.solvers.literature.naive import naive
@@ -14,7 +14,6 @@ from symdebias.solvers.literature.regression_calibration import regression_calib
 from symdebias.solvers.literature.simex import simex
 
 __all__ = [
-    "METHODS",
     "Comparison",
     "ComparisonRow",
     "compare_methods",
