@@ -9,6 +9,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias import assessment
+from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
 from symdebias.assessment import Certificate, Tradeoff
 from symdebias.correction import Correction, columns_to_show
@@ -17,8 +18,6 @@ from symdebias.losses import Loss
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.transforms.surrogate import Design
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class CorrectedLoss:

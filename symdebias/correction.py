@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import label_array, parameter_array, per_record_scales, places_among
+from symdebias._arrays import FloatArray, label_array, parameter_array, per_record_scales, places_among
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import LabelTable
@@ -37,8 +37,6 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import Design as ColumnDesign
 from symdebias.transforms.surrogate import Design
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def columns_to_show(loss: Loss, release: Release) -> int:

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

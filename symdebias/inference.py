@@ -6,7 +6,6 @@ Nothing here knows a loss or a release: what goes in are Hessians, outer product
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +13,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import f, ncx2, t
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias.exceptions import InferenceError
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Bounds on biases whose signs are tried one by one; with more of them the largest is bounded from above.
 _MOST_SIGNS = 12

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import check_same_index, weights_array
+from symdebias._arrays import FloatArray, check_same_index, weights_array
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Records that a fit is tested on.
 TESTED_RECORDS = 10_000

@@ -16,8 +16,6 @@ from symdebias.derivation import Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import exactly
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
 # Nodes of a rule for the mean of a surrogate, whose waves are slow against it.
 _NODES_FOR_WAVES = 768
 

@@ -20,8 +20,6 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.transforms import quadrature, truncated_series
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
 # Points of a product rule over several scores.
 _MOST_POINTS = 300_000
 # Draws of the noise that inflation is judged by.

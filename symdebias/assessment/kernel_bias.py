@@ -5,10 +5,10 @@ The compiled kernels themselves stand on one side, and the declared loss on the 
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment.score_bias import Biases, default_targets
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
@@ -18,8 +18,6 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.transforms.quadrature import Rule
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _POINTS = 24
 # Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.

@@ -1,15 +1,12 @@
 """The bias of a correction that is not exact, for true records: its mean over the noise less the declared loss."""
 
-from typing import Any
-
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment.variance import noise_moment
 from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import hidden_score
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def loss_biases(correction: Correction, theta: FloatArray, matrix: FloatArray, targets: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import parameter_array
+from symdebias._arrays import FloatArray, parameter_array
 from symdebias.assessment.kernel_bias import NODES, released_records
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
@@ -23,8 +23,6 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import Categorical
 from symdebias.transforms import affine_in_target, heat, quadrature
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _MOST_NODES = 300_000
 

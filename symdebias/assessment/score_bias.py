@@ -8,11 +8,11 @@ which may have kinks and narrow bumps, by a search.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Enclosed
 from symdebias.bounds.intervals import Range
 from symdebias.bounds.tight import tight_derivative
@@ -21,8 +21,6 @@ from symdebias.correction import Correction
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _SCORES, _VARIANCES, _TARGETS = 41, 6, 5
 _SETTLED, _ROUNDING = 1e-12, 1e-9

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import shown
 from symdebias.assessment.score_bias import default_targets
 from symdebias.codegen.numeric import numeric
@@ -23,8 +24,6 @@ from symdebias.noise import ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import surrogate, truncation_bias
 from symdebias.transforms.series import truncated_series
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Scores within the range at which biases are looked at (of series and of variances fewer, which are smooth).
 _BIASED_SCORES, _SCORES = 801, 81

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment.kernel_bias import NODES, encoded, released_records
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
@@ -22,8 +23,6 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import heat, quadrature
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _MOST_NODES = 300_000
 

@@ -4,17 +4,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.functions import logsumexp, softplus
 from symdebias.codegen.stable import rewrite
 from symdebias.losses import Loss
 from symdebias.noise import exactly
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Choices of one vertex for each term that are tried one by one.
 _MOST_CHOICES = 200_000

@@ -13,6 +13,7 @@ import numpy as np
 import sympy as sp
 from scipy import special
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.functions import (
     expit,
     inverse_mills,
@@ -22,8 +23,6 @@ from symdebias.codegen.functions import (
     softmax_part,
     softplus,
 )
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # What functions of the library may be wrong by, in units of the last place: an ample margin for each of them.
 _ULPS = 16.0

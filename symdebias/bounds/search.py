@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
 
 # Points of the grid, the peaks that are looked at more closely, and how often.
 _GRID, _PEAKS, _ROUNDS = 4001, 8, 5

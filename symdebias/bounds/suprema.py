@@ -7,14 +7,13 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.bounds.intervals import Range, natural_range, number
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _Box = list[Range]
 
 # Bounds are above the supremum by this share of it at most.

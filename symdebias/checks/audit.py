@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import Integer, Interval
 from symdebias._randomness import generator
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 CONFIDENCE = Interval(0.5, 1.0, "neither", "Give a probability close to 1, such as 0.999.")
 _ROUNDING = 1e-9

@@ -9,6 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import Integer
 from symdebias._randomness import generator
 from symdebias.checks.audit import CONFIDENCE, GuaranteeCheck, sampled_epsilon
@@ -17,8 +18,6 @@ from symdebias.mechanisms import Mechanism
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 from symdebias.transforms import quadrature
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _METHODS = ("auto", "exact", "samples")
 

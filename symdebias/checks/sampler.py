@@ -7,16 +7,14 @@ the stated one.
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.mechanisms import Mechanism
 from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, exactly
 from symdebias.transforms import quadrature
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 FALSE_ALARM = 1e-6
 # Frequencies at which characteristic functions are compared, times the standard deviation.

@@ -23,12 +23,11 @@ from typing import Any
 import numba
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen import elementary
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.program import BLOCK, Piece, Program
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _FASTMATH = ("contract", "reassoc")

@@ -9,9 +9,8 @@ import numpy as np
 import sympy as sp
 from scipy import special
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _softmax_part(place: int, *arguments: FloatArray) -> FloatArray:

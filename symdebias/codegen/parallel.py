@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
 
 # Rows of a chunk: some hundred microseconds of work, against some ten for starting a thread.
 CHUNK = 2**15

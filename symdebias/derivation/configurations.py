@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.derivation.problem import Build, ScoreProblem
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.release.design import Linear
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Combinations of categories that a kernel sums over for each record.
 _MOST_CONFIGURATIONS = 512

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import CategoryLookup, FeatureProgram
 from symdebias.derivation.labels import Labelled
@@ -26,9 +27,6 @@ from symdebias.transforms import (
     require_moment,
     truncated_series,
 )
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
 
 # Longer expressions are not simplified: SymPy's time for that grows without bound.
 _MOST_SIMPLIFIED = 200

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
@@ -23,8 +24,6 @@ from symdebias.transforms import (
     growth_rate,
     polynomial_inverse,
 )
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 AFFINE = "the loss is affine in the target: a target released with noise of mean 0 stands as it is"
 ESTIMATED = "the loss is affine in the target: its label noise is undone by an unbiased estimate of the label"

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable, Tails
@@ -19,8 +19,6 @@ from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.noise import AdditiveNoise
 from symdebias.release.design import Design, Linear
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass

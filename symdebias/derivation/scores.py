@@ -21,6 +21,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup
 from symdebias.derivation.configurations import sum_over_configurations
@@ -39,8 +40,6 @@ from symdebias.transforms import (
     require_smooth,
     truncated_series,
 )
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
 _MOST_COEFFICIENTS = 120

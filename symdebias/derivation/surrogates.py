@@ -15,6 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Largest, enclosed, largest
 from symdebias.bounds.intervals import Range
 from symdebias.codegen import stable
@@ -30,8 +31,6 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, surrogate
 from symdebias.transforms.exponential import Mode
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Where parts are looked at to see whether they are even, odd, or vanish.
 _PROBES = np.linspace(0.05, 7.9, 64)

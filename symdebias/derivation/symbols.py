@@ -1,16 +1,14 @@
 """The symbols that a corrected loss has besides those of the declared one, and what a derivation returns."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import FeatureProgram
 from symdebias.codegen.score.program import ScoreProgram
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import surrogate

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 from scipy.stats import norm
 
-from symdebias._arrays import target_array
+from symdebias._arrays import FloatArray, target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
 from symdebias.evaluation.metric import LARGEST
-from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release

@@ -6,11 +6,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.records import FloatArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue

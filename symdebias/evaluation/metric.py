@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias.evaluation.records import FloatArray, Records
+from symdebias._arrays import FloatArray
+from symdebias.evaluation.records import Records
 from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.

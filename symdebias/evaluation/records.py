@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import (
+    FloatArray,
     check_same_index,
     cluster_codes,
     label_array,
@@ -24,7 +25,6 @@ from symdebias.noise import ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
-from symdebias.evaluation.records import FloatArray, IntegerArray, Records
+from symdebias.evaluation.records import IntegerArray, Records
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, AdditiveNoise
 from symdebias.transforms.surrogate import Surrogate

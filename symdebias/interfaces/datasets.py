@@ -6,13 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from symdebias import _optional
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
 
 _VARIABLE = "SYMDEBIAS_DATA"
 _ADULT_FILES = ("adult.data", "adult.test")

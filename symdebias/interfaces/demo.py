@@ -4,11 +4,11 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
+from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.interfaces import datasets
@@ -16,8 +16,6 @@ from symdebias.losses import exponential
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.solvers import Fit, sgd
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 CURVES = ("SGD on true records", "SGD on noised records", "IWP-SGD on noised records")
 _DELTA = 1e-5

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
+from symdebias._arrays import FloatArray
 from symdebias.assessment import Tradeoff
 from symdebias.interfaces.demo import CURVES, Outcome
 from symdebias.mechanisms import LabelRandomizer
@@ -29,8 +30,6 @@ _MARKS = {
 _STYLES = dict(zip(CURVES, ("--", "-", "-"), strict=True))
 # Six of one kind are told apart by colour and mark.
 _KINDS = tuple(zip((*_PALETTE[:3], "#E69F00", "#56B4E9", "#CC79A7"), "osD^vP", strict=True))
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)

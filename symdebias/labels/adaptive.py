@@ -8,11 +8,11 @@ bound that the prices certify meets the value.
 import numpy as np
 import scipy.sparse
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import MissingDependencyError
 from symdebias.labels.columns import (
     Columns,
     Duals,
-    FloatArray,
     Infeasible,
     Optimum,
     Task,

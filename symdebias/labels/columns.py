@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
+
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 
 _TOLERANCES = (1e-10, 1e-9, 1e-7)

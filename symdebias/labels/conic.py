@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse
 
 from symdebias import _optional
-from symdebias.labels.columns import Columns, Duals, FloatArray, Task, lower_bound, price_line
+from symdebias._arrays import FloatArray
+from symdebias.labels.columns import Columns, Duals, Task, lower_bound, price_line
 
 IntArray = np.ndarray[Any, np.dtype[np.int64]]
 

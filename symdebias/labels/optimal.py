@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
 from symdebias.exceptions import PrivacyError
 from symdebias.labels.adaptive import adaptive_optimum, mesh_optimum
 from symdebias.labels.columns import (
     Columns,
     Duals,
-    FloatArray,
     Infeasible,
     Pricing,
     Task,

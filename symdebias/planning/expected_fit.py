@@ -7,10 +7,11 @@ parameters, and with it the sandwich covariance of M-estimation under any releas
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
@@ -23,7 +24,6 @@ from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.scores import designed, share_of_noise, targets_of
 from symdebias.transforms.surrogate import Scores
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Criterion = Literal["worst", "mean", "risk"]
 
 # Noised copies of the population, so that together there are about so many records.

@@ -7,14 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from symdebias._arrays import parameter_vector
+from symdebias._arrays import FloatArray, parameter_vector
 from symdebias._domains import COUNT, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.solvers.scores import debiased_moments
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 _FAMILIES = ("binary", "count", "normal")
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
@@ -15,7 +15,6 @@ from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check
 from symdebias.planning.population import Population
 from symdebias.release import Release
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Build = Callable[[Sequence[float]], Release]
 
 # Shares of the budget between which the best split of two is sought, and to what accuracy. A grid comes first: where a

@@ -12,12 +12,11 @@ import numpy as np
 from scipy import optimize
 
 from symdebias import _optional
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, Interval
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy.guarantee import ADJACENCIES, Guarantee
 from symdebias.privacy.search import least_epsilon
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 ACCOUNTANTS = ("pld", "rdp")
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
+from symdebias._arrays import FloatArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.exceptions import InferenceError
@@ -15,8 +16,6 @@ from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.scores import ReleasedRecords, leverages
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
 _FEWEST_CLUSTERS = 5

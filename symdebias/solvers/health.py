@@ -8,11 +8,11 @@ to nothing; the curvature is within its own sampling error of zero.
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
+from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
@@ -20,8 +20,6 @@ from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import highest_frequency
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # The fewest of the tested records that may carry the gradient.
 _FEWEST_CARRIERS = 30

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import check_same_index, cluster_codes, parameter_bounds
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
@@ -28,8 +28,6 @@ from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.regions import Near, Region, region_of
 from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
 # search may go on from where it ended.

@@ -5,12 +5,11 @@ changes nothing.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
+from symdebias._arrays import FloatArray
 
 # Curvatures are at least this share of the largest.
 _LEAST_SHARE = 1e-3

@@ -3,16 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import positive
 from symdebias.solvers.regions import Near
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Steps, and halvings of one step, before a fit is given up.
 _STEPS, _HALVINGS = 60, 20

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
@@ -20,8 +21,6 @@ from symdebias.solvers.health import least_curvature, score_error, uncertain_cur
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.scores import ReleasedRecords
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # The first reach in units of the score (of the residual), how much reaches grow, and how many rungs there may be.
 _FIRST, _GROWTH, _RUNGS = 0.7, 1.6, 30

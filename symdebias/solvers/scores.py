@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -25,8 +26,6 @@ from symdebias.release.design import Design as Columns
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.surrogate import Scores
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
 _SAMPLE, _FAR = 20_000, 0.005

@@ -6,7 +6,6 @@ real expression.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -16,8 +15,6 @@ from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import plain
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.heat import Transformed, singularity
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Entire functions of an entire argument.
 _ENTIRE = (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.erf, sp.erfc)

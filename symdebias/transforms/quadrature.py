@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # A sum over a grid ends where the rest is below rounding.
 _NEGLIGIBLE = 1e-22

@@ -14,11 +14,10 @@ import numpy as np
 import sympy as sp
 
 from symdebias import _budget
+from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.codegen.stable import in_logistic_density, rewrite
 from symdebias.exceptions import NoExactCorrectionError
-
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 # Levels of the integral over the noise, and the rule over it: steps in units of the variable, reach in its deviations.
 _LEVELS, _STEP, _REACH = 40, 0.15, 8.5

@@ -13,13 +13,12 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.bounds.search import largest_found
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _Half = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Function = Callable[[FloatArray], FloatArray]
 

@@ -9,16 +9,16 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import indent
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
 from symdebias.codegen.printer import print_statements
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
-FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 _TAB = "    "
 
 

@@ -6,7 +6,7 @@ from measured import CORRELATED, LABELLED, LINEAR, LOGISTIC, MIXED, POISSON, noi
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
-from symdebias.solvers.literature import METHODS
+from symdebias.solvers.literature.comparison import METHODS
 
 pytestmark = pytest.mark.newest
 
