@@ -38,7 +38,7 @@ def planned(problem, epsilon, mechanisms, pilot_size):
     corrected = sd.debias(loss, pilot.release)
     fit = sd.m_estimate(corrected, pilot.X, pilot.y, l2=problem.l2)
     # A long l2 shrinks theta: the labels of the population follow the direction, at the strength without it.
-    mean, gram = sd.solvers.scores.debiased_moments(corrected.records(pilot.X, pilot.y))
+    mean, gram = sd.solvers.moments.debiased_moments(corrected.records(pilot.X, pilot.y))
     spread = np.diag(gram) - mean**2
     population = sd.planning.Population.guess(
         fit.theta * problem.l2, mean=np.clip(mean, -0.5, 0.5), covariance=np.clip(spread, 0.02, 0.5)

@@ -46,7 +46,8 @@ from scipy.special import expit, ndtr, ndtri
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError, SymdebiasError
-from symdebias.solvers.scores import designed, known_scores
+from symdebias.solvers.scores import known_scores
+from symdebias.solvers.surrogate_design import designed
 from symdebias.transforms.surrogate import Scores
 
 # What a design is held to.

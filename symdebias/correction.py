@@ -35,7 +35,7 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
-from symdebias.release.design import Design as ColumnDesign
+from symdebias.release.design import ColumnDesign
 from symdebias.transforms.surrogate import Design
 
 

@@ -23,7 +23,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
-from symdebias.release.design import Design as ColumnDesign
+from symdebias.release.design import ColumnDesign
 from symdebias.transforms.surrogate import Design
 
 HIDDEN_SCORE = "the loss depends on the features through one linear score, and is corrected in it"
@@ -87,7 +87,7 @@ class ScoreForm:
         The problem as declared.
     loss : Loss
         Its loss, of scores.
-    design : symdebias.release.Design
+    design : symdebias.release.design.ColumnDesign
         How columns enter the scores.
     intercept : int or None
         The place of the intercept among the parameters.

@@ -18,7 +18,7 @@ from symdebias.codegen.score.tables import CategoryFactors, ChannelTable, WaveTa
 from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
 from symdebias.noise import AdditiveNoise
-from symdebias.release.design import Design, Linear
+from symdebias.release.design import ColumnDesign, Linear
 
 
 @dataclass
@@ -53,7 +53,7 @@ class ScoreProblem:
         The target.
     labelled : Labelled
         The loss.
-    design : Design
+    design : ColumnDesign
         The columns; `intercept` of the parameters where it has a place of its own.
     intercept : int or None
         The place of the intercept.
@@ -68,7 +68,7 @@ class ScoreProblem:
     scores: tuple[sp.Symbol, ...]
     target: sp.Symbol
     labelled: Labelled
-    design: Design
+    design: ColumnDesign
     intercept: int | None
     symbols: NoiseSymbols
     per_record: bool = False

@@ -21,7 +21,7 @@ from symdebias.losses import Loss
 from symdebias.planning.population import Population
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.scores import designed, share_of_noise, targets_of
+from symdebias.solvers.surrogate_design import designed, share_of_noise, targets_of
 from symdebias.transforms.surrogate import Scores
 
 Criterion = Literal["worst", "mean", "risk"]

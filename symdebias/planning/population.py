@@ -12,7 +12,7 @@ from symdebias._domains import COUNT, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.solvers.scores import debiased_moments
+from symdebias.solvers.moments import debiased_moments
 
 _FAMILIES = ("binary", "count", "normal")
 

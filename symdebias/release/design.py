@@ -73,7 +73,7 @@ class Categorical:
 
 
 @dataclass(frozen=True)
-class Design:
+class ColumnDesign:
     """How the columns of X enter a score.
 
     Attributes
@@ -97,7 +97,9 @@ class Design:
     intercept: bool
 
     @classmethod
-    def of(cls, columns: Sequence[str], groups: Sequence[tuple[slice, Mechanism]], *, intercept: bool) -> "Design":
+    def of(
+        cls, columns: Sequence[str], groups: Sequence[tuple[slice, Mechanism]], *, intercept: bool
+    ) -> "ColumnDesign":
         """Return the design of columns, of which some groups are noised.
 
         Parameters

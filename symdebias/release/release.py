@@ -27,7 +27,7 @@ from symdebias.release.columns import (
     named_numbers,
     standardised,
 )
-from symdebias.release.design import Design
+from symdebias.release.design import ColumnDesign
 from symdebias.release.groups import Groups, checked_groups, report_outside
 
 _CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
@@ -326,7 +326,7 @@ class Release:
 
     # ---- noise -------------------------------------------------------------------------------------------
 
-    def design(self, number_of_columns: int) -> Design:
+    def design(self, number_of_columns: int) -> ColumnDesign:
         """Return how so many columns enter a score, and with which noise.
 
         Parameters
@@ -336,7 +336,7 @@ class Release:
         """
         groups = self._placed(number_of_columns)
         columns = self.columns or tuple(f"x{index}" for index in range(number_of_columns))
-        return Design.of(columns, groups, intercept=self.fit_intercept)
+        return ColumnDesign.of(columns, groups, intercept=self.fit_intercept)
 
     @property
     def target_noise(self) -> AdditiveNoise | ChannelNoise | None:

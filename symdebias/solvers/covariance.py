@@ -15,7 +15,8 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.scores import ReleasedRecords, leverages
+from symdebias.solvers.moments import leverages
+from symdebias.solvers.scores import ReleasedRecords
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
 _FEWEST_CLUSTERS = 5

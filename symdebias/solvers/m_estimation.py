@@ -24,10 +24,11 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive
+from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.regions import Near, Region, region_of
-from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
+from symdebias.solvers.scores import ReleasedRecords, known_scores
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
 # search may go on from where it ended.

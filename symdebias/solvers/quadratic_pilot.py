@@ -20,7 +20,7 @@ from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
-from symdebias.solvers.scores import moments_of
+from symdebias.solvers.moments import moments_of
 
 # Rounds of the fixed point, and how far v may run: scores beyond +-50 mean that nothing holds theta back.
 _ROUNDS, _WIDEST = 100, 2_500.0

@@ -6,7 +6,6 @@ the loss as a few per cent of variance buy, where scores are and not elsewhere.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,16 +14,15 @@ from scipy.linalg import eigh
 from scipy.special import ndtr
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen.parallel import CHUNK, over_chunks
+from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.inference import critical_value
 from symdebias.records import Records
-from symdebias.release.design import Design as Columns
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.transforms import surrogate
+from symdebias.solvers.moments import leverages, moments_of
+from symdebias.solvers.surrogate_design import designed, rms_error, share_of_noise, targets_of
 from symdebias.transforms.surrogate import Scores
 
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
@@ -37,154 +35,6 @@ _WIDE = 0.002
 _LEAST_SIGNAL = 1.0
 # Values for noise scales that records have of their own.
 _LEVELS = 16
-# Sizes of a design, what the squared error counts in it beside the variance, and what the shared errors do: squared
-# errors of either sign average out over scores in part, shared ones do not.
-_WAVES = (12, 24, 48)
-_DIALS = (0.005, 0.05, 0.5, 5.0)
-_SHARED = 5.0
-# More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
-# squared error. Where its bias may be so many standard errors, more may be spent.
-_DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
-# What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
-_UNCERTAIN_CURVATURE = 50.0
-# A bound on the bias of less than this many standard errors is as good as none.
-_NEGLIGIBLE = 0.15
-# Probabilities of scores beyond the ranges that are tried.
-_OUTSIDE = (1e-2, 1e-3, 0.0)
-# The range that a design states its largest errors on leaves out this much of the scores.
-STATED_OUTSIDE = 1e-3
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Unbiased moments of true records: plain ones first, then one entry for each multiplier.
-
-    Attributes
-    ----------
-    gram : list of arrays of shape (q, q), float64
-        mean(M x x').
-    mean : list of arrays of shape (q,), float64
-        mean(M x).
-    cross : array of shape (q,), float64
-        mean(x y).
-    target_square : float
-        mean(y^2) of the released target.
-    records : float
-        The sample size; with weights (sum w)^2/(sum w^2).
-    """
-
-    gram: list[FloatArray]
-    mean: list[FloatArray]
-    cross: FloatArray
-    target_square: float
-    records: float
-
-
-def moments_of(
-    design: Columns,
-    matrix: FloatArray,
-    target: FloatArray,
-    weights: FloatArray,
-    covariance: FloatArray,
-    multipliers: Sequence[FloatArray | None] = (),
-    bent: Sequence[bool] = (),
-) -> Moments:
-    """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records.
-
-    Parameters
-    ----------
-    design : symdebias.release.design.Design
-        How columns enter the score.
-    matrix : array of shape (n, p), float64
-        Released records.
-    target : array of shape (n,), float64
-        Released targets.
-    weights : array of shape (n,) or (0,), float64
-        Weights; empty where all records weigh the same.
-    covariance : array of shape (p, p), float64
-        Of the additive noise.
-    multipliers : sequence of arrays of shape (n,) or None
-        M; None stands for 1.
-    bent : sequence of bool
-        Whether mean(M x x') is wanted; zeros stand for it where it is not.
-    """
-    size = len(design.parameters)
-    total = float(weights.sum()) if len(weights) else float(len(matrix))
-    wanted = [(None, True), *zip(multipliers, bent, strict=True)]
-    grams = [np.zeros((size, size)) for _ in wanted]
-    means = [np.zeros(size) for _ in wanted]
-    masses = [0.0 for _ in wanted]
-    cross, square = np.zeros(size), 0.0
-    for start in range(0, len(matrix), CHUNK):
-        rows = slice(start, start + CHUNK)
-        estimated = design.estimated_rows(matrix[rows])
-        weight = weights[rows] if len(weights) else None
-        for place, (multiplier, curved) in enumerate(wanted):
-            if multiplier is None and place > 0:
-                continue
-            share = _times(weight, None if multiplier is None else multiplier[rows])
-            means[place] += (np.ones(len(estimated)) if share is None else share) @ estimated
-            masses[place] += float(len(estimated) if share is None else share.sum())
-            if curved:
-                grams[place] += _product(design, matrix[rows], estimated, share)
-        weighted = target[rows] if weight is None else weight * target[rows]
-        cross += weighted @ estimated
-        square += float(weighted @ target[rows])
-    for place, (multiplier, _) in enumerate(wanted):
-        if multiplier is None and place > 0:
-            grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
-    noise = design.additive_covariance(covariance)
-    found = [(gram - noise * mass) / total for gram, mass in zip(grams, masses, strict=True)]
-    records = total**2 / float(weights @ weights) if len(weights) else total
-    return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
-
-
-def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
-    """Return unbiased estimates of mean(x) and mean(x x') over true records, intercept included.
-
-    Parameters
-    ----------
-    records : Records
-        Released records.
-
-    Raises
-    ------
-    NoExactCorrectionError
-        There are columns of categories, which have no normal moments.
-    """
-    design = records.correction.design
-    if design.categorical:
-        raise NoExactCorrectionError(
-            "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
-        )
-    covariance = records.correction.noise_covariance()
-    moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
-    return moments.mean[0], moments.gram[0]
-
-
-def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return np.asarray(left * right)
-
-
-def _product(design: Columns, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
-    """Return the sum of share x x', an unbiased one within a column of categories as well."""
-    product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
-    for column in design.categorical:
-        # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
-        places = sorted({place for place in column.parameters if place >= 0})
-        own = column.rows(len(design.parameters))[:, places]
-        outer = np.einsum("ai,aj->aij", own, own).reshape(len(own), -1)
-        counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
-        block = counts @ column.weights @ outer
-        product[np.ix_(places, places)] = block.reshape(len(places), -1)
-    return product
-
-
-def leverages(design: Columns, matrix: FloatArray, root: FloatArray) -> FloatArray:
-    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
-    return np.asarray(np.sum((design.estimated_rows(matrix) @ root) ** 2, axis=1))
 
 
 def deconvolved(
@@ -494,27 +344,6 @@ def _told(
     return chosen, chances / chances.sum()
 
 
-def released_moments(records: Records) -> FloatArray:
-    """Return the second moments of released design rows, scores after one another; ones for a free-form loss.
-
-    Parameters
-    ----------
-    records : Records
-        The records.
-    """
-    correction, matrix = records.correction, records.matrix
-    if not correction.loss.scores:
-        return np.eye(correction.number_of_parameters)
-    design = correction.design
-
-    def products(rows: slice) -> FloatArray:
-        estimated = design.estimated_rows(matrix[rows])
-        return np.asarray(estimated.T @ estimated)
-
-    one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
-    return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
-
-
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:
     """Return what released records say of true scores, or None for a loss that surrogates cannot stand for.
 
@@ -542,179 +371,4 @@ def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords 
     raise NoExactCorrectionError(
         "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "
         "score_variance=, n=)."
-    )
-
-
-def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
-    """Return values of the target that errors are looked at with: those declared, or a spread about the mean.
-
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        The loss.
-    target : array of shape (n,), float64
-        Targets.
-    chances : array of shape (n,), float64, optional
-        Their weights, which sum to 1.
-    """
-    if corrected.surrogate_parts.is_residual:
-        return (0.0,)
-    if corrected.declared.target_values is not None:
-        return corrected.declared.target_values
-    middle = float(np.average(target, weights=chances))
-    spread = math.sqrt(float(np.average((target - middle) ** 2, weights=chances)))
-    return (middle - spread, middle + spread)
-
-
-def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
-    """Return the mean share of noise in the second moments of released records, below 1.
-
-    What noise adds to a record it adds to the covariance of a gradient.
-    """
-    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
-    return min(max(share, 0.0), 0.999)
-
-
-def rms_error(
-    parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
-) -> float:
-    """Return the root mean square of the error of the slope over scores, for the worst target.
-
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    surrogates : sequence of symdebias.transforms.surrogate.Surrogate
-        What stands for its parts.
-    scores : Scores
-        The distribution of true scores (of residuals).
-    targets : sequence of float
-        Values of the target; 0 for a residual loss.
-    """
-    worst = 0.0
-    for target in targets:
-        at = scores.values + target * parts.is_residual
-        slope = parts.slope_errors(surrogates, at, np.full(len(at), target))
-        worst = max(worst, float(scores.chances @ slope**2))
-    return math.sqrt(worst)
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """A design, with how far its interval reaches, its variance, and its bias in standard errors."""
-
-    reached: float
-    spent: float
-    scene: surrogate.Scene
-    dial: float
-    ratio: float
-
-
-def _relative_variance(
-    parts: SurrogateParts, scene: surrogate.Scene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
-) -> float:
-    """Return the variance of the curvature that one record tells, over the square of its mean."""
-    values, chances = scene.scores.values, scene.scores.chances
-    bends = [one.curvature(values) for one in found]
-    lever = np.ones(len(values)) if scene.leverage is None else scene.leverage
-    square = sum(
-        part.numbers.inflation * (scene.curvature_variance(one) + float((chances * lever**2) @ bend**2))
-        for part, one, bend in zip(parts.replaced, found, bends, strict=True)
-    )
-    # The mean over targets that are equally likely.
-    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
-    mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
-    return square / mean**2 if mean != 0 else math.inf
-
-
-def designed(
-    parts: SurrogateParts,
-    scores: Scores,
-    variances: FloatArray,
-    records: float,
-    targets: Sequence[float],
-    *,
-    share_of_noise: float,
-    quick: bool = False,
-) -> surrogate.Design:
-    """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
-
-    In units in which a parameter's direction has variance 1 over true records, its bias is at most the root mean square
-    b of the slope's error (Cauchy and Schwarz), and its variance about E[g^2 + r s g'^2]/(n (1 - r)) at the released
-    score, with g the inverted slope, g' the inverted second derivative, s the noise variance of the score and r the
-    share of noise (the noise e of the score enters a gradient as e g - s g', whose variance is s E g^2 + s^2 E g'^2).
-    It counts more where the curvature itself, the mean of g', is uncertain.
-
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    scores : Scores
-        The distribution of true scores (of residuals).
-    variances : array of shape (m,), float64
-        Equally likely noise variances of the score, that of the target in a residual included.
-    records : float
-        The sample size.
-    targets : sequence of float
-        Values of the target that errors are looked at with.
-    share_of_noise : float
-        The mean share of noise in the variance of a released direction, in [0, 1).
-    quick : bool
-        Take the least dial and number of waves, and leave the largest errors and the constants out.
-    """
-    numbers = [part.numbers for part in parts.replaced]
-    variance = float(np.mean(variances))
-    stated = max(scores.radius(STATED_OUTSIDE), 1e-6)
-    # Half of a record's leverage goes with its score, as if features were as spread as the score is.
-    middle = float(scores.chances @ scores.values)
-    moved = (scores.values - middle) ** 2
-    spread = float(scores.chances @ moved)
-    leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
-    carried = scores.chances * leverage
-    base = sum(part.inflation * float(carried @ part.slope(scores.values) ** 2) for part in numbers)
-    reach = 2 * math.sqrt(variance)
-    lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
-    if quick:
-        lengths = lengths[-2:-1] or lengths
-    highest = surrogate.highest_frequency(variance, records)
-    noised = records * (1 - share_of_noise)
-    best: _Candidate | None = None
-    cheapest = dearest = math.inf
-    for waves in _WAVES[:1] if quick else _WAVES:
-        rows: list[_Candidate] = []
-        for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
-            scene = surrogate.Scene(
-                scores,
-                scores.chances,
-                math.pi / length,
-                waves,
-                variances,
-                0.0,
-                share_of_noise * variance,
-                leverage,
-            )
-            for dial in _DIALS[:1] if quick else _DIALS:
-                found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
-                spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(parts, scene, found, targets) / records
-                error = math.sqrt(spent / noised)
-                bias = rms_error(parts, found, scores, targets)
-                reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-                rows.append(_Candidate(reached, spent, scene, dial, bias / error if error > 0 else math.inf))
-        if waves == _WAVES[0]:
-            # Next to the least mean squared error: what more variance is measured by.
-            first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
-            cheapest = first.spent
-            dearest = (_DEAREST if first.ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
-        for row in rows:
-            allowed = row.spent <= dearest or (waves == _WAVES[0] and row.dial == _DIALS[0])
-            if allowed and (best is None or row.reached < 0.99 * best.reached):
-                best = row
-        assert best is not None
-        if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):
-            break
-    assert best is not None
-    scene, dial = best.scene, best.dial
-    return replace(scene, shared=_SHARED / dial).design(
-        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), with_errors=not quick
     )

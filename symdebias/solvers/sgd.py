@@ -26,9 +26,10 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, progress_bar
 from symdebias.solvers.fit import Fit, in_shape
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
+from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
-from symdebias.solvers.scores import ReleasedRecords, known_scores, released_moments
+from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 

@@ -5,7 +5,7 @@ import pytest
 from instances import mixed_release
 
 import symdebias as sd
-from symdebias.solvers.scores import moments_of
+from symdebias.solvers.moments import moments_of
 
 pytestmark = pytest.mark.newest
 

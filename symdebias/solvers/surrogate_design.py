@@ -1,0 +1,206 @@
+"""The design of a surrogate for a distribution of scores: as close to the loss as a few per cent of variance buy."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import SurrogateParts
+from symdebias.inference import critical_value
+from symdebias.transforms import surrogate
+from symdebias.transforms.surrogate import Scores
+
+# Sizes of a design, what the squared error counts in it beside the variance, and what the shared errors do: squared
+# errors of either sign average out over scores in part, shared ones do not.
+_WAVES = (12, 24, 48)
+_DIALS = (0.005, 0.05, 0.5, 5.0)
+_SHARED = 5.0
+# More variance than this buys no smaller bound on the bias: the design with the least dial is next to the best in mean
+# squared error. Where its bias may be so many standard errors, more may be spent.
+_DEAREST, _HEAVILY_BIASED, _DEAREST_WHERE_BIASED = 1.05, 3.0, 3.0
+# What the relative variance of the mean curvature counts: at a fifth of the curvature intervals no longer cover.
+_UNCERTAIN_CURVATURE = 50.0
+# A bound on the bias of less than this many standard errors is as good as none.
+_NEGLIGIBLE = 0.15
+# Probabilities of scores beyond the ranges that are tried.
+_OUTSIDE = (1e-2, 1e-3, 0.0)
+# The range that a design states its largest errors on leaves out this much of the scores.
+STATED_OUTSIDE = 1e-3
+
+
+def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
+    """Return values of the target that errors are looked at with: those declared, or a spread about the mean.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    target : array of shape (n,), float64
+        Targets.
+    chances : array of shape (n,), float64, optional
+        Their weights, which sum to 1.
+    """
+    if corrected.surrogate_parts.is_residual:
+        return (0.0,)
+    if corrected.declared.target_values is not None:
+        return corrected.declared.target_values
+    middle = float(np.average(target, weights=chances))
+    spread = math.sqrt(float(np.average((target - middle) ** 2, weights=chances)))
+    return (middle - spread, middle + spread)
+
+
+def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
+    """Return the mean share of noise in the second moments of released records, below 1.
+
+    What noise adds to a record it adds to the covariance of a gradient.
+    """
+    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
+    return min(max(share, 0.0), 0.999)
+
+
+def rms_error(
+    parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
+) -> float:
+    """Return the root mean square of the error of the slope over scores, for the worst target.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    surrogates : sequence of symdebias.transforms.surrogate.Surrogate
+        What stands for its parts.
+    scores : Scores
+        The distribution of true scores (of residuals).
+    targets : sequence of float
+        Values of the target; 0 for a residual loss.
+    """
+    worst = 0.0
+    for target in targets:
+        at = scores.values + target * parts.is_residual
+        slope = parts.slope_errors(surrogates, at, np.full(len(at), target))
+        worst = max(worst, float(scores.chances @ slope**2))
+    return math.sqrt(worst)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A design, with how far its interval reaches, its variance, and its bias in standard errors."""
+
+    reached: float
+    spent: float
+    scene: surrogate.Scene
+    dial: float
+    ratio: float
+
+
+def _relative_variance(
+    parts: SurrogateParts, scene: surrogate.Scene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
+) -> float:
+    """Return the variance of the curvature that one record tells, over the square of its mean."""
+    values, chances = scene.scores.values, scene.scores.chances
+    bends = [one.curvature(values) for one in found]
+    lever = np.ones(len(values)) if scene.leverage is None else scene.leverage
+    square = sum(
+        part.numbers.inflation * (scene.curvature_variance(one) + float((chances * lever**2) @ bend**2))
+        for part, one, bend in zip(parts.replaced, found, bends, strict=True)
+    )
+    # The mean over targets that are equally likely.
+    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
+    mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
+    return square / mean**2 if mean != 0 else math.inf
+
+
+def designed(
+    parts: SurrogateParts,
+    scores: Scores,
+    variances: FloatArray,
+    records: float,
+    targets: Sequence[float],
+    *,
+    share_of_noise: float,
+    quick: bool = False,
+) -> surrogate.Design:
+    """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
+
+    In units in which a parameter's direction has variance 1 over true records, its bias is at most the root mean square
+    b of the slope's error (Cauchy and Schwarz), and its variance about E[g^2 + r s g'^2]/(n (1 - r)) at the released
+    score, with g the inverted slope, g' the inverted second derivative, s the noise variance of the score and r the
+    share of noise (the noise e of the score enters a gradient as e g - s g', whose variance is s E g^2 + s^2 E g'^2).
+    It counts more where the curvature itself, the mean of g', is uncertain.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    scores : Scores
+        The distribution of true scores (of residuals).
+    variances : array of shape (m,), float64
+        Equally likely noise variances of the score, that of the target in a residual included.
+    records : float
+        The sample size.
+    targets : sequence of float
+        Values of the target that errors are looked at with.
+    share_of_noise : float
+        The mean share of noise in the variance of a released direction, in [0, 1).
+    quick : bool
+        Take the least dial and number of waves, and leave the largest errors and the constants out.
+    """
+    numbers = [part.numbers for part in parts.replaced]
+    variance = float(np.mean(variances))
+    stated = max(scores.radius(STATED_OUTSIDE), 1e-6)
+    # Half of a record's leverage goes with its score, as if features were as spread as the score is.
+    middle = float(scores.chances @ scores.values)
+    moved = (scores.values - middle) ** 2
+    spread = float(scores.chances @ moved)
+    leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
+    carried = scores.chances * leverage
+    base = sum(part.inflation * float(carried @ part.slope(scores.values) ** 2) for part in numbers)
+    reach = 2 * math.sqrt(variance)
+    lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
+    if quick:
+        lengths = lengths[-2:-1] or lengths
+    highest = surrogate.highest_frequency(variance, records)
+    noised = records * (1 - share_of_noise)
+    best: _Candidate | None = None
+    cheapest = dearest = math.inf
+    for waves in _WAVES[:1] if quick else _WAVES:
+        rows: list[_Candidate] = []
+        for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
+            scene = surrogate.Scene(
+                scores,
+                scores.chances,
+                math.pi / length,
+                waves,
+                variances,
+                0.0,
+                share_of_noise * variance,
+                leverage,
+            )
+            for dial in _DIALS[:1] if quick else _DIALS:
+                found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
+                spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
+                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(parts, scene, found, targets) / records
+                error = math.sqrt(spent / noised)
+                bias = rms_error(parts, found, scores, targets)
+                reached = critical_value(0.95, bias / error) * error if error > 0 else bias
+                rows.append(_Candidate(reached, spent, scene, dial, bias / error if error > 0 else math.inf))
+        if waves == _WAVES[0]:
+            # Next to the least mean squared error: what more variance is measured by.
+            first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
+            cheapest = first.spent
+            dearest = (_DEAREST if first.ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
+        for row in rows:
+            allowed = row.spent <= dearest or (waves == _WAVES[0] and row.dial == _DIALS[0])
+            if allowed and (best is None or row.reached < 0.99 * best.reached):
+                best = row
+        assert best is not None
+        if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):
+            break
+    assert best is not None
+    scene, dial = best.scene, best.dial
+    return replace(scene, shared=_SHARED / dial).design(
+        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), with_errors=not quick
+    )
