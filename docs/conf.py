@@ -31,7 +31,7 @@ nitpick_ignore_regex = [
     # Other packages have their own documentation, which is not read at a build.
     ("py:class", r"(numpy|sympy|collections|os|fractions)\..*"),
     # What the parts of a correction pass to one another: documented in the source, for developers.
-    ("py:class", r"symdebias\.(derivation|codegen|release\.design|forward\.ClosedVariance)\b.*"),
+    ("py:class", r"symdebias\.(derivation|codegen|release\.design|correction|records)\b.*"),
     ("py:class", r"symdebias\.transforms\.(exponential\..*|surrogate\.Scores)"),
     ("py:class", r"symdebias\.(_budget\.Limits|checks\.sampler\.SamplerCheck)"),
 ]
