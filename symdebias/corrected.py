@@ -79,8 +79,6 @@ class CorrectedLoss:
         """Pickle what determines it; expressions and kernels are made again where it is read."""
         return _rebuilt, (self.declared, self.release, self.approach, self.reason)
 
-    # ---- corrections -------------------------------------------------------------------------------------
-
     def at(self, columns: int, *, per_record: bool = False) -> Correction:
         """Return the correction for a number of columns of X: its derivation, kernels, noise and limits.
 
@@ -131,8 +129,6 @@ class CorrectedLoss:
             return columns_to_show(self.declared, self.release)
         scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
         return int(np.shape(theta)[-1] // scores - self.release.fit_intercept)
-
-    # ---- surrogates --------------------------------------------------------------------------------------
 
     @property
     def is_resolved(self) -> bool:

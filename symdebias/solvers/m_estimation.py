@@ -21,7 +21,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.fit import Fit, History
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive
 from symdebias.solvers.moments import released_moments
@@ -182,19 +182,16 @@ def m_estimate(
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )
-    shaped = correction.shaped(theta)
-    shaped.setflags(write=False)
-    return Fit(
-        theta=shaped,
-        corrected=resolved,
+    return Fit.of(
+        resolved,
+        theta,
         solver="m_estimate",
-        history=History.empty(shaped),
+        records=len(records),
+        steps=root.steps,
+        began=began,
         inference=inference,
         diagnostics={
-            "records": len(records),
-            "steps": root.steps,
             "stages": estimate.stages,
-            "seconds": time.perf_counter() - began,
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
             "pilot": None if pilot is None else pilot.as_diagnostics(),
             "safeguards": tuple(safeguards),
