@@ -373,9 +373,7 @@ class CorrectedLoss:
             The derivative of `loss` by theta.
         """
         vector, records = self._evaluated(theta, X, y, noise_scale)
-        gradients = records.gradients(vector, slice(None))
-        scores = len(self.declared.scores)
-        return gradients.reshape(len(records), scores, -1) if scores > 1 else gradients
+        return records.correction.shaped(records.gradients(vector, slice(None)))
 
     def mean_loss(
         self, theta: ArrayLike, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None

@@ -205,10 +205,10 @@ class Correction:
         scores = max(1, len(self.loss.scores))
         return parameter_array(theta, self.number_of_parameters // scores, scores).ravel()
 
-    def shaped(self, vector: FloatArray) -> FloatArray:
-        """Return parameters in the user's shape: (q,), or (K, q) for K scores."""
+    def shaped(self, vectors: FloatArray) -> FloatArray:
+        """Return parameters, scores after one another on the last axis, in the user's shape: (..., q) or (..., K, q)."""
         count = len(self.loss.scores)
-        return vector.reshape(count, -1) if count > 1 else vector
+        return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
     def penalty(self, l2: float) -> FloatArray:
         """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""
