@@ -206,7 +206,7 @@ class Correction:
         return parameter_array(theta, self.number_of_parameters // scores, scores).ravel()
 
     def shaped(self, vectors: FloatArray) -> FloatArray:
-        """Return parameters, scores after one another on the last axis, in the user's shape: (..., q) or (..., K, q)."""
+        """Return parameters, one score after another, in the user's shape: (..., q) or (..., K, q)."""
         count = len(self.loss.scores)
         return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
