@@ -99,7 +99,8 @@ def main() -> None:
             (f"Laplace, {columns} columns, four cosines", seconds(same(laplace, columns), cosine_loss(), n, repeats)),
             (f"Laplace, {columns} columns, log loss, series of order 3",
              seconds(same(laplace, columns), logistic, n, repeats, method="series", order=3)),
-            (f"Laplace, {columns} columns, log loss, exact", seconds(same(laplace, columns), logistic, n, repeats)),
+            (f"Laplace, {columns} columns, log loss, exact",
+             seconds(same(laplace, columns), logistic, n, repeats, method="exact")),
         ]  # fmt: skip
         if columns == 6:
             rows.append(("mixed, 6 columns, exponential", seconds(mixed_release(), exponential, n, repeats)))

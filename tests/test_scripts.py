@@ -34,7 +34,7 @@ def test_the_example_of_the_mean_model():
 @pytest.mark.exhaustive
 def test_the_example_of_pure_and_approximate_privacy():
     report = runpy.run_path(str(ROOT / "examples" / "pure_or_approximate.py"))["report"]
-    text = report(20_000, 2)
+    text = report(60_000, 2)
     assert "log loss, Laplace" in text
     assert "(2, 0)-differential privacy" in text
 
