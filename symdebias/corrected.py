@@ -279,12 +279,12 @@ class CorrectedLoss:
     @property
     def variance_limit(self) -> float:
         """The correction exists for a normal noise variance of the score below this."""
-        return self._shown.variance_limit
+        return self._shown.limits.variance
 
     @property
     def finite_variance_limit(self) -> float:
         """It has finite variance for a normal noise variance of the score below this."""
-        return self._shown.finite_variance_limit
+        return self._shown.limits.finite_variance
 
     def to_latex(self) -> str:
         """Return the corrected loss as LaTeX.
@@ -326,7 +326,7 @@ class CorrectedLoss:
         records = self.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         vector = records.correction.flat(theta)
         if noise_scale is None:
-            records.correction.require_within_limits(vector, finite_variance=False)
+            records.correction.limits.require(vector, finite_variance=False)
         return vector, records
 
     def loss(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:
@@ -499,7 +499,7 @@ class CorrectedLoss:
         """
         correction, flat, matrix, target = self._true(theta, x, y)
         if self.is_exact:
-            correction.require_within_limits(flat, finite_variance=False)
+            correction.limits.require(flat, finite_variance=False)
             return correction.offsets_of(target)
         if not self.approach.corrects:
             return np.asarray(np.sum(assessment.bias(self.declared, self.release)(theta, x, y), axis=0))
@@ -549,7 +549,7 @@ class CorrectedLoss:
         if of not in ("loss", "gradient"):
             raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
         correction, flat, matrix, target = self._true(theta, x, y)
-        correction.require_within_limits(flat, finite_variance=True)
+        correction.limits.require(flat, finite_variance=True)
         return assessment.variances(correction, flat, matrix, target, of=of)
 
     def variance_bound(self, *, theta_radius: float = 1.0, columns: int | None = None) -> float:

@@ -5,12 +5,10 @@ exists, and encodes checked records as kernels take them.
 """
 
 import functools
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, label_array, parameter_array, per_record_scales, places_among
@@ -23,15 +21,14 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import (
     Derivation,
+    Limits,
     Method,
-    NoiseSymbols,
     Problem,
     Surrogate,
     SurrogateParts,
     Uncorrected,
     surrogate_parts,
 )
-from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -217,124 +214,12 @@ class Correction:
             self.shaped(weights)[..., -1] = 0.0
         return weights
 
-    # ---- where it exists ---------------------------------------------------------------------------------
-
-    @property
-    def target_variance(self) -> float:
-        """The variance of additive noise of the target that is undone."""
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """Where it exists, and where it has finite variance."""
         noise = self.release.target_noise if self.method.corrects else None
-        return noise.variance if isinstance(noise, AdditiveNoise) else 0.0
-
-    @functools.cached_property
-    def variance_limit(self) -> float:
-        """The correction exists for a normal noise variance of the score below this."""
-        return self._noise_limit(self.derivation.conditions)
-
-    @functools.cached_property
-    def finite_variance_limit(self) -> float:
-        """It has finite variance for a normal noise variance of the score below this."""
-        return min(self.variance_limit, self._noise_limit(self.derivation.variance_conditions))
-
-    def _noise_limit(self, conditions: tuple[sp.Rel, ...]) -> float:
-        if not isinstance(self.program, ScoreProgram) or len(self.program.scores) > 1:
-            return math.inf
-        return noise_limit(conditions, self.derivation.symbols, self.target_variance)
-
-    @property
-    def reach_limit(self) -> float:
-        """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
-
-        The tail scale is b for Laplace noise. Variances are finite below half of it.
-        """
-        return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
-
-    def limits(self, *, finite_variance: bool) -> FloatArray:
-        """Return the limits that kernels hold what they compute of theta against.
-
-        Parameters
-        ----------
-        finite_variance : bool
-            Whether the variance must be finite besides.
-        """
-        if not self.is_of_scores:
-            return np.array([0.5 if finite_variance else 1.5, math.inf])
-        if finite_variance:
-            return np.array([self.finite_variance_limit, self.reach_limit / 2])
-        return np.array([self.variance_limit, self.reach_limit])
-
-    def require_within_limits(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
-        """Raise where the correction, or its variance, does not exist at theta.
-
-        Parameters
-        ----------
-        theta : array of shape (Q,), float64
-            The parameters, scores after one another.
-        finite_variance : bool
-            Whether the variance must be finite besides.
-        at : str
-            Where, for the message.
-
-        Raises
-        ------
-        NoExactCorrectionError, InfiniteVarianceError
-            It does not.
-        """
-        if not self.is_of_scores:
-            self._require_conditions(theta, at, finite_variance=finite_variance)
-            return
-        for value, what, limit, finite in (
-            (
-                self.normal_score_variance(theta),
-                "the variance of the normal noise of the score",
-                self.variance_limit,
-                self.finite_variance_limit,
-            ),
-            (
-                self.score_reach(theta),
-                "the largest parameter times the tail scale of its noise",
-                self.reach_limit,
-                self.reach_limit / 2,
-            ),
-        ):
-            if not value < limit:
-                raise NoExactCorrectionError(
-                    f"{at} {what} is {value:.4g}, and the correction of {self.loss.expression} exists below "
-                    f"{limit:.4g} only. Keep theta in a smaller ball, or release with less noise."
-                )
-            if finite_variance and not value < finite:
-                raise InfiniteVarianceError(
-                    f"{at} {what} is {value:.4g}, and from {finite:.4g} on the corrected loss has infinite variance. "
-                    "Keep theta in a smaller ball, or release with less noise."
-                )
-
-    def _require_conditions(self, theta: FloatArray, at: str, *, finite_variance: bool) -> None:
-        for condition, error in self.broken_conditions(theta):
-            if error is NoExactCorrectionError:
-                raise error(
-                    f"{at} the correction of {self.loss.expression} does not exist: it needs {condition}. Keep "
-                    "theta in a smaller ball, or release with less noise."
-                )
-            if finite_variance:
-                raise error(
-                    f"{at} the corrected loss has infinite variance: a finite one needs {condition}. Keep theta in a "
-                    "smaller ball, or release with less noise."
-                )
-
-    def broken_conditions(self, theta: FloatArray) -> list[tuple[sp.Rel, type[Exception]]]:
-        """Return the conditions of a free-form loss that theta breaks, with the error that each means."""
-        derivation, program = self.derivation, self.program
-        known = dict(zip(program.parameters, map(sp.Float, theta), strict=True))
-        known |= dict(zip(program.constants, map(sp.Float, derivation.constants["constants"]), strict=True))
-        known[derivation.symbols.target_variance] = sp.Float(self.target_variance)
-        return [
-            (condition, error)
-            for conditions, error in (
-                (derivation.conditions, NoExactCorrectionError),
-                (derivation.variance_conditions, InfiniteVarianceError),
-            )
-            for condition in conditions
-            if not condition.xreplace(known) == sp.true
-        ]
+        linear = self.design.linear_covariance if self.is_of_scores and self.method.corrects else np.zeros((0, 0))
+        return Limits(self.loss, self.derivation, linear, noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
 
     # ---- the noise of the score --------------------------------------------------------------------------
 
@@ -360,33 +245,6 @@ class Correction:
         scores = np.asarray(theta, dtype=float).reshape(len(self.loss.scores), -1)
         # Rounding alone would make the variance of a channel without noise negative.
         return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))
-
-    def normal_score_variance(self, theta: ArrayLike) -> float:
-        """Return the variance of the normal noise in the score, s = theta'D theta; the largest of several.
-
-        It is what `variance_limit` bounds; noise of other columns does not count, and none does that is not corrected.
-
-        Parameters
-        ----------
-        theta : array of shape (q,) or (K, q)
-            The parameters, intercept last.
-        """
-        if not (self.is_of_scores and self.method.corrects):
-            return 0.0
-        rows = self._linear_parameters(theta)
-        covariance = self.design.linear_covariance
-        return float(np.max(np.einsum("kj,jl,kl->k", rows, covariance, rows))) if covariance.size else 0.0
-
-    def score_reach(self, theta: ArrayLike) -> float:
-        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j."""
-        if not self.is_of_scores:
-            return 0.0
-        rows = self._linear_parameters(theta)
-        return float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
-
-    def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
-        rows = np.asarray(theta, dtype=float).reshape(len(self.program.scores), -1)
-        return rows[:, list(self.program.columns.linear)]
 
     # ---- records -----------------------------------------------------------------------------------------
 
@@ -548,44 +406,3 @@ class Correction:
 def _as_it_stands(loss: Loss, release: Release, columns: int) -> Correction:
     """Return the uncorrected loss: the same for all corrections, and with the kernels that were compiled for it."""
     return Correction(loss, release, Uncorrected(), columns)
-
-
-def noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
-    """Return the least upper bound that conditions put on the noise variance of the score.
-
-    Parameters
-    ----------
-    conditions : tuple of sympy relationals
-        Conditions in the noise of the scores and the target.
-    symbols : NoiseSymbols
-        Their symbols.
-    target_variance : float
-        The noise variance of the target.
-
-    Returns
-    -------
-    float
-        Infinity without conditions; 0 where the target's noise alone breaks one.
-
-    Raises
-    ------
-    NoExactCorrectionError
-        A condition is not a bound on the noise of the score.
-    """
-    limit = math.inf
-    for condition in conditions:
-        if symbols.reach in condition.free_symbols:
-            continue
-        margin = sp.expand((condition.gts - condition.lts).xreplace({symbols.target_variance: target_variance}))
-        slope = margin.coeff(symbols.score_variance, 1)
-        constant = margin.coeff(symbols.score_variance, 0)
-        if not margin.is_polynomial() or sp.expand(margin - slope * symbols.score_variance - constant) != 0:
-            raise NoExactCorrectionError(
-                f"the correction exists where {condition}, which is not a bound on the noise of the score. "
-                "Release the features or the target without noise, or use another loss."
-            )
-        if slope == 0:
-            limit = limit if constant > 0 else 0.0
-        elif slope < 0:
-            limit = min(limit, max(0.0, float(-constant / slope)))
-    return limit

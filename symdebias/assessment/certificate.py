@@ -196,7 +196,7 @@ def _of_score(correction: Correction, theta_radius: float) -> Certificate:
         if correction.surrogate_parts.is_residual:
             bound, targets = surrogates.radius, replace(targets, targets=(0.0,))
     biases, proved = Biases.unknown(), False
-    if variance < correction.variance_limit:
+    if variance < correction.limits.variance:
         functions = score_functions(correction)
         settings = {
             "score_bound": bound,
@@ -234,7 +234,7 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
         variance = min(variance, noisiest * inside**2)
     if correction.is_of_scores:
-        exists = variance < correction.variance_limit and reach < correction.reach_limit
+        exists = variance < correction.limits.variance and reach < correction.limits.reach
     else:
         exists = _conditions_hold(correction, theta_radius)
     biases = Biases.unknown()
@@ -262,9 +262,9 @@ def _certificate(
         loss_offset=correction.loss_offset,
         theta_radius=theta_radius,
         proved=proved,
-        variance_limit=correction.variance_limit,
-        finite_variance_limit=correction.finite_variance_limit,
-        reach_limit=correction.reach_limit,
+        variance_limit=correction.limits.variance,
+        finite_variance_limit=correction.limits.finite_variance,
+        reach_limit=correction.limits.reach,
         conditions=() if scored else tuple(map(str, derivation.conditions)),
         conditions_hold=scored or _conditions_hold(correction, theta_radius),
         variance_conditions_hold=scored or _conditions_hold(correction, theta_radius, finite_variance=True),
@@ -278,7 +278,7 @@ def _conditions_hold(correction: Correction, theta_radius: float, *, finite_vari
     size = len(correction.loss.parameters)
     points = np.concatenate([np.eye(size), -np.eye(size), np.random.default_rng(0).normal(size=(200, size))])
     points *= theta_radius / np.linalg.norm(points, axis=1, keepdims=True)
-    broken = {error for point in points for _, error in correction.broken_conditions(point)}
+    broken = {error for point in points for _, error in correction.limits.broken_conditions(point)}
     return NoExactCorrectionError not in broken and not (finite_variance and InfiniteVarianceError in broken)
 
 

@@ -61,7 +61,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     for part, _ in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:
-        correction.require_within_limits(theta, finite_variance=True)
+        correction.limits.require(theta, finite_variance=True)
     except (NoExactCorrectionError, InfiniteVarianceError):
         # Without a noise level smaller parameters may do; solvers hold theta against the limits.
         return math.inf if score_variance is not None else 1.0
@@ -79,7 +79,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
         **{symbol: 1.0 for table in program.having(LabelTable) for symbol in table.numbers},
     }
     if program.having(NormalNoise):
-        values[symbols.score_variance] = correction.normal_score_variance(theta)
+        values[symbols.score_variance] = correction.limits.normal_score_variance(theta)
     for index, group in enumerate(one for one in program.statistics if isinstance(one, ColumnProduct)):
         assert isinstance(group, FactorGroup)
         factors = group.values(theta, derivation.constants[f"factors{index}"])

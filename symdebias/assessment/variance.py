@@ -191,7 +191,7 @@ def variance_bound(correction: Correction, *, theta_radius: float) -> float:
             "the bound is derived for exact corrections with a closed variance, under the same normal noise on all "
             "columns and without an intercept. Use variance() at the parameters in question."
         )
-    if not variance * theta_radius**2 < correction.finite_variance_limit:
+    if not variance * theta_radius**2 < correction.limits.finite_variance:
         raise InfiniteVarianceError(
             f"within ||theta|| <= {theta_radius:g} the corrected gradient has infinite variance. Use a smaller ball."
         )

@@ -7,6 +7,7 @@ the user should know.
 
 from symdebias.derivation.features import hidden_score
 from symdebias.derivation.labels import is_affine, on_labels
+from symdebias.derivation.limits import Limits
 from symdebias.derivation.methods import (
     Exact,
     Method,
@@ -24,6 +25,7 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols
 __all__ = [
     "Derivation",
     "Exact",
+    "Limits",
     "Method",
     "NoiseSymbols",
     "Problem",

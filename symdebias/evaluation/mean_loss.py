@@ -47,7 +47,7 @@ class MeanLoss(Metric):
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
-        self.kernel_records.correction.require_within_limits(theta.ravel(), finite_variance=True)
+        self.kernel_records.correction.limits.require(theta.ravel(), finite_variance=True)
         return self.kernel_records.taken(rows).losses(theta.ravel())
 
     @property

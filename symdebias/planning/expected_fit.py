@@ -194,7 +194,7 @@ class Study:
         if not corrected.is_resolved:
             corrected = self._resolved(corrected, n, quick)
         correction = corrected.at(self.population.X.shape[1])
-        correction.require_within_limits(theta, finite_variance=True, at="at the population's parameters")
+        correction.limits.require(theta, finite_variance=True, at="at the population's parameters")
         covariance = sandwich(self.hessian, self._noised_meat(corrected, quick), n)
         bias = self._bias(corrected)
         notes: tuple[str, ...] = ()

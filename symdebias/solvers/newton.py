@@ -100,7 +100,7 @@ def newton(
 
     def allowed(point: FloatArray) -> bool:
         try:
-            correction.require_within_limits(point, finite_variance=True)
+            correction.limits.require(point, finite_variance=True)
         except (NoExactCorrectionError, InfiniteVarianceError):
             return False
         return True
@@ -111,7 +111,7 @@ def newton(
     def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
-    correction.require_within_limits(theta, finite_variance=True, at="at the start")
+    correction.limits.require(theta, finite_variance=True, at="at the start")
     before = derivatives(theta, is_close and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)

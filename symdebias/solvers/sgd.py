@@ -325,7 +325,7 @@ class _Training:
         kernel = correction.kernels.sgd_pass(
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
         )
-        limits = correction.limits(finite_variance=True)
+        limits = correction.limits.for_kernels(finite_variance=True)
         # Learned steps do not depend on units, and these limits do.
         limited = self.bound == math.inf and not len(scaling)
         growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
@@ -485,7 +485,7 @@ def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, s
     theta = descent.theta
     if descent.stopped == 2:
         where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
-        run.correction.require_within_limits(theta, finite_variance=True, at=where)
+        run.correction.limits.require(theta, finite_variance=True, at=where)
     run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
     with np.errstate(all="ignore"):
         largest = np.abs(run.gradients(theta, batch)).max(axis=1)

@@ -254,7 +254,7 @@ def test_the_noise_of_the_score_counts_all_columns():
     gain = 1 / np.tanh(0.5)
     wanted = 0.25 + 0.25 * 8 + 0.04 * (gain**2 - 1)
     assert corrected.score_variance(theta) == pytest.approx(wanted)
-    assert corrected.at(3).normal_score_variance(theta) == pytest.approx(0.25)
+    assert corrected.at(3).limits.normal_score_variance(theta) == pytest.approx(0.25)
     naive = sd.debias(sd.losses.least_squares(), release, method="none")
     assert naive.score_variance(theta) == pytest.approx(0.25 + 0.25 * 8 + 0.04 * (1 - 1 / gain**2))
     own = sd.debias(sd.losses.least_squares(), sd.Release(features=sd.GaussianMechanism.from_scale(0.3)))
