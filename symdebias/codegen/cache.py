@@ -354,10 +354,7 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
         *(f"{name} {sorted(value) if isinstance(value, set) else value}" for name, value in options.items()),
     ]
     for name, value in used.items():
-        if isinstance(value, np.ndarray):
-            parts += [name, str(value.dtype), repr(value.tolist())]
-        else:
-            parts += [name, _hashes[value] if isinstance(value, Dispatcher) else repr(value)]
+        parts += [name, *_identity(value)]
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     if key not in _helpers:
         module = types.ModuleType(f"symdebias_helper_{key}")
@@ -369,6 +366,20 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
         shared = _helpers[key] = numba.njit(**options)(own)
         _hashes[shared] = key
     return _helpers[key]
+
+
+def _identity(value: Any) -> tuple[str, ...]:
+    """Return what a global of a helper is, in the same words in every process and every environment."""
+    if isinstance(value, Dispatcher):
+        return (_hashes[value],)
+    if isinstance(value, types.ModuleType):
+        # Its representation has the path that it was read from.
+        return (value.__name__,)
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), repr(value.tolist())
+    if isinstance(value, (bool, int, float, str)):
+        return type(value).__name__, repr(value)
+    raise TypeError(f"a helper of a kernel uses {type(value).__name__} {value!r}, which has no lasting name.")
 
 
 def _execute(path: str, source: KernelSource, *, keep: bool = True) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import math
 import os
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import numba
+import numpy as np
 import pytest
 import sympy as sp
 from instances import U, Y
@@ -270,8 +272,10 @@ SCRIPT = textwrap.dedent(
 )
 
 
-def run_script(folder, hash_seed):
+def run_script(folder, hash_seed, packages=None):
     environment = {**os.environ, "SYMDEBIAS_CACHE": str(folder), "PYTHONHASHSEED": hash_seed}
+    if packages is not None:
+        environment["PYTHONPATH"] = os.pathsep.join([str(packages), environment.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
     )
@@ -284,6 +288,28 @@ def test_a_second_process_compiles_nothing_whatever_its_hash_seed(tmp_path):
     assert first[:2] == (0, 1)
     assert second[:2] == (1, 1)
     assert first[2] == second[2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_another_environment_with_equal_versions_compiles_nothing(tmp_path):
+    """Where packages are installed is no part of what a kernel is."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    installed = Path(np.__file__).parent
+    for path in (installed, installed.with_name("numpy.libs")):
+        if path.exists():
+            (elsewhere / path.name).symlink_to(path)
+    first = run_script(tmp_path / "cache", "0")
+    second = run_script(tmp_path / "cache", "0", packages=elsewhere)
+    assert first[:2] == (0, 1)
+    assert second[:2] == (1, 1)
+    assert first[2] == second[2]
+
+
+def test_what_has_no_lasting_name_is_no_part_of_a_kernel():
+    assert cache._identity(math) == ("math",)
+    with pytest.raises(TypeError, match="no lasting name"):
+        cache._identity(object())
 
 
 @pytest.mark.exhaustive
