@@ -37,6 +37,9 @@ from symdebias.exceptions import CacheWarning
 _VARIABLE = "SYMDEBIAS_CACHE"
 _MANIFEST = "manifest.json"
 _LARGEST_FILE = 64 * 2**20
+# Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
+# version has kept is left alone and not taken for damage.
+_LAYOUT = 2
 _LOCK = threading.RLock()
 
 
@@ -76,8 +79,8 @@ class KernelSource:
 
     @functools.cached_property
     def key(self) -> str:
-        """Hash of all that decides the machine code: source, signature, arithmetic, versions and CPU."""
-        parts = (self.name, self.text, str(self.signature), *self.fastmath, *_machine())
+        """Hash of all that decides an entry: its layout, source, signature, arithmetic, versions and CPU."""
+        parts = (str(_LAYOUT), self.name, self.text, str(self.signature), *self.fastmath, *_machine())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 

@@ -98,6 +98,16 @@ class SurrogateParts:
         """Whether they are functions of the residual."""
         return bool(self.variable != self.argument)
 
+    @functools.cached_property
+    def has_target_in_curvature(self) -> bool:
+        """Whether the second derivative in the score is one of the target, too, so that noise of it stands there."""
+        if self.is_residual:
+            return True
+        return any(
+            part.multiplier.free_symbols and (part.function != 0 or sp.degree(part.exact, self.variable) > 1)
+            for part in self.parts
+        )
+
     def multipliers(self, targets: FloatArray) -> list[FloatArray]:
         """Return what true targets multiply the parts that have a surrogate with."""
         found = []

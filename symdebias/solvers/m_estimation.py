@@ -164,7 +164,7 @@ def m_estimate(
     try:
         estimate = search.estimate()
     except DivergenceError as error:
-        if known is None or not (known.is_noised and corrected.is_exact):
+        if known is None or not (known.wants_a_pilot and corrected.is_exact):
             raise
         # An exact correction may be followed outwards to where its own noise rules, and a surrogate of it not.
         try:
@@ -252,7 +252,7 @@ class _Search:
             The pilot does not settle, there is no minimum near it, or the fit is lost.
         """
         pilot, stages = None, 1
-        if self.known is not None and self.known.is_noised:
+        if self.known is not None and self.known.wants_a_pilot:
             pilot = pilot_of(
                 self.known, self.checked, self.penalty, self.region, start=self.start, by_surrogate=by_surrogate
             )
@@ -312,7 +312,10 @@ class _Search:
         else:
             first = None
         derivatives, kind = records.derivatives_or_differences(self.units)
-        root = newton(records, derivatives, begin, self.penalty, near, is_close=first is not None)
+        root = newton(
+            records, derivatives, begin, self.penalty, near, is_close=first is not None,
+            has_noisy_curvature=self.known is None or self.known.wants_a_pilot,
+        )  # fmt: skip
         return resolved, records, root, kind
 
     def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 
 from symdebias._arrays import FloatArray
 
-# Curvatures are at least this share of the largest.
+# Curvatures that noise may have made are at least this share of the largest.
 _LEAST_SHARE = 1e-3
 # Directions of less than this share of the largest are rounding.
 _ROUNDING = 1e-12
@@ -33,7 +33,9 @@ def inverse_root(metric: FloatArray) -> FloatArray:
     return np.asarray(vectors * scaled / units[:, None])
 
 
-def positive(hessian: FloatArray, metric: FloatArray) -> tuple[FloatArray, float]:
+def positive(
+    hessian: FloatArray, metric: FloatArray, floor: float = 0.0, share: float = _LEAST_SHARE
+) -> tuple[FloatArray, float]:
     """Return a matrix with the curvatures of a Hessian made positive, and the least curvature as it was.
 
     Parameters
@@ -42,15 +44,18 @@ def positive(hessian: FloatArray, metric: FloatArray) -> tuple[FloatArray, float
         Symmetric.
     metric : array of shape (Q, Q), float64
         What curvatures are relative to, positive semidefinite: the result is the same in all units.
+    floor, share : float
+        No curvature of the result is smaller than the one, or than the other as a share of the largest.
     """
     weighing = definite(metric)
     sizes, vectors = eigh(hessian, weighing)
     largest = float(np.abs(sizes).max())
     if largest == 0 or not math.isfinite(largest):
-        return weighing, 0.0
+        return (floor or 1.0) * weighing, 0.0
     least = float(sizes.min())
-    if least > _LEAST_SHARE * largest:
-        return hessian, least
-    kept = np.maximum(np.abs(sizes), _LEAST_SHARE * largest)
+    floor = max(floor, share * largest)
+    if least > floor:
+        return definite(hessian), least
+    kept = np.maximum(np.abs(sizes), floor)
     left = np.linalg.inv(vectors).T
     return np.asarray((left * kept) @ left.T), least

@@ -17,6 +17,9 @@ _STEPS, _HALVINGS = 60, 20
 # After a step shorter than the first, relative to theta, covariances are accumulated; one shorter than the second is
 # the last: Newton's error squares, so that what remains is of the order of rounding.
 _NEAR, _ARRIVED = 1e-2, 1e-6
+# Where the curvature is this share of the largest that was met, and nothing holds theta, the loss is looked at so many
+# lengths away: does it still fall there?
+_FLAT, _FAR = 1e-12, 1e6
 # Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
 _POLISHED = 3e-5
 
@@ -60,6 +63,7 @@ def newton(
     near: Near,
     *,
     is_close: bool = False,
+    has_noisy_curvature: bool = True,
     arrived: float = _ARRIVED,
     with_meat: bool = True,
 ) -> Root:
@@ -82,6 +86,8 @@ def newton(
         The set.
     is_close : bool
         Whether theta is a step away from the minimum, so that covariances are accumulated at once.
+    has_noisy_curvature : bool
+        Whether small curvatures may be the noise's own; without, all but those of rounding are taken as they are.
     arrived : float
         How short the last step is, relative to theta, both in units of the released score.
     with_meat : bool
@@ -115,11 +121,12 @@ def newton(
     before = derivatives(theta, is_close and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
-    last = math.inf
+    last, curved = math.inf, 0.0
+    kept = {} if has_noisy_curvature else {"share": _FLAT}
     for step in range(1, _STEPS + 1):
         gradient = before.gradient + penalty * theta
         try:
-            matrix, least = positive(before.hessian + ridge, metric)
+            matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, **kept)
             move = near.minimiser(theta, gradient, matrix) - theta
         except np.linalg.LinAlgError as error:
             raise DivergenceError(
@@ -127,6 +134,9 @@ def newton(
                 f"{np.linalg.norm(theta):.4g} (step {step}): theta has followed the noise, and there is no root near "
                 "the pilot. Raise l2, use more records, or release with less noise."
             ) from error
+        curved = max(curved, least)
+        if math.isinf(near.reach) and least <= _FLAT * curved and not near.region.on_boundary(theta + move):
+            _require_held(records, theta, move, penalty)
         scale = max(length(theta), length(theta + move))
         size = length(move) / scale if scale > 0 else 0.0
         has_meat = bool(before.meat.size) or not with_meat
@@ -160,6 +170,25 @@ def newton(
         "mean corrected loss has no clear minimum near the pilot. Raise l2, use more records, or release with less "
         "noise."
     )
+
+
+def _require_held(records: Records, theta: FloatArray, move: FloatArray, penalty: FloatArray) -> None:
+    """Raise DivergenceError where the mean corrected loss falls on and on, away from zero or in a step's direction."""
+    longest = _FAR * max(1.0, float(np.abs(theta).max()), float(np.abs(move).max()))
+    for direction in (theta, move):
+        if not direction.any():
+            continue
+        far = theta + longest / float(np.abs(direction).max()) * direction
+        with np.errstate(over="ignore", invalid="ignore"):
+            gradient = records.mean_gradient(far) + penalty * far
+            falls = float(gradient @ direction)
+            size = float(np.abs(gradient) @ np.abs(direction))
+        if math.isfinite(falls) and falls < -1e-9 * size:
+            raise DivergenceError(
+                f"the estimate runs away: from theta of norm {np.linalg.norm(theta):.4g} on the mean corrected loss "
+                "falls without end, and nothing in these records holds theta back. Raise l2, use more records, or "
+                "release with less noise."
+            )
 
 
 def require_finite(records: Records, found: Derivatives, theta: FloatArray) -> None:

@@ -172,9 +172,15 @@ class ReleasedRecords:
         return self.corrected.surrogate_parts
 
     @property
-    def is_noised(self) -> bool:
-        """Whether anything was noised."""
-        return bool(self.noise.any()) or self.corrected.release.target is not None
+    def wants_a_pilot(self) -> bool:
+        """Whether the mean corrected loss may have minima that noise has made, or a surrogate of it is to be designed.
+
+        Noise of the target alone shifts the gradient and nothing else where the curvature has no target in it: what is
+        convex stays so.
+        """
+        if self.noise.any() or self.corrected.method == "surrogate":
+            return True
+        return self.corrected.release.target is not None and self.parts.has_target_in_curvature
 
     def outside(self, theta: FloatArray, radius: float) -> float:
         """Return the estimated share of true scores (of residuals) at theta beyond a radius."""

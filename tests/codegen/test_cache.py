@@ -239,6 +239,15 @@ def test_the_key_depends_on_all_that_decides_the_code(source):
     assert len({source.key, *(other.key for other in others)}) == 4
 
 
+def test_what_an_older_layout_has_kept_is_left_alone(folder, source, monkeypatch):
+    cache.compile_kernel(source)
+    forget()
+    monkeypatch.setattr(cache, "_LAYOUT", 0)
+    older = dataclasses.replace(source)
+    assert not from_disk(cache.compile_kernel(older))
+    assert {path.name for path in folder.iterdir()} == {source.key, older.key}
+
+
 def test_machine_is_part_of_the_key(source, monkeypatch):
     before = source.key
     monkeypatch.setattr(cache, "_machine", lambda: ("another machine",))

@@ -230,6 +230,45 @@ def test_noise_that_hides_the_features_leaves_no_fit():
                 fit.confidence_interval()
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_what_is_convex_whatever_the_labels_needs_no_pilot(scale):
+    """Noise of labels alone shifts the gradient of a Poisson loss: its one minimum is found, far away or flat."""
+    rng = np.random.default_rng(7)
+    # Curvatures differ by 1e8 along the columns, and labels are noise above all.
+    X = rng.lognormal(0.0, 1.0, (400, 3)) * [1.0, 1.0, scale]
+    release = sd.Release(target=sd.GaussianMechanism.from_scale(300.0))
+    y = release.privatize(X, rng.poisson(np.exp(0.2 * X[:, 0])).astype(float), random_state=8).y
+    corrected = sd.debias(sd.losses.poisson(), release)
+    fit = sd.m_estimate(corrected, X, y, l2=1e-2)
+    assert fit.diagnostics["start"] == "zero"
+    assert fit.diagnostics["safeguards"] == ()
+    gradient = corrected.mean_gradient(fit.theta, X, y) + 1e-2 * fit.theta
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-8 * np.abs(X * y[:, None]).mean())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_estimate_without_end_is_refused(seed):
+    """50 labels at epsilon .3: where corrected labels are separated nothing holds theta, and nothing overflows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(50, 2))
+    y = np.where(rng.random(50) < expit(X @ [1.0, -0.5]), 1, -1)
+    release = sd.Release(target=sd.RandomizedResponse(epsilon=0.3))
+    y = release.privatize(X, y, random_state=seed).y
+    corrected = sd.debias(sd.losses.logistic(), release)
+    # A linear programme says whether there is a minimum: no direction in which the loss falls for ever.
+    gain = 1 / math.tanh(0.15)
+    direction = np.exp(1j * np.linspace(0, 2 * np.pi, 3601))
+    falls = np.abs(X @ [direction.real, direction.imag]).mean(axis=0) / 2
+    falls -= gain * (y @ X @ [direction.real, direction.imag]) / (2 * len(X))
+    if falls.min() > 0:
+        fit = sd.m_estimate(corrected, X, y)
+        np.testing.assert_allclose(corrected.mean_gradient(fit.theta, X, y), 0.0, atol=1e-9)
+    else:
+        with pytest.raises(DivergenceError, match=r"runs away: .* falls without end|found no lower"):
+            sd.m_estimate(corrected, X, y)
+    assert np.isfinite(sd.m_estimate(corrected, X, y, l2=1e-3).theta).all()
+
+
 def test_a_warm_start_and_a_cold_one_meet():
     X, y = simulated(20_000, 3)
     cold = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
