@@ -54,7 +54,7 @@ class CorrectedLoss:
         self.design = approach.design if isinstance(approach, Surrogate) else None
         self.reason = reason
         self._corrections: dict[tuple[int, bool], Correction] = {}
-        shown = self._shown
+        shown = self.shown
         self.is_exact = shown.is_exact
         self.loss_offset = shown.loss_offset
         self.notes = shown.derivation.notes
@@ -63,7 +63,7 @@ class CorrectedLoss:
         if not self.is_resolved:
             return f"<CorrectedLoss {self.declared.expression}, method='surrogate', unresolved>"
         if self.design is not None:
-            settings = f"radius={self.design.radius:.4g}, score_variance={self._shown.score_level:.4g}, "
+            settings = f"radius={self.design.radius:.4g}, score_variance={self.shown.score_level:.4g}, "
             settings += f"n={self.design.records:.4g}"
             return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {settings}>"
         order = f", order={self.approach.order}" if isinstance(self.approach, Series) else ""
@@ -91,11 +91,12 @@ class CorrectedLoss:
         """
         key = (columns, per_record)
         if key not in self._corrections:
-            self._corrections[key] = Correction(self.declared, self.release, self.approach, columns, per_record)
+            made = Correction.of(self.declared, self.release, self.approach, columns, per_record=per_record)
+            self._corrections[key] = made
         return self._corrections[key]
 
     @property
-    def _shown(self) -> Correction:
+    def shown(self) -> Correction:
         """The correction to show: for two noised columns where the release does not know their number."""
         return self.at(columns_to_show(self.declared, self.release))
 
@@ -117,7 +118,7 @@ class CorrectedLoss:
     def of(self, records: Records) -> Records:
         """Return records that were checked under another correction of the same loss and release under this one."""
         per_record = records.scales is not None and self.approach.corrects
-        return records.under(self.at(records.columns, per_record=per_record))
+        return records.under(self.at(records.correction.features, per_record=per_record))
 
     def _width(self, X: Any) -> int:
         if not self.declared.scores or self.release.columns is not None:
@@ -141,7 +142,7 @@ class CorrectedLoss:
 
         Entry [i, a] is the share of the loss at the a-th declared target value in the mean at the i-th.
         """
-        return self._shown.derivation.mixing
+        return self.shown.derivation.mixing
 
     @property
     def surrogate_parts(self) -> SurrogateParts:
@@ -152,7 +153,7 @@ class CorrectedLoss:
         NoExactCorrectionError
             The loss has none: it is no function of one score or residual.
         """
-        return self._shown.surrogate_parts
+        return self.shown.surrogate_parts
 
     def resolve(self, *, radius: float, score_variance: float, n: float) -> "CorrectedLoss":
         """Return the surrogate designed for a range, a noise level and a sample size.
@@ -237,12 +238,12 @@ class CorrectedLoss:
         """
         if self.design is not None:
             radius = self.design.radius if radius is None else radius
-            score_variance = self._shown.score_level if score_variance is None else score_variance
+            score_variance = self.shown.score_level if score_variance is None else score_variance
             n = self.design.records if n is None else n
         if radius is None or score_variance is None or n is None:
             raise ValueError("a trade-off is one for radius, score_variance and n. Give all three.")
         return assessment.tradeoff(
-            self.surrogate_parts, self.declared, self.release,
+            self.surrogate_parts, self.shown.loss, self.shown.release,
             radius=radius, score_variance=score_variance, records=n, orders=orders,
         )  # fmt: skip
 
@@ -257,7 +258,7 @@ class CorrectedLoss:
         (b_j theta_j)^2 of columns with Laplace noise, ``q`` a product of factors of columns, ``k`` a factor looked up
         by a category and ``n`` a weight looked up by a label. For a free-form loss ``D_x`` is the noise variance of x.
         """
-        return self._shown.derivation.expression
+        return self.shown.derivation.expression
 
     @functools.cached_property
     def gradient_expressions(self) -> tuple[sp.Expr, ...]:
@@ -266,7 +267,7 @@ class CorrectedLoss:
         The gradient of a loss of one score under normal noise is x~ slope - D theta curvature. In general the
         derivatives by the scores come first, then those by the statistics of the noise in the loss.
         """
-        return self._shown.derivation.gradient_expressions(in_two_terms=self._shown.is_simple)
+        return self.shown.derivation.gradient_expressions(in_two_terms=self.shown.is_simple)
 
     @property
     def conditions(self) -> tuple[sp.Rel, ...]:
@@ -274,17 +275,17 @@ class CorrectedLoss:
 
         ``r`` is the largest abs(theta_j) b_j over columns with Laplace noise, or 1/(tail rate) for b_j.
         """
-        return self._shown.derivation.conditions
+        return self.shown.derivation.conditions
 
     @property
     def variance_limit(self) -> float:
         """The correction exists for a normal noise variance of the score below this."""
-        return self._shown.limits.variance
+        return self.shown.limits.variance
 
     @property
     def finite_variance_limit(self) -> float:
         """It has finite variance for a normal noise variance of the score below this."""
-        return self._shown.limits.finite_variance
+        return self.shown.limits.finite_variance
 
     def to_latex(self) -> str:
         """Return the corrected loss as LaTeX.
@@ -309,12 +310,12 @@ class CorrectedLoss:
             return tuple(symbol.name for symbol in self.declared.parameters)
         if self.release.columns is None:
             raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
-        return self.release.design(len(self.release.columns)).parameters
+        return self.at(len(self.release.columns)).design.parameters
 
     @property
     def source(self) -> str:
         """The generated source of the training kernel, for two columns where the number is not known."""
-        return self._shown.kernels.source("sgd_pass").text
+        return self.shown.kernels.source("sgd_pass").text
 
     # ---- the numeric side --------------------------------------------------------------------------------
 
@@ -502,15 +503,15 @@ class CorrectedLoss:
             correction.limits.require(flat, finite_variance=False)
             return correction.offsets_of(target)
         if not self.approach.corrects:
-            return np.asarray(np.sum(assessment.bias(self.declared, self.release)(theta, x, y), axis=0))
+            given = (x, y) if correction.collected is None else (matrix, target)
+            return np.asarray(np.sum(assessment.bias(correction.loss, correction.release)(theta, *given), axis=0))
         return assessment.loss_biases(correction, flat, matrix, target)
 
     def _true(self, theta: Any, x: Any, y: Any) -> tuple[Correction, FloatArray, FloatArray, FloatArray]:
         """Return the correction at the width of true records, checked parameters, and these records, coded."""
         self.require_resolved()
-        matrix = self.release.true_matrix(x)
-        correction = self.at(matrix.shape[1])
-        return correction, correction.flat(theta), matrix, self.release.true_target(y, rows=len(matrix))
+        correction = self.at(self.release.true_matrix(x).shape[1])
+        return correction, correction.flat(theta), *correction.true_records(x, y)
 
     def variance(self, theta: ArrayLike, x: Any, y: Any, *, of: str = "loss") -> FloatArray:
         """Return the variance over the noise of the corrected loss, or of its gradient, for true records.

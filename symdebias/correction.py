@@ -27,6 +27,7 @@ from symdebias.derivation import (
     Surrogate,
     SurrogateParts,
     Uncorrected,
+    in_columns,
     surrogate_parts,
 )
 from symdebias.losses import Loss
@@ -62,6 +63,9 @@ class Correction:
         Whether records have noise scales of their own.
     enumerate_categories : bool
         Whether kernels sum over categories where factors could be looked up, as Hessians need.
+    collected : Release or None
+        The release of features and target in one vector that the columns come from; `release` is then that of the
+        columns, `loss` that on them, and `columns` their number.
     """
 
     loss: Loss
@@ -70,6 +74,26 @@ class Correction:
     columns: int
     per_record: bool = False
     enumerate_categories: bool = False
+    collected: Release | None = None
+
+    @classmethod
+    def of(
+        cls, loss: Loss, release: Release, method: Method, columns: int, *, per_record: bool = False
+    ) -> "Correction":
+        """Return the correction of a declared loss for a release of so many columns of X, on the columns it comes to.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            A release of one vector hides what the loss needs.
+        """
+        coupling = release.coupling
+        if coupling is None:
+            return cls(loss, release, method, columns, per_record)
+        on_columns = columns + (coupling.kind == "margin" and coupling.has_column)
+        return cls(
+            in_columns(loss, release), release.in_columns(columns), method, on_columns, per_record, collected=release
+        )
 
     # ---- what is derived ---------------------------------------------------------------------------------
 
@@ -138,7 +162,18 @@ class Correction:
         labels = self.loss.target_values is not None
         if labels and isinstance(target, ChannelNoise) and set(target.inputs) != set(target.outputs):
             return None
-        return _as_it_stands(self.loss, self.release, self.columns)
+        return _as_it_stands(self.loss, self.release, self.columns, self.collected)
+
+    @property
+    def features(self) -> int:
+        """The number of columns of X."""
+        return self.columns - self.has_margin_column
+
+    @property
+    def has_margin_column(self) -> bool:
+        """Whether the last column is that of the label in a margin release, whose parameter is the intercept."""
+        coupling = None if self.collected is None else self.collected.coupling
+        return coupling is not None and coupling.kind == "margin" and coupling.has_column
 
     @property
     def is_of_scores(self) -> bool:
@@ -210,7 +245,7 @@ class Correction:
     def penalty(self, l2: float) -> FloatArray:
         """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""
         weights = np.full(self.number_of_parameters, l2)
-        if self.release.fit_intercept:
+        if self.release.fit_intercept or self.has_margin_column:
             self.shaped(weights)[..., -1] = 0.0
         return weights
 
@@ -247,6 +282,41 @@ class Correction:
         return max(0.0, float(np.max(np.einsum("kj,jl,kl->k", scores, noise, scores))))
 
     # ---- records -----------------------------------------------------------------------------------------
+
+    def checked_records(self, X: Any, y: Any, *, check_finite: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Return released records as checked columns, shape (n, p), and targets, shape (n,).
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            The released features.
+        y : array of shape (n,), or None
+            The released targets; None for a margin release without an intercept.
+        check_finite : bool
+            As for `checked_matrix`.
+        """
+        if self.collected is not None:
+            return self.collected.columns_of(X, y, check_finite=check_finite)
+        matrix = self.checked_matrix(X, check_finite=check_finite)
+        return matrix, self.checked_target(y, len(matrix))
+
+    def true_records(self, X: Any, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Return true records as checked columns and targets, in the form of released ones.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True features, already centred and scaled.
+        y : array of shape (n,)
+            True targets.
+        """
+        release = self.release if self.collected is None else self.collected
+        matrix = release.true_matrix(X)
+        target = release.true_target(y, rows=len(matrix))
+        coupling = release.coupling
+        if coupling is None or coupling.kind == "joint":
+            return matrix, target
+        return coupling.margins(matrix, target), np.ones(len(matrix))
 
     def checked_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return released columns in the release's order, codes for categories, shape (n, p), float64.
@@ -307,6 +377,11 @@ class Correction:
         """Return which columns of X may have noise scales of the records' own."""
         if not self.method.corrects:
             raise ValueError('method="none" corrects no noise. Leave noise_scale out.')
+        if self.collected is not None:
+            raise ValueError(
+                "noise_scale gives each record's own scale of normal noise on features, and this release noises "
+                "features and target in one vector. Leave noise_scale out, or release them apart."
+            )
         allowed = np.zeros(self.columns, dtype=bool)
         budgets = []
         for (place, noise), (_, mechanism) in zip(self.release.noises(self.columns), self.release.groups, strict=True):
@@ -403,6 +478,6 @@ class Correction:
 
 
 @functools.lru_cache(maxsize=64)
-def _as_it_stands(loss: Loss, release: Release, columns: int) -> Correction:
+def _as_it_stands(loss: Loss, release: Release, columns: int, collected: Release | None) -> Correction:
     """Return the uncorrected loss: the same for all corrections, and with the kernels that were compiled for it."""
-    return Correction(loss, release, Uncorrected(), columns)
+    return Correction(loss, release, Uncorrected(), columns, collected=collected)

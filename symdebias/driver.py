@@ -11,13 +11,14 @@ from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias.assessment import gradient_inflation, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss
-from symdebias.correction import columns_to_show
+from symdebias.correction import Correction, columns_to_show
 from symdebias.derivation import (
     Exact,
     Method,
     Problem,
     Series,
     Surrogate,
+    in_columns,
     is_affine,
     method_of,
     on_labels,
@@ -86,7 +87,8 @@ def debias(
     Raises
     ------
     NoExactCorrectionError
-        The loss has no correction under this noise; the message lists each method with its reason.
+        The loss has no correction under this noise, and the message lists each method with its reason; or a margin or
+        joint release hides what the loss needs, and the message names losses that it answers.
     ValueError
         The loss and the release do not fit: other target values, text as categories for a continuous target, an
         intercept for a free-form loss.
@@ -200,14 +202,22 @@ def _remedies(loss: Loss, release: Release, *, tried: Sequence[str]) -> list[str
 def _works(loss: Loss, release: Release, approach: Method) -> bool:
     try:
         with derivation_limits(seconds=_SECONDS_OF_A_PROPOSAL):
-            approach.derive(Problem(loss, release, columns_to_show(loss, release)))
+            approach.derive(_problem(loss, release))
     except (SymdebiasError, ValueError, TypeError):
         return False
     return True
 
 
+def _problem(loss: Loss, release: Release) -> Problem:
+    shown = Correction.of(loss, release, Exact(), columns_to_show(loss, release))
+    return Problem(shown.loss, shown.release, shown.columns)
+
+
 def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> Iterator[tuple[str, Release]]:
     """Yield releases with another mechanism for the additive noise of the features, of the target, and of both."""
+    if release.coupling is not None:
+        yield from _with_noise_of_vectors(release, mechanism)
+        return
     features = {names: part for names, part in release.groups if isinstance(part.noise, AdditiveNoise)}
     target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
     for where, of_features, of_target in (
@@ -231,6 +241,17 @@ def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> It
             where,
             Release(parts, noise_of_target, noiseless=release.noiseless, fit_intercept=release.fit_intercept),
         )
+
+
+def _with_noise_of_vectors(release: Release, mechanism: Callable[[float], Mechanism]) -> Iterator[tuple[str, Release]]:
+    ((names, _),) = release.groups
+    assert release.coupling is not None
+    other = mechanism(_SCALE_OF_A_PROPOSAL)
+    parts: Any = other if names is None else {names: other}
+    try:
+        yield "the vector", Release(parts, fit_intercept=release.fit_intercept, **release.coupling.arguments)
+    except ValueError:
+        return  # it does not noise vectors
 
 
 def _spoken(remedies: Sequence[str]) -> str:
@@ -297,7 +318,7 @@ def _much(inflation: float) -> str:
 
 def _no_method(loss: Loss, release: Release, exact: str, surrogate: str) -> str:
     """List the methods with the reason of each, and what was found to help."""
-    series = Series(1).refusal(Problem(loss, release, columns_to_show(loss, release)))
+    series = Series(1).refusal(_problem(loss, release))
     if series is None:
         series = "never chosen by itself: give order= to accept its bias"
         if len(loss.scores) > 1:
@@ -331,6 +352,9 @@ def _require_gradient(loss: Loss) -> None:
 
 def check_fit(loss: Loss, release: Release, method: str) -> None:
     """Raise ValueError where a loss and a release do not fit each other: their target values, columns, intercept."""
+    if release.coupling is not None:
+        in_columns(loss, release)
+        return
     as_released = method == "none" and (release.clips_target or loss.target_values is None)
     noise = None if as_released else release.target_noise
     if isinstance(noise, ChannelNoise):

@@ -100,8 +100,7 @@ class Records:
             The data do not fit; the message names the row and column.
         """
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
-        matrix = correction.checked_matrix(X, check_finite=check_finite)
-        target = correction.checked_target(y, len(matrix))
+        matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
 
@@ -116,7 +115,7 @@ class Records:
 
     @property
     def columns(self) -> int:
-        """The number of columns of X."""
+        """The number of columns of `matrix`."""
         return self.correction.columns
 
     def __len__(self) -> int:

@@ -169,6 +169,11 @@ def calibration_curve(
     records = Records.checked(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
+    if records.of_margins:
+        raise NoExactCorrectionError(
+            "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "
+            "x: no prediction is known. Evaluate a margin loss or accuracy, or release the label apart."
+        )
     scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
     if scores.others or scores.categories:
         raise NoExactCorrectionError(

@@ -98,8 +98,8 @@ class MeanLoss(Metric):
         certified = self.promised or spread.bound <= design.radius
         if parts.is_residual:
             targets = [0.0]
-        elif corrected.declared.target_values is not None:
-            targets = list(corrected.declared.target_values)
+        elif corrected.shown.loss.target_values is not None:
+            targets = list(corrected.shown.loss.target_values)
         else:
             # The error is affine in the target, whose size is known as far as released targets tell.
             size = math.sqrt(float(self.records.share @ self.records.target**2))
@@ -140,7 +140,7 @@ def mean_loss(
     A surrogate is designed for the widest range and the largest noise among them.
     """
     try:
-        parts = debias(loss, records.release, method="surrogate").surrogate_parts
+        parts = debias(loss, records.collected, method="surrogate").surrogate_parts
     except NoExactCorrectionError:
         parts = None  # it is exact, or the driver says why it cannot be corrected
     settings: dict[str, Any] = {}
@@ -180,7 +180,7 @@ def _corrected(loss: Loss, records: Records, settings: dict[str, Any]) -> Correc
     if settings.get("score_variance") == 0:
         # Without noise in the score there is no variance to weigh against exactness.
         try:
-            return debias(loss, records.release, method="exact")
+            return debias(loss, records.collected, method="exact")
         except NoExactCorrectionError:
             pass
-    return debias(loss, records.release, **settings)
+    return debias(loss, records.collected, **settings)

@@ -38,7 +38,9 @@ class Records:
     Attributes
     ----------
     release : Release
-        How they were noised.
+        How their columns were noised.
+    collected : Release
+        The release that they came by: another one where features and target were released in one vector.
     X, y
         The records as they were given.
     matrix : array of shape (n, p), float64
@@ -54,6 +56,7 @@ class Records:
     """
 
     release: Release
+    collected: Release
     X: Any
     y: Any
     matrix: FloatArray
@@ -85,18 +88,35 @@ class Records:
         if not isinstance(release, Release):
             raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
         check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
-        matrix = release.design_matrix(X)
+        matrix, coupling = release.design_matrix(X), release.coupling
+        in_columns, target = release.in_columns(matrix.shape[1]), None
+        if coupling is not None:
+            matrix, target = release.columns_of(X, y)
         rows = len(matrix)
         if rows < 2:
             raise ValueError("one record has no standard error. Evaluate on two records or more.")
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
-        target = release.released_target(y, rows=rows)
+        if target is None:
+            target = release.released_target(y, rows=rows)
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)
         labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
         if target_values is not None:
             labels = LabelSet.declare("target_values", target_values, count=2).values
         declared = (labels[0], labels[1]) if labels is not None and len(labels) == 2 else None
-        return cls(release, X, y, matrix, target, weights, codes, declared)
+        if coupling is not None and coupling.values is not None:
+            if declared not in (None, coupling.values):
+                raise ValueError(
+                    f"target_values={declared} are not the labels {coupling.values} of the release. Leave "
+                    "target_values out."
+                )
+            declared = coupling.values
+        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared)
+
+    @property
+    def of_margins(self) -> bool:
+        """Whether scores are those of y x, with the label fixed at the larger value."""
+        coupling = self.collected.coupling
+        return coupling is not None and coupling.kind == "margin"
 
     @functools.cached_property
     def share(self) -> FloatArray:
@@ -110,7 +130,7 @@ class Records:
 
     def taken(self, rows: IntegerArray) -> tuple[Any, Any]:
         """Return X and y of some records, as what they were given."""
-        return take_rows(self.X, rows), take_rows(self.y, rows)
+        return take_rows(self.X, rows), None if self.y is None else take_rows(self.y, rows)
 
     def parameters(self, model: Any, loss: Any = None) -> FloatArray:
         """Return the checked parameters of a model: of one score, or of what a Loss that judges it has."""
@@ -149,6 +169,8 @@ class Records:
 
     def signs_of_labels(self) -> FloatArray:
         """Return unbiased estimates of the true labels as -1 and +1, shape (n,)."""
+        if self.of_margins:
+            return self.target
         low, high = self.labels
         if self.release.target_noise is None:
             label_array(self.target, (low, high), rows=len(self.target))

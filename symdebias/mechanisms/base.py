@@ -111,6 +111,67 @@ class Mechanism(ABC):
         """Two values that the noise tells apart best, or None where they are not known."""
         return self.range.farthest
 
+    def with_radius(self, radius: float) -> Self:
+        """Return the same mechanism on vectors of another radius: the same budget, with noise calibrated to it.
+
+        Parameters
+        ----------
+        radius : float
+            The bound on the norm, positive. Noise of a known scale keeps it, and clips to the new radius.
+
+        Raises
+        ------
+        ValueError
+            It is no mechanism of vectors in a ball.
+
+        Examples
+        --------
+        >>> from symdebias.mechanisms import LaplaceMechanism
+        >>> LaplaceMechanism(epsilon=2.0, radius=1.0).with_radius(3.0)
+        LaplaceMechanism(epsilon=2.0, radius=3.0)
+        """
+        make = getattr(type(self), self._maker) if self._maker else type(self)
+        taken = inspect.signature(make).parameters
+        if "radius" not in taken or getattr(self, "radius", None) is None:
+            raise ValueError(
+                f"{self!r} has no radius that could be another one. Use a mechanism of vectors in a ball, such as "
+                "GaussianMechanism or LaplaceMechanism with radius=."
+            )
+        made: Self = make(**{name: radius if name == "radius" else getattr(self, name) for name in taken})
+        return made
+
+    def known_columns(
+        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+    ) -> tuple[tuple[int, "Mechanism"], ...]:
+        """Return the noise of a vector as noise of its columns, known and without a claim.
+
+        Margin and joint releases noise a vector as a whole; what is corrected is the noise of its columns, of which
+        the last may be divided by a number first.
+
+        Parameters
+        ----------
+        columns : int
+            The number of columns before the last one.
+        radius : float or None
+            The bound on the norm of these columns.
+        last : (divisor, bound), optional
+            For one more column what it is divided by, and the bound on its absolute value then; None for none.
+
+        Returns
+        -------
+        tuple of (int, Mechanism)
+            Groups of columns in their order, each with its mechanism. Groups are noised independently of each other.
+
+        Raises
+        ------
+        ValueError
+            The noise of the columns is not known one by one.
+        """
+        raise ValueError(
+            f"{self!r} does not state the noise of the columns of a vector. Margin and joint releases take mechanisms "
+            "with the same independent noise on every column: GaussianMechanism, or LaplaceMechanism with radius=."
+        )
+
     def clip(self, values: ArrayLike) -> Clipped:
         """Return values within the declared bounds.
 

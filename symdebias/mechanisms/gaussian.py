@@ -179,6 +179,31 @@ class GaussianMechanism(Mechanism):
         """The number of coordinates of a covariance."""
         return None if self.covariance is None else len(self.covariance)
 
+    def known_columns(
+        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+    ) -> tuple[tuple[int, Mechanism], ...]:
+        """Return independent normal noise of the columns; that of a divided one has a divided scale.
+
+        Parameters
+        ----------
+        columns, radius, last
+            As for `Mechanism.known_columns`.
+
+        Raises
+        ------
+        ValueError
+            The columns have a covariance, and there is one more.
+        """
+        if self.covariance is not None:
+            if last is not None:
+                return super().known_columns(columns, radius=radius, last=last)
+            return ((columns, GaussianMechanism.from_covariance(self.covariance, radius=radius)),)
+        first = (columns, GaussianMechanism.from_scale(self.scale, radius=radius))
+        if last is None:
+            return (first,)
+        divisor, bound = last
+        return first, (1, GaussianMechanism.from_scale(self.scale / divisor, radius=bound))
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         if self.covariance is None:
             return values + sampling.normal_noise(self.scale, values.shape, source)

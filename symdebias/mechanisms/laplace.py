@@ -114,6 +114,22 @@ class LaplaceMechanism(Mechanism):
         """Numbers within the bounds, or vectors in the L1 ball."""
         return Numbers(self.bounds) if self.radius is None else Ball(self.radius, order=1)
 
+    def known_columns(
+        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+    ) -> tuple[tuple[int, Mechanism], ...]:
+        """Return independent Laplace noise of the columns; that of a divided one has a divided scale.
+
+        Parameters
+        ----------
+        columns, radius, last
+            As for `Mechanism.known_columns`.
+        """
+        first = (columns, LaplaceMechanism.from_scale(self.scale, radius=radius))
+        if last is None:
+            return (first,)
+        divisor, bound = last
+        return first, (1, LaplaceMechanism.from_scale(self.scale / divisor, radius=bound))
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         return values + sampling.laplace_noise(self.scale, values.shape, source)
 

@@ -141,6 +141,25 @@ class Ball(Range):
         assert self.radius is not None
         return 2 * Fraction(self.radius)
 
+    def with_coordinate(self, bound: float) -> float:
+        """Return the radius of the smallest ball that holds all vectors inside with one more coordinate, rounded up.
+
+        Parameters
+        ----------
+        bound : float
+            Of the absolute value of that coordinate: the radius is sqrt(radius^2 + bound^2), and in the L1 norm
+            radius + bound.
+        """
+        assert self.radius is not None
+        wanted = math.hypot(self.radius, bound) if self.order == 2 else self.radius + bound
+        exact = Fraction(self.radius) ** self.order + Fraction(bound) ** self.order
+        # The least float64 that is large enough, the same on every machine.
+        while Fraction(math.nextafter(wanted, 0.0)) ** self.order >= exact:
+            wanted = math.nextafter(wanted, 0.0)
+        while Fraction(wanted) ** self.order < exact:
+            wanted = math.nextafter(wanted, math.inf)
+        return wanted
+
     def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return rows drawn in to the ball, and which lay outside; numbers are clipped to the interval."""
         if self.radius is None:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms.base import Mechanism, card_of, mechanism_of
+from symdebias.release import coupling
 from symdebias.release.columns import checked_names
 from symdebias.release.groups import Groups
 
@@ -19,20 +20,21 @@ _ENTRIES = {"format", "features", "target", "noiseless", "fit_intercept", "cente
 Made = TypeVar("Made")
 
 
-def to_json(groups: Groups, target: Mechanism | None, **others: Any) -> str:
+def to_json(groups: Groups, target: Mechanism | dict[str, Any] | None, **others: Any) -> str:
     """Return a card.
 
     Parameters
     ----------
     groups : tuple of (names, Mechanism)
         The features; None for names that are not given yet.
-    target : Mechanism or None
-        The mechanism of the target.
+    target : Mechanism, dict or None
+        The mechanism of the target, or how it is released in one vector with the features.
     **others
         The other arguments of a release, as JSON values.
     """
     features = [{"columns": None if names is None else list(names), **card_of(one)} for names, one in groups]
-    card = {"format": FORMAT, "features": features, "target": None if target is None else card_of(target), **others}
+    of_target = card_of(target) if isinstance(target, Mechanism) else target
+    card = {"format": FORMAT, "features": features, "target": of_target, **others}
     return json.dumps(card, indent=2, allow_nan=False)
 
 
@@ -85,8 +87,37 @@ def _arguments(card: Any) -> Mapping[str, Any]:
     if None in groups and len(groups) > 1:
         raise ValueError("one of its groups of columns has no names")
     others = {name: card[name] for name in ("noiseless", "fit_intercept", "center", "scale")}
-    target = None if card["target"] is None else mechanism_of(card["target"])
+    stated = card["target"]
+    if isinstance(stated, dict) and stated.get("kind") in coupling.KINDS:
+        if len(groups) != 1:
+            raise ValueError("its features are not one vector")
+        ((names, released),) = groups.items()
+        arguments, mechanism = coupling.of_card(stated, released, intercept=card["fit_intercept"])
+        return {"features": mechanism if names is None else {names: mechanism}, **arguments, **others}
+    target = None if stated is None else mechanism_of(stated)
     return {"features": groups.get(None, groups) or None, "target": target, **others}
+
+
+def check_stated(text: str, released: Mechanism, statement: str) -> None:
+    """Raise ValueError where the card of a release of one vector states other noise than what it declares.
+
+    Parameters
+    ----------
+    text : str
+        The card, which was read.
+    released : Mechanism
+        What noises the vector that it declares.
+    statement : str
+        What that release hides and answers.
+    """
+    stated = json.loads(text)
+    (noised,) = stated["features"]
+    noised.pop("columns")
+    if mechanism_of(noised) != released or stated["target"]["statement"] != statement:
+        raise ValueError(
+            f"this is not a release card of the format {FORMAT}: radius and scale ask for {released!r}, and it states "
+            f"{mechanism_of(noised)!r}, so that noise and guarantee disagree. Ask for the output of to_json()."
+        )
 
 
 def refuse_constant(text: str) -> float:

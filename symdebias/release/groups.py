@@ -8,7 +8,7 @@ import numpy as np
 
 from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import ChannelMechanism, Mechanism
-from symdebias.mechanisms.ranges import BoolArray
+from symdebias.mechanisms.ranges import BoolArray, Labels
 from symdebias.noise import ClippedNoise
 from symdebias.release.columns import checked_names
 
@@ -65,7 +65,21 @@ def _refuse_clipped(mechanism: Mechanism) -> None:
         )
 
 
-def report_outside(flags: list[BoolArray], records: int, outside: str) -> None:
+def labels_of(groups: Groups, side: str) -> dict[str, Labels]:
+    """Return the labels that go in ("range") or come out ("sent") of the columns of categories, by name."""
+    return {
+        names[0]: getattr(mechanism, side)
+        for names, mechanism in groups
+        if isinstance(mechanism, ChannelMechanism) and names
+    }
+
+
+def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
+    """Return the labels that go in or come out of a target, or None where it is no category."""
+    return getattr(mechanism, side) if isinstance(mechanism, ChannelMechanism) else None
+
+
+def report_outside(flags: list[BoolArray], records: int, outside: str, *, stacklevel: int = 3) -> None:
     """Refuse records outside the bounds, or warn the collector of them."""
     rows = np.zeros(records, dtype=bool)
     for flag in flags:
@@ -82,5 +96,5 @@ def report_outside(flags: list[BoolArray], records: int, outside: str) -> None:
             f"{count} of {records} records lay outside the declared bounds and were clipped. This count is a "
             "statistic of the true data: do not pass it on.",
             ClippingWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )

@@ -11,24 +11,25 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
-from symdebias.exceptions import NoExactCorrectionError, PrivacyError
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
-from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
-from symdebias.release.categories import as_declared, column_codes, target_numbers
+from symdebias.release.categories import column_codes, target_numbers
 from symdebias.release.columns import (
     PerColumn,
     as_json,
     checked_names,
     checked_numbers,
-    in_order,
     named_numbers,
-    standardised,
+    original_units,
 )
+from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign
-from symdebias.release.groups import Groups, checked_groups, report_outside
+from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target
+from symdebias.release.noised import Noised
+from symdebias.release.noising import noised_records
 
 _CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
 _SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
@@ -44,9 +45,10 @@ class Release:
         One mechanism for the vector of all feature columns; or a mapping from a column's name, or a tuple of
         names, to the mechanism of that group; or None if the features are released as they are. A mechanism of
         categories (`RandomizedResponse`, `FiniteChannel`) takes one named column.
-    target : Mechanism, optional
+    target : Mechanism or {"margin", "joint"}, optional
         The mechanism of the target: `RandomizedResponse` or `FiniteChannel` for a target of k values,
-        one that adds noise for a continuous one. Without it the target is released as it is.
+        one that adds noise for a continuous one. Without it the target is released as it is. ``"margin"`` and
+        ``"joint"`` spend one budget on features and target in one vector; see the notes.
     noiseless : sequence of str
         Columns released as they are. A column that is neither noised nor listed here is an error.
     fit_intercept : bool
@@ -55,6 +57,12 @@ class Release:
         Public centre and scale, by name of the column or one per column in the order of `columns`; never
         computed from the data. Columns are released as (x - center)/scale, which is what the bounds of the
         mechanisms refer to. Columns without an entry are neither shifted nor scaled.
+    target_scale : float, optional
+        c, the public weight of the target in such a vector; 1 by default. A margin release has it with an intercept.
+    target_values : pair of float, optional
+        The two labels of a margin release, the larger one +1; (-1, 1) by default.
+    target_bounds : pair of float, optional
+        Public bounds of the target of a joint release, where they are required; values outside are clipped.
 
     Raises
     ------
@@ -70,6 +78,14 @@ class Release:
     text, enters it one-hot: a parameter per category, except the first where there is an intercept or where
     there are two. In arrays it holds the codes 0 to k - 1 of the categories, in tables the categories themselves.
 
+    ``target="margin"`` releases z = y x, y = -1 or +1, and with an intercept the column c y besides: all that a loss
+    F with F(u, 1) = F(-u, -1) takes of a record. ``target="joint"`` releases (x, c y), for losses of the residual
+    y - u. One mechanism with a `radius` R noises the vector: R bounds the features, and its noise is that of the radius
+    R, sqrt(R^2 + c^2) or sqrt(R^2 + c^2 B^2), B the larger absolute bound of the target (R, R + c or R + c B where it
+    bounds the L1 norm), at a replace-one sensitivity of twice that. `Noised.X` is the noised y x (or x), `Noised.y`
+    the noised column over c, None without one. Such a release hides x and y from any other analysis: y x alone tells
+    neither the share of a label nor the mean of x. Noiseless columns have no place in it.
+
     Examples
     --------
     >>> from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
@@ -82,6 +98,8 @@ class Release:
     ('age', 'hours', 'year')
     >>> print(release.guarantee)
     (2, 1e-05)-differential privacy (local, replace-one); not protected: year
+    >>> Release(GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0), target="margin").guarantee.epsilon
+    1.0
     """
 
     groups: Groups
@@ -90,23 +108,27 @@ class Release:
     fit_intercept: bool
     center: PerColumn
     scale: PerColumn
+    coupling: Coupling | None
 
     def __init__(
         self,
         features: Mechanism | Mapping[str | tuple[str, ...], Mechanism] | None = None,
-        target: Mechanism | None = None,
+        target: Mechanism | str | None = None,
         *,
         noiseless: Sequence[str] = (),
         fit_intercept: bool = False,
         center: Mapping[str, float] | Sequence[float] | None = None,
         scale: Mapping[str, float] | Sequence[float] | None = None,
+        target_scale: float | None = None,
+        target_values: Sequence[float] | None = None,
+        target_bounds: Sequence[float] | None = None,
     ) -> None:
         groups = checked_groups(features)
         noiseless = checked_names(noiseless, "noiseless")
-        if target is not None and not isinstance(target, Mechanism):
+        if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
                 f"target must be a mechanism or None; got {type(target).__name__}. Pass a RandomizedResponse, a "
-                "GaussianMechanism, or None for a target that is released as it is."
+                'GaussianMechanism, "margin", "joint", or None for a target that is released as it is.'
             )
         if not isinstance(fit_intercept, (bool, np.bool_)):
             raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
@@ -115,8 +137,19 @@ class Release:
         twice = sorted(name for name, count in named.items() if count > 1)
         if twice:
             raise ValueError(f"{', '.join(twice)} is named more than once. Name each column once.")
-        fields = {"groups": groups, "target": target, "noiseless": noiseless, "fit_intercept": bool(fit_intercept)}
-        for field, value in fields.items():
+        together = {"scale": target_scale, "values": target_values, "bounds": target_bounds}
+        coupling = None
+        if isinstance(target, str):
+            coupling = Coupling.declared(target, groups, noiseless=noiseless, intercept=bool(fit_intercept), **together)
+        elif needless := [f"target_{name}" for name, value in together.items() if value is not None]:
+            raise ValueError(f'{needless[0]} belongs to target="margin" or "joint". Leave it out.')
+        for field, value in {
+            "groups": groups,
+            "target": target if isinstance(target, Mechanism) else None,
+            "noiseless": noiseless,
+            "fit_intercept": bool(fit_intercept),
+            "coupling": coupling,
+        }.items():
             object.__setattr__(self, field, value)
         for field, given, domain in (("center", center, _CENTER), ("scale", scale, _SCALE)):
             numbers = checked_numbers(given, domain, field)
@@ -127,7 +160,7 @@ class Release:
 
     def _refuse_moved_categories(self, field: str, numbers: Mapping[str, float]) -> None:
         still = 1.0 if field == "scale" else 0.0
-        moved = sorted(name for name in self._labels("range") if numbers.get(name, still) != still)
+        moved = sorted(name for name in labels_of(self.groups, "range") if numbers.get(name, still) != still)
         if moved:
             raise ValueError(
                 f"{field} names {', '.join(moved)}, a column of categories, which are neither shifted nor scaled. "
@@ -136,17 +169,16 @@ class Release:
 
     def __repr__(self) -> str:
         parts = []
-        if self.groups:
-            if self.groups[0][0] is None:
-                parts.append(f"features={self.groups[0][1]!r}")
-            else:
-                inside = ", ".join(
-                    f"{(names[0] if names and len(names) == 1 else names)!r}: {mechanism!r}"
-                    for names, mechanism in self.groups
-                )
-                parts.append(f"features={{{inside}}}")
-        if self.target is not None:
-            parts.append(f"target={self.target!r}")
+        if self.groups and self.groups[0][0] is None:
+            parts.append(f"features={self.groups[0][1]!r}")
+        elif self.groups:
+            inside = ", ".join(
+                f"{(names[0] if names and len(names) == 1 else names)!r}: {mechanism!r}"
+                for names, mechanism in self.groups
+            )
+            parts.append(f"features={{{inside}}}")
+        if self.target is not None or self.coupling is not None:
+            parts.append(f"target={self.target if self.coupling is None else self.coupling.kind!r}")
         if self.noiseless:
             parts.append(f"noiseless={self.noiseless!r}")
         if self.fit_intercept:
@@ -154,7 +186,10 @@ class Release:
         for name, values in (("center", self.center), ("scale", self.scale)):
             if values:
                 parts.append(f"{name}={as_json(values)!r}")
-        return f"Release({', '.join(parts)})"
+        if self.coupling is None:
+            return f"Release({', '.join(parts)})"
+        parts += [f"{name}={value!r}" for name, value in self.coupling.settings.items()]
+        return f"Release({', '.join(parts)})  # {self.coupling.statement}"
 
     # ---- columns -----------------------------------------------------------------------------------------
 
@@ -212,13 +247,14 @@ class Release:
             if not noised:
                 raise ValueError("every column is noiseless, but the release has a mechanism for features.")
             features, noiseless = {noised: self.groups[0][1]}, self.noiseless
+        coupled = {"target": self.target} if self.coupling is None else self.coupling.arguments
         return Release(
             features,
-            self.target,
             noiseless=noiseless,
             fit_intercept=self.fit_intercept,
             center=as_json(self.center),
             scale=as_json(self.scale),
+            **coupled,
         )
 
     def _bound_to(self, X: Any) -> "Release":
@@ -275,27 +311,18 @@ class Release:
         Parameters
         ----------
         y : array of shape (n,) or a column of a table
-            True targets.
+            True targets; those of a margin release come back as -1 and +1.
         rows : int
             The number n of records.
         """
-        labels = self._target_labels("range")
+        if self.coupling is not None:
+            return self.coupling.checked_target(y, rows=rows)
+        labels = labels_of_target(self.target, "range")
         target = target_numbers(y, labels, rows=rows)
         if labels is None:
             return target
         _arrays.check_labels(target, labels.numbers, "labels", declare="categories={} on the mechanism")
         return labels.codes(target).astype(float)
-
-    def _labels(self, side: str) -> dict[str, Labels]:
-        """Return the labels that go in ("range") or come out ("sent") of the columns of categories."""
-        return {
-            names[0]: getattr(mechanism, side)
-            for names, mechanism in self.groups
-            if isinstance(mechanism, ChannelMechanism) and names
-        }
-
-    def _target_labels(self, side: str) -> Labels | None:
-        return getattr(self.target, side) if isinstance(self.target, ChannelMechanism) else None
 
     def _coded_matrix(self, X: Any, side: str, *, check_finite: bool = True) -> FloatArray:
         """Return X checked, with codes in columns of categories: of what goes in ("range") or comes out ("sent")."""
@@ -303,7 +330,7 @@ class Release:
             columns = self.bind(_arrays.column_names(X)).columns
         else:
             columns = self.columns
-        categories = self._labels(side)
+        categories = labels_of(self.groups, side)
         values = {name: labels.values for name, labels in categories.items()}
         matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=values)
         self._check_count(matrix.shape[1])
@@ -327,14 +354,14 @@ class Release:
     # ---- noise -------------------------------------------------------------------------------------------
 
     def design(self, number_of_columns: int) -> ColumnDesign:
-        """Return how so many columns enter a score, and with which noise.
+        """Return how so many columns enter a score, and with which noise; see `in_columns` for one vector's noise.
 
         Parameters
         ----------
         number_of_columns : int
             The number p of columns of X.
         """
-        groups = self._placed(number_of_columns)
+        groups = self.placed(number_of_columns) if self.coupling is None else ()
         columns = self.columns or tuple(f"x{index}" for index in range(number_of_columns))
         return ColumnDesign.of(columns, groups, intercept=self.fit_intercept)
 
@@ -347,6 +374,7 @@ class Release:
         NoExactCorrectionError
             The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
         """
+        self._require_apart()
         noise = None if self.target is None else self.target.noise
         if isinstance(noise, ClippedNoise):
             raise NoExactCorrectionError(noise.refusal)
@@ -385,14 +413,43 @@ class Release:
 
     def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
+        self._require_apart()
         noises = []
-        for place, mechanism in self._placed(number_of_columns):
+        for place, mechanism in self.placed(number_of_columns):
             noise = mechanism.noise
             assert not isinstance(noise, ClippedNoise)
             noises.append((place, noise))
         return tuple(noises)
 
-    def _placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
+    def _require_apart(self) -> None:
+        if self.coupling is not None:
+            raise NoExactCorrectionError(
+                f'target="{self.coupling.kind}" releases one vector, and this asks for features and target apart, '
+                f"which it does not have: {self.coupling.statement}. Release them apart, by a mechanism for each."
+            )
+
+    def in_columns(self, number_of_columns: int) -> "Release":
+        """Return the release of columns, each with its noise, that a release of one vector comes to.
+
+        Parameters
+        ----------
+        number_of_columns : int
+            The number p of features.
+
+        Returns
+        -------
+        Release
+            Noise of known scales without a claim, which is what there is to be corrected. That of a margin release has
+            no target, and the column of the intercept last; other releases are returned as they are.
+        """
+        if self.coupling is None:
+            return self
+        self._check_count(number_of_columns)
+        columns = self.columns or tuple(f"x{index}" for index in range(number_of_columns))
+        features, target, constant = self.coupling.apart(self.groups[0][1], columns)
+        return Release(features, target, fit_intercept=self.fit_intercept and constant)
+
+    def placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
         """Return the places of each group of columns, with what noises them."""
         self._check_count(number_of_columns)
         placed, start = [], 0
@@ -427,6 +484,8 @@ class Release:
 
         Columns and targets that are released as they are stand in its ``unprotected``.
         """
+        if self.coupling is not None:
+            return self.coupling.released(self.groups[0][1]).guarantee
         mechanisms = [mechanism for _, mechanism in self.groups] + ([self.target] if self.target else [])
         parts = [mechanism.guarantee for mechanism in mechanisms]
         if not parts or any(part is None for part in parts):
@@ -480,39 +539,11 @@ class Release:
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
         source = sampling.source(random_state)
-        if y is None and self.target is not None:
+        if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        release = self._bound_to(X)
-        columns = release.columns
-        assert columns is not None
-        matrix = release.true_matrix(X)
-        target = None
-        if y is not None:
-            target = target_numbers(y, release._target_labels("range"), rows=len(matrix))
-            _arrays.check_same_index(X, y)
-        released = standardised(matrix, columns, release.center, release.scale)
-        placed = release._placed(len(columns))
-        clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
-        clipped_target = None if target is None or release.target is None else release.target.clip(target)
-        parts = clipped if clipped_target is None else [*clipped, clipped_target]
-        report_outside([part.outside for part in parts], len(matrix), outside)
-        for (place, mechanism), part in zip(placed, clipped, strict=True):
-            noised = mechanism.add_noise(part, source)
-            released[:, place] = noised.reshape(len(noised), -1)
-        sent: Any = target
-        if clipped_target is not None and release.target is not None:
-            sent = release.target.add_noise(clipped_target, source)
-            labels = release._target_labels("sent")
-            if labels is not None and labels.is_text and hasattr(y, "name"):
-                sent = as_declared(sent, labels)
-        return Noised(
-            release._as_sent(released, X),
-            None if sent is None else _arrays.column_like(y, sent),
-            release,
-            source.seeded,
-        )
+        return noised_records(self._bound_to(X), X, y, source, outside)
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
@@ -524,19 +555,35 @@ class Release:
         rows : int
             The number n of records.
         """
-        return target_numbers(y, self._target_labels("sent"), rows=rows)
+        return target_numbers(y, labels_of_target(self.target, "sent"), rows=rows)
 
-    def _as_sent(self, released: FloatArray, X: Any) -> Any:
-        """Return released records in the form of X: tables have categories as their owners know them, arrays codes."""
-        table, columns = _arrays.is_table(X), self.columns or ()
-        sent: list[Any] = list(released.T)
-        for name, labels in self._labels("sent").items():
-            place = columns.index(name)
-            if table:
-                sent[place] = as_declared(sent[place], labels)
-            elif not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
-                released[:, place] = labels.codes(released[:, place])
-        return _arrays.table_like(X, columns, sent) if table else released
+    def columns_of(self, X: Any, y: Any, *, check_finite: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Return released records of one vector as the columns that `in_columns` is of, and targets.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            ``noised.X``.
+        y : array of shape (n,), or None
+            ``noised.y``.
+        check_finite : bool
+            As for `design_matrix`.
+
+        Returns
+        -------
+        matrix : array of shape (n, p) or (n, p + 1), float64
+            With the column of the label last, for a margin release with an intercept.
+        target : array of shape (n,), float64
+            The targets; ones for a margin release.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The data do not fit.
+        """
+        matrix = self.design_matrix(X, check_finite=check_finite)
+        assert self.coupling is not None
+        return self.coupling.columns(matrix, y)
 
     def original_units(self, theta: FloatArray) -> FloatArray:
         """Return coefficients for the columns in their own units, `center` and `scale` undone.
@@ -561,26 +608,20 @@ class Release:
             return _arrays.parameter_array(theta, length, None if np.shape(theta)[:-1] != (1,) else 1).copy()
         design = self.design(len(columns))
         result = _arrays.parameter_array(theta, len(design.parameters), None).copy()
-        shifts = in_order(self.center, columns, absent=0.0)
-        if shifts.any() and not self.fit_intercept:
-            raise ValueError(
-                "the columns were centred, and without an intercept no coefficients of the original columns "
-                "give the same scores. Declare fit_intercept=True."
-            )
-        scales = in_order(self.scale, columns, absent=1.0)
-        for part in design.linear:
-            result[..., part.parameter] /= scales[part.column]
-            if self.fit_intercept:
-                result[..., -1] -= result[..., part.parameter] * shifts[part.column]
-        return result
+        return original_units(result, design, columns, self.center, self.scale)
 
     # ---- the card ----------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
         """Return the card: what an analyst needs to debias, and nothing about the data."""
+        groups: Groups = self.groups
+        of_target: Any = self.target
+        if self.coupling is not None:
+            ((names, mechanism),) = groups
+            groups, of_target = ((names, self.coupling.released(mechanism)),), self.coupling.as_json(mechanism.bound)
         return card.to_json(
-            self.groups,
-            self.target,
+            groups,
+            of_target,
             noiseless=list(self.noiseless),
             fit_intercept=self.fit_intercept,
             center=as_json(self.center),
@@ -602,49 +643,8 @@ class Release:
         ValueError
             It is not a card of this version.
         """
-        return card.from_json(text, cls)
-
-
-@dataclass(frozen=True, eq=False)
-class Noised:
-    """Noised records.
-
-    Attributes
-    ----------
-    X : array of shape (n, p), float64, or table
-        The noised features, in the order of ``release.columns``.
-    y : array of shape (n,), float64, column of a table, or None
-        The noised targets, as a column where a column was given.
-    release : Release
-        The release, with the names of the columns.
-    seeded : bool
-        Whether the noise came from a seed. The seed itself is not kept.
-    """
-
-    X: Any
-    y: Any
-    release: Release
-    seeded: bool
-
-    @property
-    def guarantee(self) -> Guarantee | None:
-        """The guarantee of the release, or None where a part is noised without a privacy claim.
-
-        Raises
-        ------
-        PrivacyError
-            The noise came from a seed: whoever knows it can subtract the noise.
-        """
-        if self.seeded:
-            raise PrivacyError(
-                "these records were noised from a seed, so that they carry no guarantee. Call privatize "
-                "without random_state for data that are to be private."
-            )
-        return self.release.guarantee
-
-
-def _taken(mechanism: Mechanism, columns: FloatArray) -> FloatArray:
-    """Return what a mechanism takes: the numbers that stand for the categories, or the columns as they are."""
-    if not isinstance(mechanism, ChannelMechanism):
-        return columns
-    return np.asarray(np.array(mechanism.range.numbers)[columns[:, 0].astype(int)])
+        release = card.from_json(text, cls)
+        if release.coupling is not None:
+            released = release.coupling.released(release.groups[0][1])
+            card.check_stated(text, released, release.coupling.statement)
+        return release

@@ -426,6 +426,6 @@ def _range(corrected: CorrectedLoss) -> str:
     assert design is not None
     what = "residual" if corrected.surrogate_parts.is_residual else "score"
     worst, _ = corrected.surrogate_parts.worst_errors(
-        design, design.radius, TargetNoise.of(corrected.declared, corrected.release).targets
+        design, design.radius, TargetNoise.of(corrected.shown.loss, corrected.shown.release).targets
     )
     return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss at most {worst:.2g}"

@@ -25,7 +25,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias.corrected import CorrectedLoss
-from symdebias.derivation import Quadrature, Series, method_of, surrogate_parts
+from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss, parsing
@@ -276,7 +276,9 @@ def _corrected(loss: Loss, release: Release, correction: Mapping[str, Any], desi
     if design is not None and method != "surrogate":
         raise ValueError(f"its method {method} has no design")
     check_fit(loss, release, method)
-    if design is not None and len(design.surrogates) != len(surrogate_parts(loss, release).replaced):
+    if design is not None and len(design.surrogates) != len(
+        CorrectedLoss(loss, release, Surrogate()).surrogate_parts.replaced
+    ):
         raise ValueError("its design does not have one surrogate for each part of the loss")
     return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes, design=design), reason=reason)
 

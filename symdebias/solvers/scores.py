@@ -180,7 +180,7 @@ class ReleasedRecords:
         """
         if self.noise.any() or self.corrected.method == "surrogate":
             return True
-        return self.corrected.release.target is not None and self.parts.has_target_in_curvature
+        return self.corrected.shown.release.target is not None and self.parts.has_target_in_curvature
 
     def outside(self, theta: FloatArray, radius: float) -> float:
         """Return the estimated share of true scores (of residuals) at theta beyond a radius."""

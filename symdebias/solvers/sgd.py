@@ -230,7 +230,7 @@ def sgd(
         # A fit that ends far from where its surrogate was designed is the pilot of a new design.
         for stage in range(1, _MOST_STAGES + 1):
             resolved = known.resolved(centre, growth=_ROOM)
-            run = run.under(resolved.at(run.columns, per_record=noise_scale is not None))
+            run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
             descent, told = training.of(run, X, centre if start is None or stage > 1 else begin)
             health = examine(run, descent, known)
             if known.size(descent.result - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:

@@ -45,8 +45,9 @@ def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray
     """
     if corrected.surrogate_parts.is_residual:
         return (0.0,)
-    if corrected.declared.target_values is not None:
-        return corrected.declared.target_values
+    values = corrected.shown.loss.target_values
+    if values is not None:
+        return values
     middle = float(np.average(target, weights=chances))
     spread = math.sqrt(float(np.average((target - middle) ** 2, weights=chances)))
     return (middle - spread, middle + spread)

@@ -42,11 +42,17 @@ class Measured:
         The records under the declared loss with the noise of the target undone, on features as they are.
     covariance : array of shape (p, p), float64
         D, of the noise of the features.
+    loss : Loss
+        The declared loss, as it is on the columns of the release.
+    release : Release
+        The release of these columns.
     """
 
     plain: CorrectedLoss
     labelled: Records
     covariance: FloatArray
+    loss: Loss
+    release: Release
 
     @classmethod
     def of(cls, loss: Loss, release: Release, X: Any, y: Any) -> "Measured":
@@ -58,28 +64,23 @@ class Measured:
             A column of categories is noised, or the noise of the target has no exact inverse.
         """
         plain = debias(loss, release, method="none")
-        matrix = release.design_matrix(X)
-        correction = plain.at(matrix.shape[1])
+        correction = plain.at(release.design_matrix(X).shape[1])
         if correction.design.categorical:
             raise NoExactCorrectionError(
                 "the methods for measurement error take columns with additive noise, and the release noises a column "
                 "of categories. Use debias, which undoes the channel."
             )
-        names = release.columns or tuple(f"x{index}" for index in range(correction.columns))
-        clean = Release(None, release.target, noiseless=names, fit_intercept=release.fit_intercept)
-        labelled = debias(loss, clean, method="none" if release.target is None else "exact")
         check_same_index(X, y)
-        return cls(plain, labelled.records(matrix, y), correction.noise_covariance())
-
-    @property
-    def loss(self) -> Loss:
-        """The declared loss."""
-        return self.plain.declared
-
-    @property
-    def release(self) -> Release:
-        """The release."""
-        return self.plain.release
+        matrix, target = release.design_matrix(X), y
+        if correction.collected is not None:
+            matrix, target = correction.checked_records(X, y)
+        loss, noised = correction.loss, correction.release
+        names = noised.columns or tuple(f"x{index}" for index in range(correction.columns))
+        clean = Release(None, noised.target, noiseless=names, fit_intercept=noised.fit_intercept)
+        labelled = debias(loss, clean, method="none" if noised.target is None else "exact").records(matrix, target)
+        if correction.collected is not None:
+            labelled = labelled.under(replace(labelled.correction, collected=correction.collected))
+        return cls(plain, labelled, correction.noise_covariance(), loss, noised)
 
     @property
     def matrix(self) -> FloatArray:

@@ -1,0 +1,162 @@
+"""Losses under a release of features and target in one vector: which qualify, and what they come to on its columns.
+
+A margin loss, F(u, 1) = F(-u, -1), is F(theta'(y x), 1): a loss of the score of y x, without a target. A loss of the
+residual y - u is under independent noise of features and target what it is where they are released apart. So either
+comes to a loss under a release of columns, and everything that is derived for those holds for it.
+"""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import sympy as sp
+
+from symdebias import _budget
+from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.losses import Loss, catalogue
+from symdebias.release import Release
+
+# Longer expressions are not simplified: SymPy's time for that grows without bound.
+_MOST_SIMPLIFIED = 200
+_POINTS = np.array([-2.7, -1.3, -0.45, 0.0, 0.3, 0.9, 1.7, 3.1])
+_KNOWN = (
+    catalogue.exponential, catalogue.hinge, catalogue.huber, catalogue.least_squares, catalogue.logistic,
+    catalogue.negative_binomial, catalogue.poisson, catalogue.probit, catalogue.quantile, catalogue.squared_hinge,
+    catalogue.squared_margin,
+)  # fmt: skip
+
+
+def is_margin_loss(loss: Loss, labels: tuple[float, float] = (-1.0, 1.0)) -> bool:
+    """Whether a loss F of one score has F(u, high) = F(-u, low), so that it takes a record through y x alone.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    labels : pair of float
+        The labels, (low, high).
+
+    Examples
+    --------
+    >>> from symdebias.losses import logistic, poisson
+    >>> is_margin_loss(logistic()), is_margin_loss(poisson())
+    (True, False)
+    """
+    if len(loss.scores) != 1:
+        return False
+    (score,) = loss.scores
+    low, high = (sp.nsimplify(value, rational=True) for value in labels)
+    first = loss.expression.xreplace({loss.target: high})
+    return _same(first, loss.expression.xreplace({score: -score, loss.target: low}), (score,))
+
+
+def is_residual_loss(loss: Loss) -> bool:
+    """Whether a loss of one score is a function of the residual, the target less the score.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+
+    Examples
+    --------
+    >>> from symdebias.losses import huber, logistic
+    >>> is_residual_loss(huber()), is_residual_loss(logistic())
+    (True, False)
+    """
+    if len(loss.scores) != 1 or not loss.expression.has(loss.target):
+        return False
+    (score,) = loss.scores
+    shift = sp.Dummy("r", real=True)
+    moved = loss.expression.xreplace({score: score + shift, loss.target: loss.target + shift})
+    return _same(moved, loss.expression, (score, loss.target, shift))
+
+
+def _same(first: sp.Expr, second: sp.Expr, variables: tuple[sp.Symbol, ...]) -> bool:
+    """Whether two expressions are the same function, as far as SymPy proves it."""
+    if first == second:
+        return True
+    grids = np.meshgrid(*(_POINTS + 0.1 * k for k in range(len(variables))), indexing="ij")
+    with np.errstate(all="ignore"):
+        one, other = (np.broadcast_to(numeric(part, variables)(*grids), grids[0].shape) for part in (first, second))
+    if not np.allclose(one, other, rtol=1e-9, atol=1e-9, equal_nan=True):
+        return False
+    difference = first - second
+    if _budget.expand(difference) == 0:
+        return True
+    if difference.count_ops() > _MOST_SIMPLIFIED:
+        return False
+    if sp.simplify(difference) == 0:
+        return True
+    # A sum of logarithms is constant where its derivatives, rational in exponentials, are 0.
+    at_zero = sp.simplify(difference.xreplace(dict.fromkeys(variables, sp.Integer(0))))
+    return at_zero == 0 and all(sp.simplify(stable.rewrite(sp.diff(difference, one))) == 0 for one in variables)
+
+
+@functools.lru_cache(maxsize=256)
+def in_columns(loss: Loss, release: Release) -> Loss:
+    """Return what a loss is on the columns of a release; see `symdebias.Release.in_columns`.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        The release. One of features and target apart leaves the loss as it is.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The release hides what the loss needs; the message names losses that qualify.
+    ValueError
+        The loss has other target values than the release.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> margin = sd.Release(sd.GaussianMechanism.from_scale(1.0), target="margin")
+    >>> in_columns(sd.losses.exponential(), margin).expression
+    exp(-u)
+    """
+    coupling = release.coupling
+    if coupling is None:
+        return loss
+    if not loss.scores:
+        raise NoExactCorrectionError(
+            f"{loss.expression} is in features by name, and a release of features and target in one vector is for "
+            "losses of one score. Declare the loss in its score, Loss(..., score=u)."
+        )
+    if coupling.values is None:
+        if not is_residual_loss(loss):
+            raise NoExactCorrectionError(
+                f"{loss.expression} is no function of the residual {loss.target} - u, and {coupling.statement}. Such "
+                f"losses are {_named(is_residual_loss)}. Use one of these, or release features and target apart, by a "
+                "mechanism for each."
+            )
+        return Loss(loss.expression, score=loss.scores[0], target=loss.target, name=loss.name)
+    if loss.target_values not in (None, coupling.values):
+        raise ValueError(
+            f"the loss has the target values {_listed(loss.target_values)} and the release "
+            f"{_listed(coupling.values)}. Declare the same values on both: target_values= of the release."
+        )
+    if not is_margin_loss(loss, coupling.values):
+        low, high = (f"{value:g}" for value in coupling.values)
+        raise NoExactCorrectionError(
+            f"{loss.expression} is no margin loss: F(u, {high}) is not F(-u, {low}), so that it needs more of a record "
+            f"than y x, and {coupling.statement}. Margin losses are {_named(is_margin_loss)}, with the labels -1 and "
+            "1. Use one of these, or release features and target apart, by a mechanism for each."
+        )
+    (score,) = loss.scores
+    fixed = loss.expression.xreplace({loss.target: sp.nsimplify(coupling.values[1], rational=True)})
+    return Loss(fixed, score=score, target=loss.target, name=loss.name)
+
+
+def _named(qualifies: Callable[[Loss], bool]) -> str:
+    names = [known().name or "" for known in _KNOWN if qualifies(known())]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _listed(values: tuple[float, ...] | None) -> str:
+    return "{" + ", ".join(f"{value:g}" for value in values or ()) + "}"

@@ -1,0 +1,48 @@
+"""Noised records, with the release that they came by."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symdebias.exceptions import PrivacyError
+from symdebias.privacy import Guarantee
+
+if TYPE_CHECKING:
+    from symdebias.release.release import Release
+
+
+@dataclass(frozen=True, eq=False)
+class Noised:
+    """Noised records.
+
+    Attributes
+    ----------
+    X : array of shape (n, p), float64, or table
+        The noised features, in the order of ``release.columns``; those times the label for a margin release.
+    y : array of shape (n,), float64, column of a table, or None
+        The noised targets, as a column where a column was given; see `Release` for margin and joint ones.
+    release : Release
+        The release, with the names of the columns.
+    seeded : bool
+        Whether the noise came from a seed. The seed itself is not kept.
+    """
+
+    X: Any
+    y: Any
+    release: "Release"
+    seeded: bool
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """The guarantee of the release, or None where a part is noised without a privacy claim.
+
+        Raises
+        ------
+        PrivacyError
+            The noise came from a seed: whoever knows it can subtract the noise.
+        """
+        if self.seeded:
+            raise PrivacyError(
+                "these records were noised from a seed, so that they carry no guarantee. Call privatize "
+                "without random_state for data that are to be private."
+            )
+        return self.release.guarantee
