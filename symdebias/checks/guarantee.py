@@ -17,13 +17,14 @@ from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import Mechanism
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
+from symdebias.release import Release
 from symdebias.transforms import quadrature
 
 _METHODS = ("auto", "exact", "samples")
 
 
 def check_guarantee(
-    mechanism: Mechanism,
+    mechanism: Mechanism | Release,
     *,
     values: Sequence[Any] | None = None,
     samples: int = 100_000,
@@ -35,8 +36,9 @@ def check_guarantee(
 
     Parameters
     ----------
-    mechanism : Mechanism
-        Any mechanism with a guarantee, of one's own too.
+    mechanism : Mechanism or Release
+        Any mechanism with a guarantee, of one's own too; or a margin or joint release, which is checked on two opposite
+        records at its bounds, as it clips, joins and noises them.
     values : pair, optional
         The two inputs: numbers, or vectors of shape (k,). By default its pair ``farthest``, or the two inputs of its
         channel that differ most.
@@ -80,7 +82,12 @@ def check_guarantee(
     >>> check.holds, round(check.exact_epsilon, 6), check.sampled_epsilon > 0.8
     (True, 1.0, True)
     """
-    if not isinstance(mechanism, Mechanism):
+    if isinstance(mechanism, Release) and mechanism.coupling is None:
+        raise TypeError(
+            "this release noises columns apart, and its guarantee composes those of its mechanisms. Check these one by "
+            "one."
+        )
+    if not isinstance(mechanism, (Mechanism, Release)):
         raise TypeError(f"mechanism must be a symdebias Mechanism; got {type(mechanism).__name__}.")
     if method not in _METHODS:
         raise ValueError(f"method={method!r:.60} is not known. Choose one of {', '.join(_METHODS)}.")
@@ -92,7 +99,14 @@ def check_guarantee(
         raise PrivacyError(
             f"{mechanism!r} makes no privacy claim, so that there is nothing to check. Declare it with a budget."
         )
-    pair = _inputs(mechanism, values)
+    release, records = None, None
+    if isinstance(mechanism, Release):
+        if values is not None:
+            raise ValueError("a release is checked on opposite records at its bounds. Leave values out.")
+        release, records = mechanism, _opposite_records(mechanism)
+        mechanism, pair = _vectors(release, records)
+    else:
+        pair = _inputs(mechanism, values)
     exact_epsilon = exact_delta = sampled = None
     if method != "samples":
         found = _exactly(mechanism, claimed, pair)
@@ -104,7 +118,11 @@ def check_guarantee(
         if found is not None:
             exact_epsilon, exact_delta = found
     if method != "exact":
-        sampled = _from_samples(mechanism, claimed, pair, count, share, rng)
+        if release is not None and records is not None:
+            drawn = [_drawn(release, *record, count, rng) for record in records]
+        else:
+            drawn = [mechanism.privatize(np.repeat(value, count, axis=0), random_state=rng) for value in pair]
+        sampled = _from_samples(drawn, claimed, pair, share)
     return GuaranteeCheck(claimed, exact_epsilon, exact_delta, sampled, share, count if sampled is not None else 0)
 
 
@@ -225,14 +243,41 @@ def _excess(p: FloatArray, q: FloatArray, bound: float) -> float:
 
 
 def _from_samples(
-    mechanism: Mechanism,
-    claimed: Guarantee,
-    pair: tuple[FloatArray, FloatArray],
-    count: int,
-    confidence: float,
-    rng: np.random.Generator,
+    drawn: Sequence[FloatArray], claimed: Guarantee, pair: tuple[FloatArray, FloatArray], confidence: float
 ) -> float:
-    drawn = [mechanism.privatize(np.repeat(value, count, axis=0), random_state=rng) for value in pair]
     axis = (pair[1] - pair[0]).ravel()
-    first, second = (sent.reshape(count, -1) @ axis if sent.ndim > 1 else sent for sent in drawn)
+    first, second = (sent.reshape(len(sent), -1) @ axis if sent.ndim > 1 else sent for sent in drawn)
     return sampled_epsilon(first, second, claimed.delta, confidence)
+
+
+# ---- releases of one vector ------------------------------------------------------------------------------
+
+_Record = tuple[FloatArray, FloatArray]
+
+
+def _opposite_records(release: Release) -> tuple[_Record, _Record]:
+    """Return two records (X, y) at the bounds whose vectors are opposite, or as far apart as the target allows."""
+    coupling, ((_, mechanism),) = release.coupling, release.groups
+    assert coupling is not None
+    assert mechanism.bound is not None
+    features = np.zeros((1, release.number_of_columns or 1))
+    features[0, 0] = mechanism.bound
+    low, high = coupling.bounds or coupling.values or (0.0, 0.0)
+    away = features if coupling.kind == "margin" else -features
+    return (features, np.array([high])), (away, np.array([low]))
+
+
+def _vectors(release: Release, records: tuple[_Record, _Record]) -> tuple[Mechanism, tuple[FloatArray, FloatArray]]:
+    """Return what noises the vectors of a release, and those of two records."""
+    coupling, ((_, mechanism),) = release.coupling, release.groups
+    assert coupling is not None
+    first, second = (coupling.vectors(X, coupling.checked_target(y, rows=1)) for X, y in records)
+    return coupling.released(mechanism), (first, second)
+
+
+def _drawn(release: Release, X: FloatArray, y: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return so many released vectors of one record."""
+    coupling = release.coupling
+    assert coupling is not None
+    noised = release.privatize(np.repeat(X, count, axis=0), np.repeat(y, count), random_state=rng)
+    return np.asarray(noised.X if noised.y is None else np.column_stack([noised.X, coupling.scale * noised.y]))

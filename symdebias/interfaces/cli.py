@@ -87,7 +87,13 @@ def _add_plan(commands: Any) -> None:
         help="what to compare (a budget per column takes minutes)",
     )
     planned.add_argument("--intercept", action="store_true", help="the model has an intercept")
-    planned.add_argument("--public-target", action="store_true", help="the target is released as it is")
+    how = planned.add_mutually_exclusive_group()
+    how.add_argument("--public-target", action="store_true", help="the target is released as it is")
+    how.add_argument(
+        "--target",
+        choices=("margin", "joint"),
+        help="features and target in one vector with the whole budget: for margin losses, or for those of a residual",
+    )
     planned.add_argument("--target-bounds", type=_numbers, help="public bounds of a continuous target, as 0,10")
     planned.add_argument("--l2", type=float, default=0.0, help="regularisation (default: 0)")
     planned.add_argument("--plot", type=Path, help="a PNG file for standard errors against the budget")
@@ -128,7 +134,7 @@ def _plan(options: argparse.Namespace) -> None:
     settings: dict[str, Any] = {
         "delta": options.delta,
         "mechanisms": [name.replace("-", " ") for name in options.mechanisms],
-        "target": "public" if options.public_target else "noised",
+        "target": options.target or ("public" if options.public_target else "noised"),
         "target_bounds": options.target_bounds,
         "fit_intercept": options.intercept,
         "l2": options.l2,

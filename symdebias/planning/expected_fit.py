@@ -143,7 +143,9 @@ class Study:
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
                 "release without them."
             )
-        plain = debias(loss, release, method="none")
+        # Features and target that are released in one vector are solved apart.
+        apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
+        plain = debias(loss, apart, method="none")
         try:
             fit = m_estimate(plain, population.X, population.y, l2=l2)
         except SymdebiasError as error:
@@ -216,14 +218,19 @@ class Study:
             notes=notes,
         )
 
-    def _rows(self) -> FloatArray:
-        """Return the rows of the design."""
-        X = self.plain.release.true_matrix(self.population.X)
-        return self.plain.release.design(X.shape[1]).rows(X)
+    def _rows(self, corrected: CorrectedLoss) -> tuple[FloatArray, FloatArray]:
+        """Return the rows of the design, and the targets beside them: of y x and 1 for a margin release."""
+        X, y = self.population.X, self.population.y
+        correction = corrected.at(X.shape[1])
+        if correction.collected is not None:
+            matrix, target = correction.true_records(X, y)
+            return correction.design.rows(matrix), target
+        matrix = self.plain.release.true_matrix(X)
+        return self.plain.release.design(X.shape[1]).rows(matrix), self.plain.records(X, y).target
 
     def _resolved(self, corrected: CorrectedLoss, n: float, quick: bool) -> CorrectedLoss:
         """Return the surrogate that a fit to n records would design for the population's scores."""
-        y, rows, parts = self.population.y, self._rows(), corrected.surrogate_parts
+        (rows, y), parts = self._rows(corrected), corrected.surrogate_parts
         own = 0.0 if parts.target_noise is None else parts.target_noise.variance
         columns = self.population.X.shape[1]
         correction = corrected.at(columns)
@@ -276,10 +283,10 @@ class Study:
         theta, mixing = self.theta, corrected.label_mixing
         if corrected.design is None and mixing is None:
             return np.zeros(len(theta))
-        target = self.plain.records(self.population.X, self.population.y).target
+        rows, target = self._rows(corrected)
         wrong = np.zeros(len(theta))
         if corrected.design is not None:
-            rows, parts = self._rows(), corrected.surrogate_parts
+            parts = corrected.surrogate_parts
             wrong = rows.T @ parts.slope_errors(corrected.design.surrogates, rows @ theta, target) / len(rows)
         elif mixing is not None:
             # The nearest loss in the range of a channel is a mixture of those of all labels.

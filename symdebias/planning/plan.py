@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,13 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
 from symdebias.planning.population import Population
-from symdebias.planning.split import Build, parts_of, split_of
+from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
+from symdebias.release.coupling import KINDS
 
 _MECHANISMS = ("gaussian", "laplace", "laplace per column")
+# Powers of two of the weights of the target that are tried, in the middle of the range of usual ones.
+_WEIGHTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -155,8 +158,10 @@ def plan(
     mechanisms : sequence of str
         ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
         columns; ``"laplace per column"``: a budget for each column, split as the criterion wants.
-    target : {"noised", "public"}
-        Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise.
+    target : {"noised", "public", "margin", "joint"}
+        Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise. With
+        ``"margin"`` and ``"joint"`` features and target go into one vector with the whole budget, see `Release`; the
+        weight of the target in it is chosen by the criterion, and the plan states it.
     target_bounds : pair of float, optional
         Public bounds of a continuous target.
     norm : float, optional
@@ -197,11 +202,16 @@ def plan(
     records = None if n is None else sample_size(n)
     wanted = None if standard_error is None else POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
-    if target not in ("noised", "public"):
-        raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised" or "public".')
+    if target not in ("noised", "public", *KINDS):
+        raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin" or "joint".')
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
+        )
+    if target in KINDS and "laplace per column" in mechanisms:
+        raise ValueError(
+            f'target="{target}" noises one vector by one mechanism, and "laplace per column" has one for each column. '
+            'Leave it out: "laplace" has the same noise on all columns.'
         )
     p = population.X.shape[1]
     if np.abs(population.X).max() > 1 + 1e-12:
@@ -210,7 +220,12 @@ def plan(
     make_target = _target_mechanism(loss, target_bounds) if target == "noised" else None
     names = tuple(f"x{j}" for j in range(p))
 
-    def build(mechanism: str, budgets: Sequence[float]) -> Release:
+    # The weight c of the target: near the square root of the radius for labels, and R/B for a target within B.
+    has_weight = target == "joint" or (target == "margin" and fit_intercept)
+    middle = radius / max(map(abs, target_bounds or (1.0, 1.0))) if target == "joint" else math.sqrt(radius)
+    weights = tuple(float(f"{middle * 2.0**power:.3g}") for power in _WEIGHTS) if has_weight else ()
+
+    def build(mechanism: str, budgets: Sequence[float], weight: float | None = None) -> Release:
         spent = list(budgets)
         noised = None if make_target is None else make_target(spent.pop())
         features: dict[Any, Mechanism]
@@ -223,7 +238,16 @@ def plan(
                 name: LaplaceMechanism(epsilon=budget, bounds=(-1.0, 1.0))
                 for name, budget in zip(names, spent, strict=True)
             }
-        return Release(features, noised, fit_intercept=fit_intercept)
+        if target not in KINDS:
+            return Release(features, noised, fit_intercept=fit_intercept)
+        return Release(
+            features,
+            target,
+            fit_intercept=fit_intercept,
+            target_scale=weight,
+            target_values=loss.target_values if target == "margin" else None,
+            target_bounds=target_bounds,
+        )
 
     # Mechanisms differ in their noise alone, and the population is solved without it.
     study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), population, l2, random_state)
@@ -232,7 +256,7 @@ def plan(
         columns = p if mechanism == "laplace per column" else 1
         collect = functools.partial(build, mechanism)
         noised = make_target is not None
-        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion))
+        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, weights))
 
     def order(option: Option) -> tuple[bool, float]:
         fit = option.expected
@@ -246,18 +270,23 @@ def plan(
 def _option(
     study: Study,
     mechanism: str,
-    build: Build,
+    build: Callable[..., Release],
     columns: int,
     noises_target: bool,
     whole: float,
     records: float | None,
     wanted: float | None,
     criterion: Criterion,
+    weights: Sequence[float],
 ) -> Option:
-    """Return one way to collect: its best split, for a number of records or for an accuracy."""
+    """Return one way to collect: its best split or weight, for a number of records or for an accuracy."""
     n = records if records is not None else 1e5
     parts = columns + noises_target
+    notes: tuple[str, ...] = ()
     try:
+        if weights:
+            weight = _best_weight(study, build, whole, n, criterion, weights)
+            build, notes = functools.partial(build, weight=weight), (f"the weight of the target is {weight:.3g}",)
         for _ in range(2):
             split = split_of(study, build, whole, parts, n, criterion) if parts > 1 else None
             budgets = (whole,) if split is None else split.budgets
@@ -271,6 +300,8 @@ def _option(
             n = expected.records
     except SymdebiasError as error:
         return Option(mechanism, None, refusal=str(error))
+    if notes:
+        expected = replace(expected, notes=(*expected.notes, *notes))
     half = None
     if noises_target:
         try:
@@ -279,6 +310,25 @@ def _option(
         except SymdebiasError:
             half = None
     return Option(mechanism, expected, budgets, half)
+
+
+def _best_weight(
+    study: Study, build: Callable[..., Release], whole: float, n: float, criterion: Criterion, weights: Sequence[float]
+) -> float:
+    """Return the weight of the target with the smallest error; the optimum is flat, and a grid does."""
+    prices: list[float] = []
+    refusals: list[SymdebiasError] = []
+    for weight in weights:
+        try:
+            fit = study.expected(build((whole,), weight=weight), n, "best", quick=True)
+            prices.append(fit.criterion(criterion))
+        except SymdebiasError as error:
+            refusals.append(error)
+            prices.append(math.inf)
+    place = int(np.argmin(prices))
+    if not math.isfinite(prices[place]):
+        raise refusals[0]
+    return float(weights[place])
 
 
 def _target_mechanism(loss: Loss, bounds: tuple[float, float] | None) -> Callable[[float], Mechanism]:

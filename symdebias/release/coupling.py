@@ -256,10 +256,10 @@ class Coupling:
         """What is released, what that hides, and what it answers."""
         c = "" if self.scale == 1.0 else f"{self.scale:g} "
         if self.kind == "joint":
-            return f"one vector (x, {c}y) is released: it answers losses of the residual y - u alone"
+            return f"one vector (x, {c}y) is released, which answers losses of the residual y - u alone"
         if self.has_column:
-            return f"one vector (y x, {c}y) is released: it hides x, and answers margin losses alone"
-        return "y x is released: it hides y and the mean of x, and answers margin losses without intercept alone"
+            return f"one vector (y x, {c}y) is released, which answers margin losses alone"
+        return "y x is released, which hides y and the mean of x and answers margin losses without intercept alone"
 
     def as_json(self, radius: float | None) -> dict[str, Any]:
         """Return the entry of a card; `radius` is that of the features."""
