@@ -150,3 +150,14 @@ def test_synthetic_data_lie_in_the_cube():
     data = datasets.synthetic(3, 500)
     assert np.abs(data.X).max() == 1.0
     assert set(data.y) == {-1.0, 1.0}
+
+
+def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
+    words = ["plan", "--loss", "exponential", "--theta", "1,0.3", "--intercept", "--epsilon", "6", "--records", "1e6"]
+    words += ["--l2", "1", "--mechanisms", "gaussian", "--target", "margin"]
+    assert cli.main(words) == 0
+    printed = capsys.readouterr().out
+    assert "note: gaussian: the weight of the target is" in printed
+    assert "target='margin'" in printed
+    with pytest.raises(SystemExit):
+        cli.main([*words, "--public-target"])
