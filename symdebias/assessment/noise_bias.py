@@ -116,7 +116,8 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
     TypeError
         The arguments are something else.
     NoExactCorrectionError
-        The target is clipped after its noise, which is not integrated over.
+        The target is clipped after its noise, which is not integrated over; or features and target are released in one
+        vector, whose noise has no parts: ask `CorrectedLoss.bias` with ``method="none"``.
 
     References
     ----------
@@ -133,7 +134,7 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.")
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-    if release.clips_target:
+    if release.clips_target or release.coupling is not None:
         _ = release.target_noise  # says why
     loss = on_labels(loss, release)
     return NoiseBias(loss, release, *_closed_parts(loss, release))

@@ -519,3 +519,40 @@ def test_arguments_that_are_refused(name, argument):
     }
     said = (argument, also.get(argument, argument))
     assert [message for message in messages if not any(word in message for word in said)] == []
+
+
+# ---- vectors of another radius ---------------------------------------------------------------------------
+
+
+@where(lambda mechanism: getattr(mechanism, "radius", None) is not None)
+def test_the_same_mechanism_at_another_radius(name):
+    mechanism = MECHANISMS[name]
+    larger = mechanism.with_radius(3 * mechanism.radius)
+    assert larger.radius == 3 * mechanism.radius
+    assert larger.guarantee == mechanism.guarantee
+    # A budget buys noise in proportion to the radius; noise of a known scale is what it is.
+    factor = 1.0 if mechanism.guarantee is None else 9.0
+    assert larger.noise.variance == pytest.approx(factor * mechanism.noise.variance, rel=1e-9)
+    assert larger.with_radius(mechanism.radius) == mechanism
+
+
+@where(lambda mechanism: getattr(mechanism, "radius", None) is None)
+def test_mechanisms_without_a_radius_have_no_other(name):
+    with pytest.raises(ValueError, match="no radius that could be another one"):
+        MECHANISMS[name].with_radius(1.0)
+
+
+@every
+def test_noise_of_columns_is_known_or_refused(name):
+    mechanism = MECHANISMS[name]
+    try:
+        (count, first), (one, last) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+    except ValueError as error:
+        assert "does not state the noise of the columns" in str(error)
+        assert not isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)) or mechanism.width is not None
+        return
+    assert (count, one) == (2, 1)
+    assert (first.bound, last.bound) == (1.5, 2.0)
+    assert first.guarantee is last.guarantee is None
+    assert first.noise.variance == pytest.approx(mechanism.noise.variance)
+    assert last.noise.variance == pytest.approx(mechanism.noise.variance / 16)
