@@ -141,7 +141,12 @@ class Mechanism(ABC):
         return made
 
     def known_columns(
-        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
     ) -> tuple[tuple[int, "Mechanism"], ...]:
         """Return the noise of a vector as noise of its columns, known and without a claim.
 
@@ -156,11 +161,15 @@ class Mechanism(ABC):
             The bound on the norm of these columns.
         last : (divisor, bound), optional
             For one more column what it is divided by, and the bound on its absolute value then; None for none.
+        of_residual : bool
+            Whether that column is a target y that is only met in residuals y - u, so that its noise may count as
+            noise of the score where it is not independent of that of the others.
 
         Returns
         -------
         tuple of (int, Mechanism)
             Groups of columns in their order, each with its mechanism. Groups are noised independently of each other.
+            The last column is missing where its noise counts as noise of the score.
 
         Raises
         ------

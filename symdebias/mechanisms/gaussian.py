@@ -180,13 +180,18 @@ class GaussianMechanism(Mechanism):
         return None if self.covariance is None else len(self.covariance)
 
     def known_columns(
-        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
     ) -> tuple[tuple[int, Mechanism], ...]:
         """Return independent normal noise of the columns; that of a divided one has a divided scale.
 
         Parameters
         ----------
-        columns, radius, last
+        columns, radius, last, of_residual
             As for `Mechanism.known_columns`.
 
         Raises
@@ -196,7 +201,7 @@ class GaussianMechanism(Mechanism):
         """
         if self.covariance is not None:
             if last is not None:
-                return super().known_columns(columns, radius=radius, last=last)
+                return super().known_columns(columns, radius=radius, last=last, of_residual=of_residual)
             return ((columns, GaussianMechanism.from_covariance(self.covariance, radius=radius)),)
         first = (columns, GaussianMechanism.from_scale(self.scale, radius=radius))
         if last is None:

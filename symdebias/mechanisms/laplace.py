@@ -115,13 +115,18 @@ class LaplaceMechanism(Mechanism):
         return Numbers(self.bounds) if self.radius is None else Ball(self.radius, order=1)
 
     def known_columns(
-        self, columns: int, *, radius: float | None, last: tuple[float, float | None] | None = None
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
     ) -> tuple[tuple[int, Mechanism], ...]:
         """Return independent Laplace noise of the columns; that of a divided one has a divided scale.
 
         Parameters
         ----------
-        columns, radius, last
+        columns, radius, last, of_residual
             As for `Mechanism.known_columns`.
         """
         first = (columns, LaplaceMechanism.from_scale(self.scale, radius=radius))

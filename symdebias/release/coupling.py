@@ -118,12 +118,8 @@ class Coupling:
                 f'target="{self.kind}" noises a vector, and {mechanism!r} noises one number within bounds. Pass a '
                 "mechanism with radius=, the bound on the norm of the features."
             )
-        parts = self.known_columns(mechanism, 1 if mechanism.width is None else mechanism.width)
-        if self.kind == "joint" and len(parts) != 2:
-            raise ValueError(
-                f'target="joint" needs noise of the target that is independent of that of the features, which '
-                f"{mechanism!r} does not have. Use GaussianMechanism, or LaplaceMechanism with radius=."
-            )
+        # Says whether the noise of its columns is known.
+        self.known_columns(mechanism, 1 if mechanism.width is None else mechanism.width)
 
     # ---- the vector --------------------------------------------------------------------------------------
 
@@ -159,7 +155,8 @@ class Coupling:
             The number of features.
         """
         last = (self.scale, self.target_bound) if self.has_column else None
-        return self.released(mechanism).known_columns(columns, radius=mechanism.bound, last=last)
+        vector, joint = self.released(mechanism), self.kind == "joint"
+        return vector.known_columns(columns, radius=mechanism.bound, last=last, of_residual=joint)
 
     def apart(
         self, mechanism: Mechanism, columns: tuple[str, ...]
@@ -175,8 +172,8 @@ class Coupling:
         """
         parts = self.known_columns(mechanism, len(columns))
         if self.kind == "joint":
-            (_, features), (_, target) = parts
-            return {columns: features}, target, True
+            (_, features), *rest = parts
+            return {columns: features}, rest[0][1] if rest else None, True
         if self.has_column:
             own = "intercept"
             while own in columns:
