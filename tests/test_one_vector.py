@@ -427,6 +427,23 @@ def test_the_planner_weighs_the_target_and_says_so():
         sd.plan(sd.losses.least_squares(), population, target="joint", **options)
 
 
+def test_a_pilot_of_one_vector():
+    X, y = binary(20_000, [1.0, -0.5], 0.3, 0)
+    noised = WITH_INTERCEPT.privatize(X, y, random_state=1)
+    corrected = sd.debias(sd.losses.squared_margin(), noised.release)
+    with pytest.raises(NoExactCorrectionError, match="needs the mean of the features"):
+        sd.planning.Population.from_pilot(corrected, noised.X, noised.y, theta=[1.0, -0.5, 0.3])
+    noised = JOINT.privatize(X, X @ [1.0, -0.5], random_state=1)
+    corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    pilot = sd.planning.Population.from_pilot(corrected, noised.X, noised.y, theta=[1.0, -0.5, 0.0], family="normal")
+    np.testing.assert_allclose(pilot.X.std(axis=0), X.std(axis=0), atol=0.15)  # drawn again within [-1, 1]
+
+
+def test_what_ignoring_the_noise_does_has_no_parts():
+    with pytest.raises(NoExactCorrectionError, match="features and target apart"):
+        sd.bias(sd.losses.squared_margin(), MARGIN)
+
+
 def test_an_audit_of_fits_to_a_release_holds():
     release = sd.Release(sd.GaussianMechanism(epsilon=1.0, delta=1e-2, radius=1.0), target="margin")
 

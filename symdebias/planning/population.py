@@ -135,8 +135,15 @@ class Population:
         Raises
         ------
         NoExactCorrectionError
-            The noise hides the variation of the features, or there are columns of categories.
+            The noise hides the variation of the features, there are columns of categories, or the pilot is a margin
+            release, which hides their mean.
         """
+        coupling = corrected.release.coupling
+        if coupling is not None and coupling.kind == "margin":
+            raise NoExactCorrectionError(
+                f"a population needs the mean of the features, and of this pilot {coupling.statement}. Guess it with "
+                "Population.guess, or release a pilot's features and target apart."
+            )
         mean, gram = debiased_moments(corrected.records(X, y))
         intercept = corrected.release.fit_intercept
         count = len(mean) - intercept

@@ -255,7 +255,7 @@ class Coupling:
         if self.kind == "joint":
             return f"one vector (x, {c}y) is released, which answers losses of the residual y - u alone"
         if self.has_column:
-            return f"one vector (y x, {c}y) is released, which answers margin losses alone"
+            return f"one vector (y x, {c}y) is released, which hides x apart from y and answers margin losses alone"
         return "y x is released, which hides y and the mean of x and answers margin losses without intercept alone"
 
     def as_json(self, radius: float | None) -> dict[str, Any]:

@@ -520,7 +520,7 @@ class Release:
         Returns
         -------
         Noised
-            The noised records, with the release that knows their columns.
+            The noised records, with the release that knows their columns. A margin release makes the column of y anew.
 
         Raises
         ------

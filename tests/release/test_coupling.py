@@ -221,7 +221,9 @@ def test_cards_whose_noise_is_not_that_of_their_radius_are_refused(entry, change
 
 def test_repr_says_what_is_released_and_what_it_answers():
     assert "y x is released, which hides y and the mean of x" in repr(RELEASES["margin"][0])
-    assert "(y x, 0.7 y) is released, which answers margin losses alone" in repr(RELEASES["margin, intercept"][0])
+    assert "(y x, 0.7 y) is released, which hides x apart from y and answers margin losses alone" in repr(
+        RELEASES["margin, intercept"][0]
+    )
     assert "target_scale=0.7" in repr(RELEASES["margin, intercept"][0])
     assert "losses of the residual y - u alone" in repr(RELEASES["joint"][0])
 
