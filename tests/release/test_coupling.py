@@ -77,6 +77,9 @@ def test_the_noise_is_that_of_the_radius_of_the_whole_vector(named):
     assert release.guarantee == vector.guarantee
     assert release.guarantee.unprotected == ()
     assert release.guarantee.epsilon == 2.0
+    if "Laplace" not in named:
+        # What it composes by with other releases of the same record.
+        assert release.guarantee.multiplier == pytest.approx(vector.scale / (2 * radius), rel=1e-12)
 
 
 def test_radii_are_rounded_up_and_no_further():
