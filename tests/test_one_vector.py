@@ -366,6 +366,10 @@ def test_what_a_margin_release_cannot_answer_is_said():
         sd.evaluation.evaluate([1.0], noised.X, noised.y, metric="poisson", release=noised.release)
     with pytest.raises(NoExactCorrectionError, match="no prediction is known"):
         sd.evaluation.calibration_curve([1.0], noised.X, noised.y, release=noised.release)
+    with pytest.raises(NoExactCorrectionError, match="their product alone"):
+        sd.evaluation.evaluate(
+            [1.0], noised.X, noised.y, metric="accuracy", release=noised.release, label_model="logistic"
+        )
     with pytest.raises(ValueError, match="are not the labels"):
         sd.evaluation.evaluate(
             [1.0], noised.X, noised.y, metric="accuracy", release=noised.release, target_values=(0, 1)

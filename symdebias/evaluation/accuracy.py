@@ -94,6 +94,11 @@ class SmoothAccuracy(Accuracy):
 
 def accuracy(records: Records, thetas: Sequence[FloatArray], *, radius: float | None, label_model: str) -> Accuracy:
     """Return the accuracy, corrected for all thetas that are to be compared; other arguments as for `evaluate`."""
+    if records.of_margins and label_model != "any":
+        raise NoExactCorrectionError(
+            f"label_model={label_model!r} is one of labels given scores, and a margin release tells "
+            'their product alone. Leave it at "any".'
+        )
     scores = {theta.tobytes(): ReleasedScores.of(records, theta) for theta in thetas}
     if all(one.has_exact_signs for one in scores.values()):
         return Accuracy("accuracy", "exact", records, records.signs_of_labels(), scores)
