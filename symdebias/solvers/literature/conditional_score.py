@@ -81,12 +81,12 @@ def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float
     True
     """
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
+    measured = Measured.of(loss, release, X, y)
     if release.coupling is not None:
         raise NoExactCorrectionError(
             "the conditional score is that of a target beside noised features, and this release noises both in one "
             f"vector: {release.coupling.statement}. Use debias."
         )
-    measured = Measured.of(loss, release, X, y)
     measured.require_normal("the conditional score")
     family = _family(loss)
     if family is None:

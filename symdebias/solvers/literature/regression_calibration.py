@@ -61,12 +61,12 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
     True
     """
     began, l2 = time.perf_counter(), NON_NEGATIVE.check("l2", l2)
+    measured = Measured.of(loss, release, X, y)
     if release.coupling is not None and release.coupling.kind == "margin":
         raise NoExactCorrectionError(
             "regression calibration predicts the true features beside a target, and a margin release has y x alone, "
             "without a target that a prediction could explain. Use debias, or simex."
         )
-    measured = Measured.of(loss, release, X, y)
     theta, influence, problem = calibrated(measured, l2, errors=True)
     exact = has_constant_curvature(loss) or not measured.covariance.any()
     return problem.fit(
