@@ -27,6 +27,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.release.groups import undoable
 
 METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 
@@ -331,6 +332,8 @@ def _require_gradient(loss: Loss) -> None:
 
 def check_fit(loss: Loss, release: Release, method: str) -> None:
     """Raise ValueError where a loss and a release do not fit each other: their target values, columns, intercept."""
+    for _, mechanism in release.groups:
+        undoable(mechanism.noise)
     as_released = method == "none" and (release.clips_target or loss.target_values is None)
     noise = None if as_released else release.target_noise
     if isinstance(noise, ChannelNoise):

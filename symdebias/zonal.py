@@ -144,6 +144,9 @@ class ZonalLaw(Protocol):
     def factors(self, dimension: int, degree: int) -> FloatArray:
         """Return lambda_0, ..., lambda_m in R^D, shape (m + 1,)."""
 
+    def density(self, dimension: int, cosine: FloatArray) -> FloatArray:
+        """Return the density at cosines with the true point in R^D, over the uniform density."""
+
     def __hash__(self) -> int:
         """Return the hash of a value."""
 
@@ -171,6 +174,15 @@ class ZonalNoise:
 
     # It is neither added nor on a grid.
     step = None
+
+    @property
+    def refusal(self) -> str:
+        """Why losses are not corrected under this noise as under others, and what to do."""
+        return (
+            "a point of a sphere is no sum of a record and noise: debias has no correction under a spherical cap. "
+            "Polynomials of the score have one, by its noise.unbiased; for debias release the vector with a "
+            "GaussianMechanism or a LaplaceMechanism."
+        )
 
     def factors(self, width: int, degree: int) -> FloatArray:
         """Return lambda_0, ..., lambda_m for records of a width.

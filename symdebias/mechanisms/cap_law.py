@@ -15,7 +15,7 @@ from symdebias._domains import OPEN_UNIT, Interval
 from symdebias.zonal import legendre
 
 CAP_EPSILON = Interval(
-    1e-6,
+    1e-5,
     30.0,
     "both",
     "Give the privacy budget of one record, such as 2.0.",
@@ -31,7 +31,7 @@ class CapLaw:
     Parameters
     ----------
     epsilon : float
-        The log ratio of the densities inside and outside the cap, in [1e-6, 30].
+        The log ratio of the densities inside and outside the cap, in [1e-5, 30].
     gamma : float, optional
         The cosine at the rim of the cap, in (0, 1). By default the one with the largest factor of linear functions,
         gamma = lambda_1, which depends on D.

@@ -7,8 +7,9 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms.base import ChannelMechanism, Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release.categories import spelled
+from symdebias.release.groups import undoable
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ class ColumnDesign:
             group = group_of.get(column, -1)
             noised_by = None if group < 0 else groups[group][1]
             if not isinstance(noised_by, ChannelMechanism):
-                added = None if noised_by is None else noised_by.noise
-                assert not isinstance(added, (ChannelNoise, ClippedNoise))
+                added = None if noised_by is None else undoable(noised_by.noise)
+                assert not isinstance(added, ChannelNoise)
                 linear.append(Linear(column, len(parameters), added, group))
                 parameters.append(name)
                 continue

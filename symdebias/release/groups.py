@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from symdebias.exceptions import ClippingWarning
+from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import BoolArray
-from symdebias.noise import ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.release.columns import checked_names
+from symdebias.zonal import ZonalNoise
 
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
@@ -63,6 +64,19 @@ def _refuse_clipped(mechanism: Mechanism) -> None:
             f"{mechanism!r} clips what comes out, and features cannot be corrected after that. Only a target "
             "may be clipped after its noise: give features the mechanism without clipping."
         )
+
+
+def undoable(noise: AdditiveNoise | ChannelNoise | ClippedNoise | ZonalNoise) -> AdditiveNoise | ChannelNoise:
+    """Return noise that a correction can undo.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It is not: whoever asks for the noise wants to undo or to integrate it.
+    """
+    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+        raise NoExactCorrectionError(noise.refusal)
+    return noise
 
 
 def report_outside(flags: list[BoolArray], records: int, outside: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
-from symdebias.exceptions import NoExactCorrectionError, PrivacyError
+from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
@@ -28,7 +28,7 @@ from symdebias.release.columns import (
     standardised,
 )
 from symdebias.release.design import ColumnDesign
-from symdebias.release.groups import Groups, checked_groups, report_outside
+from symdebias.release.groups import Groups, checked_groups, report_outside, undoable
 
 _CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
 _SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
@@ -345,12 +345,9 @@ class Release:
         Raises
         ------
         NoExactCorrectionError
-            The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
+            The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
-        noise = None if self.target is None else self.target.noise
-        if isinstance(noise, ClippedNoise):
-            raise NoExactCorrectionError(noise.refusal)
-        return noise
+        return None if self.target is None else undoable(self.target.noise)
 
     @property
     def clips_target(self) -> bool:
@@ -385,12 +382,7 @@ class Release:
 
     def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
-        noises = []
-        for place, mechanism in self._placed(number_of_columns):
-            noise = mechanism.noise
-            assert not isinstance(noise, ClippedNoise)
-            noises.append((place, noise))
-        return tuple(noises)
+        return tuple((place, undoable(mechanism.noise)) for place, mechanism in self._placed(number_of_columns))
 
     def _placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
         """Return the places of each group of columns, with what noises them."""
@@ -475,7 +467,8 @@ class Release:
 
         Notes
         -----
-        The noise is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+        Of all noise only that of a `SphericalCapMechanism` is hardened against floating-point attacks; see
+        `symdebias.mechanisms.sampling`.
         """
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')

@@ -19,6 +19,7 @@ import symdebias.mechanisms
 from symdebias._domains import DELTA, EPSILON, NOT_NUMBERS, OPEN_UNIT, RADIUS, SCALE
 from symdebias.mechanisms import KINDS, Mechanism, sampling
 from symdebias.mechanisms.base import Clipped
+from symdebias.noise import AdditiveNoise
 
 REFUSED = (TypeError, ValueError, sd.exceptions.PrivacyError)
 TYPES = {kind.__name__: kind for kind in KINDS.values()}
@@ -362,7 +363,8 @@ def protects(mechanism):
     [
         (name, width)
         for name, mechanism in MECHANISMS.items()
-        if protects(mechanism)
+        # A cap hides how far two records are apart, whatever the distance.
+        if protects(mechanism) and isinstance(getattr(mechanism.noise, "noise", mechanism.noise), AdditiveNoise)
         for width in ([mechanism.width] if mechanism.width else [1, 2, 7, 100])
     ],
 )
@@ -457,6 +459,7 @@ MAKERS = {
     "DiscreteLaplaceMechanism.from_scale": {"scale": 1.0, "bounds": (0, 1), "step": 1.0},
     "StaircaseMechanism": {"epsilon": 1.0, "bounds": (0, 1), "gamma": 0.5},
     "DiscreteStaircaseMechanism": {"epsilon": 1.0, "bounds": (0, 5), "step": 1.0, "r": 2},
+    "SphericalCapMechanism": {"epsilon": 1.0, "radius": 1.0, "gamma": 0.5},
     "UniformMechanism": {"half_width": 1.0, "bounds": (0, 1)},
     "RandomizedResponse": {"epsilon": 1.0, "categories": (-1, 1)},
     "FiniteChannel": {"matrix": [[0.7, 0.3], [0.2, 0.8]], "inputs": (0, 1), "outputs": (0, 1)},
