@@ -147,6 +147,9 @@ class ZonalLaw(Protocol):
     def density(self, dimension: int, cosine: FloatArray) -> FloatArray:
         """Return the density at cosines with the true point in R^D, over the uniform density."""
 
+    def rule(self, dimension: int) -> tuple[FloatArray, FloatArray]:
+        """Return points and weights of the cosine between the true and the released point in R^D."""
+
     def __hash__(self) -> int:
         """Return the hash of a value."""
 
@@ -180,8 +183,8 @@ class ZonalNoise:
         """Why losses are not corrected under this noise as under others, and what to do."""
         return (
             "a point of a sphere is no sum of a record and noise: debias has no correction under a spherical cap. "
-            "Polynomials of the score have one, by its noise.unbiased; for debias release the vector with a "
-            "GaussianMechanism or a LaplaceMechanism."
+            "Polynomials of the score have one, by its noise.unbiased, and symdebias.transforms.polynomial designs "
+            "them for other losses. For debias release the vector with a GaussianMechanism or a LaplaceMechanism."
         )
 
     def factors(self, width: int, degree: int) -> FloatArray:

@@ -77,6 +77,29 @@ class CapLaw:
         outside = math.exp(-self.epsilon) * self.trials(dimension)
         return np.where(np.asarray(cosine) >= self.rim(dimension), self.trials(dimension), outside)
 
+    def rule(self, dimension: int) -> tuple[FloatArray, FloatArray]:
+        """Return points and weights of the cosine with the true point: Gauss' rule of its angle in and outside the cap.
+
+        In the angle the uniform law has the density sin^(D - 2), with a peak of the width 1/sqrt(D).
+
+        Parameters
+        ----------
+        dimension : int
+            D.
+        """
+        edge, nodes = math.acos(self.rim(dimension)), 16 + 4 * math.isqrt(dimension)
+        plain, weights = np.polynomial.legendre.leggauss(nodes)
+        cosines, masses = [], []
+        for low, high, chance in (
+            (0.0, edge, self.chance_inside(dimension)),
+            (edge, math.pi, 1 - self.chance_inside(dimension)),
+        ):
+            angle = (low + high) / 2 + (high - low) / 2 * plain
+            mass = weights * np.sin(angle) ** (dimension - 2)
+            cosines.append(np.cos(angle))
+            masses.append(chance * mass / mass.sum())
+        return np.concatenate(cosines), np.concatenate(masses)
+
     def factors(self, dimension: int, degree: int) -> FloatArray:
         r"""Return lambda_0, ..., lambda_m: the mean of P_k at the released point over its value at the true one.
 
