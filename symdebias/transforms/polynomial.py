@@ -29,6 +29,8 @@ HIGHEST_DEGREE = 8
 _NEARBY = (0.9, 1.0, 1.1)
 # Scores that the variance is looked at with, and points of the rule of a coordinate across the record.
 _SCORES, _ACROSS = 24, 12
+# Points of a normal distribution of scores.
+_NORMAL = 41
 # A higher degree must do better by this.
 _BETTER = 0.99
 
@@ -214,6 +216,58 @@ def corrected_polynomial(
     gradient = X * _polyval(u, _polyder(in_u))[:, None]
     gradient += np.multiply.outer(_polyval(u, in_s), 2 * noise.radius**2 * theta)
     return np.asarray(_polyval(u, in_u), dtype=np.float64), np.asarray(gradient, dtype=np.float64)
+
+
+def unbiased_moments(noise: ZonalNoise, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return estimates without bias of the means and second moments of true records, from released ones.
+
+    The mean of x~ is lambda_1 x, and that of x~ x~' is lambda_2 x x' + (1 - lambda_2) R^2/D I: the harmonic polynomials
+    v v' - I/D have the factor lambda_2.
+
+    Parameters
+    ----------
+    noise : ZonalNoise
+        The noise of the records.
+    X : array of shape (n, d), float64
+        Released records.
+
+    Returns
+    -------
+    array of shape (d,), float64
+    array of shape (d, d), float64
+        It need not be positive semidefinite.
+    """
+    width = X.shape[1]
+    # Raises where a degree is hidden.
+    noise.inverse(width, 2)
+    _, first, second = noise.factors(width, 2).tolist()
+    apart = (1 - second) * noise.radius**2 / (width + 1) * np.eye(width)
+    return X.mean(axis=0) / first, np.asarray((X.T @ X / len(X) - apart) / second, dtype=np.float64)
+
+
+def score_distribution(noise: ZonalNoise, X: FloatArray, theta: FloatArray) -> Scores:
+    """Return about what the true scores of released records are, as if they were normal, within R |theta|.
+
+    It serves a design: a wrong distribution makes the surrogate worse, and its bias larger than need be, and leaves its
+    certified errors true.
+
+    Parameters
+    ----------
+    noise : ZonalNoise
+        The noise of the records.
+    X : array of shape (n, d), float64
+        Released records.
+    theta : array of shape (d,), float64
+        The parameters, not 0.
+    """
+    means, squares = unbiased_moments(noise, X)
+    reach = noise.radius * float(np.linalg.norm(theta))
+    mean = min(max(float(means @ theta), -reach), reach)
+    variance = float(theta @ squares @ theta) - mean**2
+    # Where noise leaves nothing of the variance, a hundredth of what it may be.
+    spread = math.sqrt(min(max(variance, 1e-4 * reach**2), reach**2))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NORMAL)
+    return Scores(np.clip(mean + spread * nodes, -reach, reach), weights / weights.sum())
 
 
 def design(

@@ -18,6 +18,8 @@ from symdebias.transforms.polynomial import (
     design,
     largest_errors,
     part_of,
+    score_distribution,
+    unbiased_moments,
 )
 from symdebias.transforms.surrogate import Scores
 from symdebias.zonal import ZonalNoise
@@ -184,6 +186,42 @@ def test_scores_beyond_the_ball_are_refused(size):
         )  # fmt: skip
 
 
+def test_moments_of_true_records():
+    """From released ones: 6 standard errors of each of fourteen numbers."""
+    rng = np.random.default_rng(6)
+    records = 200_000
+    X = rng.uniform(-0.2, 0.5, (records, 4)) * [1.0, 0.5, 1.0, 1.0]
+    mechanism = sd.SphericalCapMechanism(4.0, 1.1)
+    sent = mechanism.privatize(X, random_state=7)
+    mean, second = unbiased_moments(mechanism.noise, sent)
+    one, two = mechanism.noise.factors(4, 2)[1:]
+    error = 6 * 1.1**2 / math.sqrt(records)
+    assert np.abs(mean - X.mean(axis=0)).max() < error / one
+    assert np.abs(second - X.T @ X / records).max() < error / two
+    theta = np.array([1.0, 0.3, -0.5, 2.0])
+    scores, u = score_distribution(mechanism.noise, sent, theta), X @ theta
+    assert scores.chances @ scores.values == pytest.approx(u.mean(), abs=0.03)
+    assert scores.mean_square == pytest.approx(np.mean(u**2), rel=0.1)
+    assert np.abs(scores.values).max() <= 1.1 * np.linalg.norm(theta) * (1 + 1e-12)
+
+
+def test_moments_of_one_record_by_quadrature():
+    """E x~ and E x~^2 along the first column, to 1e-12, for a record inside the ball."""
+    law, radius = CapLaw(3.0), 1.3
+    noise = ZonalNoise(radius, law)
+    x = 0.4
+    means = [
+        channel_mean(
+            lambda t, power=power: (radius * t) ** power,
+            epsilon=3.0, rim=law.rim(3), dimension=3, cosine=x / radius,
+        )
+        for power in (1, 2)
+    ]  # fmt: skip
+    one, two = noise.factors(2, 2)[1:]
+    assert means[0] == pytest.approx(one * x, abs=1e-12)
+    assert means[1] == pytest.approx(two * x**2 + (1 - two) * radius**2 / 3, abs=1e-12)
+
+
 def test_the_rule_of_the_law_is_the_law():
     for epsilon, dimension in ((2.0, 2), (5.0, 11), (3.0, 60)):
         law = CapLaw(epsilon)
@@ -204,11 +242,6 @@ def test_a_logistic_regression_from_a_cap_release():
     mechanism = sd.SphericalCapMechanism(5.0, 1.0)
     Z = y[:, None] * X
     sent = mechanism.privatize(Z, random_state=6)
-    size = float(np.linalg.norm(theta))
-    found = design(
-        part_of(LOSSES["logistic"], U), mechanism.noise, width=3, size=size, scores=Scores.of(Z @ theta),
-        records=records,
-    )  # fmt: skip
 
     def fit(data, loss, gradient):
         return optimize.minimize(
@@ -220,7 +253,14 @@ def test_a_logistic_regression_from_a_cap_release():
         lambda t, data: np.logaddexp(0, -data @ t),
         lambda t, data: -data / (1 + np.exp(data @ t))[:, None],
     )
-    corrected = fit(sent, found.corrected_loss, found.corrected_gradient)
+    # Nothing but released records: from a guess at theta to a design for its scores, twice.
+    corrected = np.ones(3)
+    for degrees in ([1, 2], None, None):
+        found = design(
+            part_of(LOSSES["logistic"], U), mechanism.noise, width=3, size=float(np.linalg.norm(corrected)),
+            scores=score_distribution(mechanism.noise, sent, corrected), records=records, degrees=degrees,
+        )  # fmt: skip
+        corrected = fit(sent, found.corrected_loss, found.corrected_gradient)
     naive = fit(
         sent,
         lambda t, data: np.logaddexp(0, -data @ t),
