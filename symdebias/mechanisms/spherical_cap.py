@@ -41,7 +41,8 @@ class SphericalCapMechanism(Mechanism):
     gamma : float, optional
         The cosine at the rim of the cap, in (0, 1). By default the one with which a linear function of the released
         vector has the least variance, :math:`\gamma = \lambda_1`, found for each d. One that is 1.15 times as large
-        has been 4 to 7% better for polynomials of higher degree.
+        hides higher degrees less: for polynomial surrogates of the log loss it has been better, by 8 to 38% of the
+        predicted squared error of the gradient.
 
     Raises
     ------
