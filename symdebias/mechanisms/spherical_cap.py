@@ -74,8 +74,8 @@ class SphericalCapMechanism(Mechanism):
     Examples
     --------
     >>> mechanism = SphericalCapMechanism(epsilon=2.0, radius=1.0)
-    >>> print(mechanism.guarantee)
-    (2, 0)-differential privacy (local, replace-one)
+    >>> mechanism.guarantee.epsilon, mechanism.guarantee.delta
+    (2.0, 0.0)
     >>> round(mechanism.rim(2), 10)
     0.4621171573
     >>> sent = mechanism.privatize([[0.6, 0.8]] * 1000, random_state=0)
