@@ -28,6 +28,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.release.groups import undoable
 
 METHODS = ("auto", "exact", "surrogate", "quadrature", "series", "none")
 
@@ -355,6 +356,8 @@ def check_fit(loss: Loss, release: Release, method: str) -> None:
     if release.coupling is not None:
         in_columns(loss, release)
         return
+    for _, mechanism in release.groups:
+        undoable(mechanism.noise)
     as_released = method == "none" and (release.clips_target or loss.target_values is None)
     noise = None if as_released else release.target_noise
     if isinstance(noise, ChannelNoise):

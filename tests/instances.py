@@ -163,6 +163,8 @@ MECHANISMS = {
     "label randomizer": sd.labels.debiased_randomized_response(labels=(0, 1, 2), epsilon=1.0),
     "clipped Laplace": sd.ClippedMechanism(sd.LaplaceMechanism(1.0, bounds=(0, 1)), 0, 1),
     "clipped Gaussian": sd.ClippedMechanism(sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0), -2, 3),
+    "spherical cap": sd.SphericalCapMechanism(1.0, 2.0),
+    "spherical cap, gamma": sd.SphericalCapMechanism(2.0, 1.0, gamma=0.4),
     "input perturbation": sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=3.0, delta=1e-5),
 }
 

@@ -12,7 +12,7 @@ ROOT = Path(symdebias.__file__).parent
 LAYERS = [
     {"exceptions"},
     {"_domains", "_arrays", "_randomness", "_optional", "_budget"},
-    {"losses", "noise", "privacy", "codegen", "inference"},
+    {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},
     {"mechanisms", "transforms"},
     {"labels"},

@@ -39,6 +39,25 @@ def test_the_example_of_pure_and_approximate_privacy():
     assert "(2, 0)-differential privacy" in text
 
 
+def test_the_example_of_the_spherical_cap():
+    """From nothing but released margins, within what ten times fewer records than the figure's leave."""
+    script = runpy.run_path(str(ROOT / "examples" / "spherical_cap.py"))
+    mechanism, l2 = sd.SphericalCapMechanism(4.0, 2**0.5), 0.1
+    data = datasets.synthetic(2, 60_000)
+    Z = data.y[:, None] * data.X
+    theta, degree = script["from_cap"](mechanism, mechanism.privatize(Z, random_state=0), l2)
+    assert degree >= 2
+    least = min(script["risk"](at, Z, l2)[0] for at in (theta, 1.02 * theta, 0.98 * theta))
+    assert script["risk"](theta, Z, l2)[0] < least + 1e-3
+    assert np.linalg.norm(script["risk"](theta, Z, l2)[1]) < 0.02
+
+
+@pytest.mark.exhaustive
+def test_the_table_of_the_spherical_cap():
+    script = runpy.run_path(str(ROOT / "examples" / "spherical_cap.py"))
+    assert "margins through a cap" in script["report"](40_000, 2, epsilon=4.0, l2=0.1)
+
+
 def test_known_parameters_are_found():
     """Poisson regression: within 4 standard errors (false-alarm rate 2e-4 at a fixed seed), uncorrected far off."""
     script = runpy.run_path(str(ROOT / "examples" / "known_parameters.py"))
@@ -214,6 +233,7 @@ QUICK = {
     "input_perturbation.py --log2-records 12 --columns 3 --repeats 1 --draws 2": "server, with standard errors",
     "excess_risk.py --columns 2 --epsilon 12 --records 20000 --draws 2 --steps published newton": "M-estimation, same",
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
+    "spherical_cap.py --records 2000 --repeats 1": "epsilon 8, 10 columns",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
 }
 LONG = {

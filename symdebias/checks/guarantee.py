@@ -19,6 +19,7 @@ from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 from symdebias.release import Release
 from symdebias.transforms import quadrature
+from symdebias.zonal import ZonalNoise
 
 _METHODS = ("auto", "exact", "samples")
 
@@ -163,7 +164,7 @@ def _largest_ratio(first: FloatArray, second: FloatArray) -> float:
 
 def _exactly(
     mechanism: Mechanism, claimed: Guarantee, pair: tuple[FloatArray, FloatArray]
-) -> tuple[float | None, float] | None:
+) -> tuple[float | None, float | None] | None:
     """Return (epsilon for a pure claim, delta at the claimed epsilon), or None where it is not known."""
     noise = mechanism.noise
     if isinstance(noise, ChannelNoise):
@@ -172,6 +173,8 @@ def _exactly(
     if isinstance(noise, ClippedNoise):
         # What is done to noised values afterwards makes nothing less private.
         noise = noise.noise
+    if isinstance(noise, ZonalNoise):
+        return _of_zonal(noise, pair), None
     shift = np.abs(pair[1] - pair[0]).ravel()
     if noise.is_gaussian:
         # Rotated into one dimension; a covariance changes lengths.
@@ -188,6 +191,16 @@ def _exactly(
     if len(shift) > 1 and np.count_nonzero(shift) > 1:
         return None
     return _of_density(noise, float(shift.max()), claimed)
+
+
+def _of_zonal(noise: ZonalNoise, pair: tuple[FloatArray, FloatArray]) -> float:
+    """Return the largest log ratio of densities on the great circle through two records, which passes all cosines."""
+    unit = np.array([value.ravel() for value in pair]) / noise.radius
+    lifts = np.concatenate([unit, np.sqrt(np.maximum(1 - np.sum(unit**2, axis=1), 0.0))[:, None]], axis=1)
+    between = math.acos(min(max(float(lifts[0] @ lifts[1]), -1.0), 1.0))
+    angles = np.linspace(-math.pi, math.pi, 20_001)
+    first, second = (noise.law.density(lifts.shape[1], np.cos(angles - shift)) for shift in (0.0, between))
+    return max(_largest_ratio(first, second), _largest_ratio(second, first))
 
 
 def _of_probabilities(

@@ -19,6 +19,7 @@ from symdebias.mechanisms import Mechanism
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
+from symdebias.zonal import ZonalNoise
 
 _TOLERANCE = 1e-9
 
@@ -146,7 +147,7 @@ def check_unbiased(
     count = Integer(1000).check("samples", samples)
     rng = generator(random_state)
     noise = mechanism.noise
-    if isinstance(noise, ClippedNoise):
+    if isinstance(noise, (ClippedNoise, ZonalNoise)):
         raise NoExactCorrectionError(noise.refusal)
     release = _release(mechanism, noise, loss)
     corrected = debias(loss, release, method="exact")

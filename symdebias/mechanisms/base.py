@@ -17,6 +17,7 @@ from symdebias.mechanisms import sampling
 from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, declared_state
 from symdebias.privacy import Guarantee
+from symdebias.zonal import ZonalNoise
 
 _MAKER = object()
 
@@ -83,7 +84,7 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise:
+    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise | ZonalNoise:
         """The noise, which a correction undoes."""
 
     @property

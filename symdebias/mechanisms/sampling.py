@@ -1,22 +1,26 @@
 """The only place that draws noise.
 
-The sampler is NumPy's. It is not yet hardened against attacks on floating-point arithmetic: the set of
-numbers that ``x + normal()`` can take depends on x, and one released value can tell two records apart
-(Mironov 2012; Haney et al. 2022). A guarantee is that of the mechanism on real numbers. Nor is the generator a
+The cap of a sphere is drawn from the operating system's bits by a sampler that is private as it is realised
+(`cap_points`). All other samplers are NumPy's, and not yet hardened against attacks on floating-point arithmetic: the
+set of numbers that ``x + normal()`` can take depends on x, and one released value can tell two records apart (Mironov
+2012; Haney et al. 2022). Their guarantees are those of the mechanism on real numbers. Nor is their generator a
 cryptographic one: PCG64 is seeded by the operating system, but its state can be worked out from enough of its output,
 which somebody has who can guess the data (Bouillaguet, Martinez & Sauvage 2020). The time that a draw takes and what is
 left in memory are not covered either.
 """
 
 import math
+import os
 import secrets
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from symdebias import _randomness
 from symdebias._arrays import FloatArray
+from symdebias.mechanisms import directions
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ class Source:
 
     generator: np.random.Generator
     seeded: bool
+
+    def words(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return uniform integers of 64 bits: those of the operating system, or of the seeded stream."""
+        if self.seeded:
+            return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
+        return np.frombuffer(os.urandom(8 * count), dtype=np.int64)
 
 
 def source(random_state: int | np.random.Generator | None) -> Source:
@@ -214,6 +224,135 @@ def categories(
         here = rows == row
         places[here] = np.searchsorted(edges[row], drawn[here], side="right")
     return places
+
+
+# ---- caps of spheres -----------------------------------------------------------------------------------------------
+
+# Records that are noised together, and points that are drawn for them at a time: they fit a cache.
+_BLOCK, _AT_A_TIME = 2048, 8192
+# A number below has few digits of its 64 bits left.
+_COARSE = 2.0**-12
+
+
+def length_numbers(words: directions.Words, source: Source) -> FloatArray:
+    """Return signed numbers whose sizes are uniform on (0, 1/2), of full relative precision, from a word each.
+
+    A word is an integer k or -k - 1, of size u = (k + a fraction)/2^64. Below 2^-12 another word is the fraction;
+    elsewhere the size is within 2^-50 of itself of a number with the exact law, whatever the fraction. So are the
+    others, unless k = 0 and the second word is below 2^51, which has the probability 2^-76.
+    """
+    numbers = np.multiply(words, 2.0**-64, dtype=np.float64)
+    coarse = np.nonzero(np.abs(numbers) < _COARSE)
+    few = words[coarse]
+    places = np.where(few < 0, -(few + 1), few).astype(np.float64) * 2.0**-64
+    fractions = (source.words(len(few)).view(np.uint64).astype(np.float64) + 0.5) * 2.0**-128
+    numbers[coarse] = np.where(few < 0, -1.0, 1.0) * (places + fractions)
+    return numbers
+
+
+def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source: Source) -> FloatArray:
+    """Return a point of the sphere for each record: uniform ones are drawn until one is kept.
+
+    One inside the cap is kept, and one outside with the probability q = chance/2^64, exactly. Bits are drawn without
+    regard to the record, every point can come from every record, and no number of trials is too many.
+
+    Parameters
+    ----------
+    lifts : array of shape (n, D), float64
+        The true points, of norm 1 up to (D + 6) 2^-53.
+    rim : float
+        gamma.
+    chance : int
+        From 1 to 2^64 - 1.
+    trials : float
+        About how many are drawn for one that is kept.
+    source : Source
+        Where the bits come from.
+
+    Returns
+    -------
+    array of shape (n, D), float64
+
+    Notes
+    -----
+    With N(a) = p(a) + (1 - p(a)) q, p(a) the probability that the test of a record a says inside, the bits b of what is
+    kept have the probability P(b) w/N(a), w = 1 or q. Two records differ by the factor N(a')/(q N(a)) at most. Where p
+    varies with the round of a trial by rounding, its bounds over all trials stand in the ratio. The point is computed
+    from the bits again at the end, at the record's own place, so that it is a function of bits and place only.
+    """
+    found = np.empty_like(lifts)
+    for start in range(0, len(lifts), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        # A word is below this in 2^64 q of 2^64 cases.
+        lengths, angles = _kept(lifts[block], rim, np.int64(chance - 2**63), trials, source)
+        vectors = directions.normal_vectors(lengths, angles, lifts.shape[1])
+        size = directions.norms(vectors)
+        for index, coordinate in enumerate(vectors):
+            found[block, index] = coordinate / size
+    return found
+
+
+def _kept(
+    lifts: FloatArray, rim: float, below: np.int64, trials: float, source: Source
+) -> tuple[FloatArray, directions.Words]:
+    """Return lengths and angles of the points that are kept, of shape (pairs, n) each."""
+    records, dimension = lifts.shape
+    pairs = (dimension + 1) // 2
+    kept_lengths, kept_angles = np.empty((pairs, records)), np.empty((pairs, records), dtype=np.int64)
+    pending = np.arange(records)
+    while len(pending):
+        # Few at a time for each record: what follows the first that is kept is drawn in vain.
+        each = max(1, min(_AT_A_TIME // len(pending), math.ceil(trials / 4)))
+        count = len(pending) * each
+        words = source.words((2 * pairs + 1) * count).reshape(2 * pairs + 1, count)
+        lengths, angles = length_numbers(words[:pairs], source), words[pairs : 2 * pairs]
+        vectors = directions.normal_vectors(lengths, angles, dimension)
+        cosine = np.zeros((len(pending), each))
+        for coordinate, vector in zip(lifts[pending].T, vectors, strict=True):
+            cosine += coordinate[:, None] * vector.reshape(len(pending), each)
+        good = (cosine.ravel() >= rim * directions.norms(vectors)) | (words[-1] < below)
+        good = good.reshape(len(pending), each)
+        hit = good.any(axis=1)
+        place = (np.arange(len(pending)) * each + good.argmax(axis=1))[hit]
+        kept_lengths[:, pending[hit]] = lengths[:, place]
+        kept_angles[:, pending[hit]] = angles[:, place]
+        pending = pending[~hit]
+    return kept_lengths, kept_angles
+
+
+def simulated_cap_points(
+    lifts: FloatArray, rim: float, share: float, chance_inside: float, source: Source
+) -> FloatArray:
+    """Return a point of the sphere for each record by the inverse of the cosine's law; for seeded simulations.
+
+    Parameters
+    ----------
+    lifts : array of shape (n, D), float64
+        The true points, of norm 1.
+    rim : float
+        gamma.
+    share : float
+        The share A of the sphere that lies in the cap.
+    chance_inside : float
+        The probability of the cap.
+    source : Source
+        Where the random numbers come from.
+    """
+    records, dimension = lifts.shape
+    half = (dimension - 1) / 2
+    inside = source.generator.random(records) < chance_inside
+    tail = np.where(inside, share, 1 - share) * source.generator.random(records)
+    # (1 - t)/2 inside and (1 + t)/2 outside have the law Beta(half, half) below that of the rim.
+    part = special.betaincinv(half, half, tail)
+    cosine = np.where(inside, np.maximum(1 - 2 * part, rim), np.minimum(2 * part - 1, rim))
+    across = source.generator.standard_normal((records, dimension))
+    across -= np.einsum("ij,ij->i", across, lifts)[:, None] * lifts
+    across *= np.sqrt(4 * part * (1 - part) / np.einsum("ij,ij->i", across, across))[:, None]
+    found: FloatArray = cosine[:, None] * lifts + across
+    return found
+
+
+# ---- samples of records --------------------------------------------------------------------------------------------
 
 
 def poisson_samples(

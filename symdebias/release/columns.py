@@ -7,7 +7,6 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
-from symdebias.release.design import ColumnDesign
 
 # Numbers by name, or in the order of the columns while these have no names.
 PerColumn = tuple[tuple[str, float], ...] | tuple[float, ...]
@@ -110,27 +109,3 @@ def standardised(matrix: FloatArray, columns: Sequence[str], center: PerColumn, 
             "stay below 1e308: check the units of X, or its scale."
         )
     return released
-
-
-def original_units(
-    theta: FloatArray, design: ColumnDesign, columns: Sequence[str], center: PerColumn, scale: PerColumn
-) -> FloatArray:
-    """Return coefficients for columns in their own units, centre and scale undone; those given are changed in place.
-
-    Raises
-    ------
-    ValueError
-        Columns were centred, and there is no intercept to take up the shift.
-    """
-    shifts = in_order(center, columns, absent=0.0)
-    if shifts.any() and not design.intercept:
-        raise ValueError(
-            "the columns were centred, and without an intercept no coefficients of the original columns "
-            "give the same scores. Declare fit_intercept=True."
-        )
-    scales = in_order(scale, columns, absent=1.0)
-    for part in design.linear:
-        theta[..., part.parameter] /= scales[part.column]
-        if design.intercept:
-            theta[..., -1] -= theta[..., part.parameter] * shifts[part.column]
-    return theta

@@ -7,8 +7,10 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms.base import ChannelMechanism, Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release.categories import spelled
+from symdebias.release.columns import PerColumn, in_order
+from symdebias.release.groups import undoable
 
 
 @dataclass(frozen=True)
@@ -127,8 +129,8 @@ class ColumnDesign:
             group = group_of.get(column, -1)
             noised_by = None if group < 0 else groups[group][1]
             if not isinstance(noised_by, ChannelMechanism):
-                added = None if noised_by is None else noised_by.noise
-                assert not isinstance(added, (ChannelNoise, ClippedNoise))
+                added = None if noised_by is None else undoable(noised_by.noise)
+                assert not isinstance(added, ChannelNoise)
                 linear.append(Linear(column, len(parameters), added, group))
                 parameters.append(name)
                 continue
@@ -232,3 +234,27 @@ class ColumnDesign:
             means = matrix @ estimates
             total += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
         return total
+
+
+def original_units(
+    theta: FloatArray, design: ColumnDesign, columns: Sequence[str], center: PerColumn, scale: PerColumn
+) -> FloatArray:
+    """Return coefficients for columns in their own units, centre and scale undone; those given are changed in place.
+
+    Raises
+    ------
+    ValueError
+        Columns were centred, and there is no intercept to take up the shift.
+    """
+    shifts = in_order(center, columns, absent=0.0)
+    if shifts.any() and not design.intercept:
+        raise ValueError(
+            "the columns were centred, and without an intercept no coefficients of the original columns "
+            "give the same scores. Declare fit_intercept=True."
+        )
+    scales = in_order(scale, columns, absent=1.0)
+    for part in design.linear:
+        theta[..., part.parameter] /= scales[part.column]
+        if design.intercept:
+            theta[..., -1] -= theta[..., part.parameter] * shifts[part.column]
+    return theta

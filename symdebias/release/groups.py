@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from symdebias.exceptions import ClippingWarning
+from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import BoolArray, Labels
-from symdebias.noise import ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.release.columns import checked_names
+from symdebias.zonal import ZonalNoise
 
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
@@ -77,6 +78,19 @@ def labels_of(groups: Groups, side: str) -> dict[str, Labels]:
 def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
     """Return the labels that go in or come out of a target, or None where it is no category."""
     return getattr(mechanism, side) if isinstance(mechanism, ChannelMechanism) else None
+
+
+def undoable(noise: AdditiveNoise | ChannelNoise | ClippedNoise | ZonalNoise) -> AdditiveNoise | ChannelNoise:
+    """Return noise that a correction can undo.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It is not: whoever asks for the noise wants to undo or to integrate it.
+    """
+    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+        raise NoExactCorrectionError(noise.refusal)
+    return noise
 
 
 def report_outside(flags: list[BoolArray], records: int, outside: str, *, stacklevel: int = 3) -> None:

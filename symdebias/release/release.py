@@ -23,11 +23,10 @@ from symdebias.release.columns import (
     checked_names,
     checked_numbers,
     named_numbers,
-    original_units,
 )
 from symdebias.release.coupling import Coupling
-from symdebias.release.design import ColumnDesign
-from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target
+from symdebias.release.design import ColumnDesign, original_units
+from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target, undoable
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 
@@ -372,13 +371,10 @@ class Release:
         Raises
         ------
         NoExactCorrectionError
-            The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
+            The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
         self._require_apart()
-        noise = None if self.target is None else self.target.noise
-        if isinstance(noise, ClippedNoise):
-            raise NoExactCorrectionError(noise.refusal)
-        return noise
+        return None if self.target is None else undoable(self.target.noise)
 
     @property
     def clips_target(self) -> bool:
@@ -414,12 +410,7 @@ class Release:
     def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
         self._require_apart()
-        noises = []
-        for place, mechanism in self.placed(number_of_columns):
-            noise = mechanism.noise
-            assert not isinstance(noise, ClippedNoise)
-            noises.append((place, noise))
-        return tuple(noises)
+        return tuple((place, undoable(mechanism.noise)) for place, mechanism in self.placed(number_of_columns))
 
     def _require_apart(self) -> None:
         if self.coupling is not None:
@@ -534,7 +525,8 @@ class Release:
 
         Notes
         -----
-        The noise is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+        Of all noise only that of a `SphericalCapMechanism` is hardened against floating-point attacks; see
+        `symdebias.mechanisms.sampling`.
         """
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
