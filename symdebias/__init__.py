@@ -43,6 +43,7 @@ from symdebias.mechanisms import (
     LabelRandomizer,
     LaplaceMechanism,
     RandomizedResponse,
+    SphericalLaplaceMechanism,
     StaircaseMechanism,
     UniformMechanism,
 )
@@ -90,6 +91,7 @@ __all__ = [
     "PrivacyError",
     "RandomizedResponse",
     "Release",
+    "SphericalLaplaceMechanism",
     "StaircaseMechanism",
     "SymdebiasError",
     "UniformMechanism",

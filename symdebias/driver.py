@@ -208,7 +208,7 @@ def _works(loss: Loss, release: Release, approach: Method) -> bool:
 
 def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> Iterator[tuple[str, Release]]:
     """Yield releases with another mechanism for the additive noise of the features, of the target, and of both."""
-    features = {names: part for names, part in release.groups if isinstance(part.noise, AdditiveNoise)}
+    features = {names: part for names, part in release.groups if not isinstance(part.noise, ChannelNoise)}
     target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
     for where, of_features, of_target in (
         ("the features", True, False),

@@ -12,6 +12,7 @@ from symdebias.mechanisms.input_perturbation import InputPerturbation
 from symdebias.mechanisms.label_randomizer import LabelRandomizer
 from symdebias.mechanisms.laplace import LaplaceMechanism
 from symdebias.mechanisms.randomized_response import RandomizedResponse
+from symdebias.mechanisms.spherical_laplace import SphericalLaplaceMechanism
 from symdebias.mechanisms.staircase import StaircaseMechanism
 from symdebias.mechanisms.uniform import UniformMechanism
 
@@ -35,6 +36,7 @@ __all__ = [
     "LaplaceMechanism",
     "Mechanism",
     "RandomizedResponse",
+    "SphericalLaplaceMechanism",
     "StaircaseMechanism",
     "UniformMechanism",
 ]

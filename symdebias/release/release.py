@@ -14,7 +14,7 @@ from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError, PrivacyError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
 from symdebias.mechanisms.ranges import Labels
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import as_declared, column_codes, target_numbers
@@ -347,9 +347,11 @@ class Release:
         NoExactCorrectionError
             The target is clipped after its noise: whoever asks for the noise wants to undo or to integrate it.
         """
-        noise = None if self.target is None else self.target.noise
+        noise = None if self.target is None else self.target.noise_on(1)
         if isinstance(noise, ClippedNoise):
             raise NoExactCorrectionError(noise.refusal)
+        # One number has a direction of either sign, and noise of one coordinate.
+        assert not isinstance(noise, SphericalNoise)
         return noise
 
     @property
@@ -379,15 +381,15 @@ class Release:
         """
         variances = np.zeros(number_of_columns)
         for place, noise in self.noises(number_of_columns):
-            if isinstance(noise, AdditiveNoise):
+            if not isinstance(noise, ChannelNoise):
                 variances[place] = noise.coordinate_variances(place.stop - place.start)
         return variances
 
-    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
         noises = []
         for place, mechanism in self._placed(number_of_columns):
-            noise = mechanism.noise
+            noise = mechanism.noise_on(place.stop - place.start)
             assert not isinstance(noise, ClippedNoise)
             noises.append((place, noise))
         return tuple(noises)
