@@ -27,6 +27,9 @@ _MOST_POINTS = 300_000
 _DRAWS = 2_000
 # Where the price of an exact correction is looked at: noise variance of the score, and its range.
 _REFERENCE_VARIANCE, _REFERENCE_RADIUS = 4.0, 3.0
+# The operators of noise that columns share are of an order that grows with their number, and explode a little further
+# on: a pilot that strays there is lost.
+_REFERENCE_OF_GROUPS = 16.0
 
 
 def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
@@ -40,7 +43,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
         Scores range over abs(u) <= radius, 3 by default.
     score_variance : float or None
         The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
-        default. Neither default depends on the units of the columns.
+        default, or 16 where columns share noise. No default depends on the units of the columns.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
-    level = _REFERENCE_VARIANCE if score_variance is None else score_variance
+    reference = _REFERENCE_OF_GROUPS if program.having(SphericalForm) else _REFERENCE_VARIANCE
+    level = reference if score_variance is None else score_variance
     for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:

@@ -170,8 +170,8 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
         assert part.own_noise is not None
         if part.own_noise.inverse_polynomial is None and part.own_noise.inverse_differences is None:
             raise NoExactCorrectionError(
-                f"the characteristic function {part.own_noise.characteristic_function} has zeros, at which no wave can be "
-                "undone."
+                f"the characteristic function {part.own_noise.characteristic_function} has zeros, at which no wave can "
+                "be undone."
             )
         form, numbers = _form(part.own_noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))

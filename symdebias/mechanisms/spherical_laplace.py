@@ -173,8 +173,8 @@ class SphericalLaplaceMechanism(Mechanism):
         delta = _checked_delta(self.delta)
         if delta > 0 and dimension is None:
             raise ValueError(
-                f"delta={delta!r} needs the number of columns: the least scale depends on it. Give dimension=, or leave "
-                "delta out for pure differential privacy."
+                f"delta={delta!r} needs the number of columns: the least scale depends on it. Give dimension=, or "
+                "leave delta out for pure differential privacy."
             )
         self._declare(epsilon=epsilon, delta=delta, radius=radius, dimension=dimension, padded=padded)
         scale = scale_of(self.range.sensitivity, epsilon)

@@ -108,7 +108,7 @@ def size(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> int:
     if not isinstance(noise, SphericalNoise):
         return len(one_dimensional(noise, nodes)[1]) ** width
     sizes = [2 if noise.ambient - place == 1 else nodes for place in range(width)]
-    return int(np.prod([nodes, *sizes])) if width else 1
+    return int(nodes * math.prod(sizes)) if width else 1
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,9 +1,9 @@
 """The inverse of noise that is alike in all directions, on functions of scores.
 
 Noise of a vector with this property acts on a function of u = theta'x through u and s = theta'D theta alone. Its
-inverse takes u^j to sum_i e_ji s^((j - i)/2) u^i, multiplies exponentials and waves by a factor in s z^2, or is a finite
-operator sum_k c_k s^k d^(2k): what the noise has of these decides. Normal noise is an instance (Hermite polynomials,
-exp(-s z^2/2), the heat flow), which has rules of its own in `heat`.
+inverse takes u^j to sum_i e_ji s^((j - i)/2) u^i, multiplies exponentials and waves by a factor in s z^2, or is a
+finite operator sum_k c_k s^k d^(2k): what the noise has of these decides. Normal noise is an instance (Hermite
+polynomials, exp(-s z^2/2), the heat flow), which has rules of its own in `heat`.
 """
 
 import math
@@ -78,8 +78,8 @@ def inverse_spherical(
         )
     if len(terms) - 1 > _HIGHEST_ORDER:
         raise NoExactCorrectionError(
-            f"the inverse of spherical noise on {noise.dimension} columns is an operator of order {2 * len(terms) - 2}; "
-            f"at most order {2 * _HIGHEST_ORDER} is derived. Its variance would be enormous. Use "
+            f"the inverse of spherical noise on {noise.dimension} columns is an operator of order "
+            f"{2 * len(terms) - 2}; at most order {2 * _HIGHEST_ORDER} is derived. Its variance would be enormous. Use "
             'method="surrogate", or a loss of powers, exponentials, sines and cosines.'
         )
     require_smooth(expression, variables, "the noise is undone by derivatives, and ")
@@ -88,11 +88,8 @@ def inverse_spherical(
 
 def operator_terms(noise: SphericalNoise, order: int) -> tuple[sp.Expr, ...]:
     """Return c_0, ..., c_K of the inverse sum_k c_k s^k d^(2k) up to an order, read off the images of powers."""
-    found = []
-    for k in range(order + 1):
-        # Of u^(2k) only c_k s^k (2k)! has no u.
-        found.append(noise.monomial(2 * k)[0] / math.factorial(2 * k))
-    return tuple(found)
+    # Of u^(2k) only c_k s^k (2k)! has no u.
+    return tuple(noise.monomial(2 * k)[0] / math.factorial(2 * k) for k in range(order + 1))
 
 
 def derivative_terms(
