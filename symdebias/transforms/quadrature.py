@@ -106,9 +106,9 @@ def _coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, Fl
 def size(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> int:
     """Return how many points `rule` has."""
     if not isinstance(noise, SphericalNoise):
-        return len(one_dimensional(noise, nodes)[1]) ** width
+        return int(len(one_dimensional(noise, nodes)[1]) ** width)
     sizes = [2 if noise.ambient - place == 1 else nodes for place in range(width)]
-    return int(nodes * math.prod(sizes)) if width else 1
+    return nodes * math.prod(sizes) if width else 1
 
 
 @functools.lru_cache(maxsize=256)

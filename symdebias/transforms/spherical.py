@@ -58,7 +58,7 @@ def inverse_spherical(
     >>> inverse_spherical(u**4, (u,), sp.Matrix([[s]]), three)
     3*s**2/2 - 6*s*u**2 + u**4
     >>> inverse_spherical(sp.exp(u), (u,), sp.Matrix([[s]]), three)
-    (1 - s/4)**2*exp(u)
+    (s**2/16 - s/2 + 1)*exp(u)
     """
     if len(variables) == 1:
         found = _of_terms(expression, variables[0], covariance[0, 0], noise)
