@@ -235,6 +235,11 @@ class SphericalNoise(ABC):
         """Return e_0, ..., e_j: the inverse of the noise takes u^j to sum_i e_i s^((j - i)/2) u^i."""
 
     @property
+    def shape(self) -> float:
+        """Nu where 1/phi of a score's noise is (1 + s w^2/(2 nu))^nu, infinite for others: what a wave is priced by."""
+        return math.inf
+
+    @property
     def operator(self) -> tuple[sp.Expr, ...] | None:
         """Return c_0, c_1, ... where the inverse is the finite operator sum_k c_k s^k d^(2k), or None."""
         return None

@@ -52,6 +52,11 @@ class SphericalLaplaceNoise(SphericalNoise):
         return sp.Rational(self.ambient + 1, 2)
 
     @property
+    def shape(self) -> float:
+        """Nu as a number."""
+        return float(self.order)
+
+    @property
     def variance(self) -> float:
         """b^2 (D + 1): the mean squared norm b^2 D (D + 1), shared by D coordinates."""
         return self.scale * self.scale * (self.ambient + 1)

@@ -12,6 +12,7 @@ import symdebias as sd
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_spherical, quadrature
+from symdebias.transforms.surrogate import Scene, Scores, Surrogate
 
 U, S = sp.Symbol("u", real=True), sp.Symbol("s", positive=True)
 LOGISTIC = sp.log(1 + sp.exp(-U))
@@ -135,3 +136,27 @@ def test_functions_with_kinks_and_operators_of_high_order_are_refused():
         inverse_spherical(sp.Abs(U), (U,), sp.Matrix([[S]]), noise_on(3))
     with pytest.raises(NoExactCorrectionError, match="operator of order 52"):
         inverse_spherical(LOGISTIC, (U,), sp.Matrix([[S]]), noise_on(51))
+
+
+def test_waves_of_surrogates_are_priced_by_the_law_of_the_noise():
+    """The design's price of a surrogate is the mean variance of its inverted slope, by a rule over the noise."""
+    noise, s, frequency = noise_on(3), 0.8, 0.7
+    scores = Scores.within(2.0, 20)
+    scene = Scene(scores, scores.chances, frequency, 4, np.array([s]), 0.0, shape=noise.shape)
+    rng = np.random.default_rng(0)
+    one = Surrogate(frequency, (0.0, 0.3, 0.4), tuple(0.1 * rng.normal(size=4)), tuple(0.1 * rng.normal(size=4)))
+    w = frequency * np.arange(1, 5)
+    grown = (1 + s * w**2 / (2 * noise.shape)) ** noise.shape
+    e, weights = rule_of_score(noise.shape, s)
+
+    def slope(u):
+        angle = np.multiply.outer(u, w)
+        return 0.3 + 0.8 * u + np.cos(angle) @ (w * grown * one.sines) - np.sin(angle) @ (w * grown * one.cosines)
+
+    variance = 0.0
+    for u, chance in zip(scores.values, scores.chances, strict=True):
+        values = slope(u + e)
+        variance += chance * weights @ (values - weights @ values) ** 2
+    assert scene.price(one) == pytest.approx(variance, rel=1e-9)
+    normal = Scene(scores, scores.chances, frequency, 4, np.array([s]), 0.0)
+    assert normal.price(one) > 1.2 * variance
