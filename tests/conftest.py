@@ -39,6 +39,20 @@ def data_folder():
     return folder
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--files-in-turn", type=int, default=1, metavar="N", help="only one in N files of tests: those of this tenth"
+    )
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files whose turn it is not, before they are imported."""
+    share = config.getoption("--files-in-turn")
+    if share > 1 and collection_path.name.startswith("test_"):
+        return not turns.is_files_turn(str(collection_path.relative_to(config.rootpath)), TENTH, share) or None
+    return None
+
+
 def pytest_report_header():
     return f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)"
 

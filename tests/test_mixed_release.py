@@ -29,7 +29,7 @@ def test_the_mixed_release_of_the_documentation():
         "age", "hours", "income", "sex", "region=e", "region=s", "region=w", "year", "intercept",
     )  # fmt: skip
     assert "not protected: year" in str(release.guarantee)
-    assert release.guarantee.epsilon == pytest.approx(4 + 4 + 1 + 1 + 1)
+    assert 10.8 < release.guarantee.epsilon < 4 + 4 + 1 + 1 + 1
     X, y = true_records()
     noised = release.privatize(X, y, random_state=0)
     assert set(noised.X[:, 3]) == {-1.0, 1.0}

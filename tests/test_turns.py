@@ -5,13 +5,21 @@ import subprocess
 
 import pytest
 import turns
-from turns import PARTS, VARIABLE, chosen, part_of, part_of_commit
+from turns import PARTS, VARIABLE, chosen, is_files_turn, part_of, part_of_commit
 
 
 def test_each_test_belongs_to_one_tenth_and_no_tenth_is_empty():
     parts = [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
     assert set(parts) == set(range(PARTS))
     assert parts == [part_of(f"tests/test_crossed.py::test_exact[{number}]") for number in range(200)]
+
+
+@pytest.mark.parametrize("share", [2, 3])
+def test_each_file_has_its_turn(share):
+    files = [f"tests/test_{number}.py" for number in range(50)]
+    turn = {file: {tenth % share for tenth in range(PARTS) if is_files_turn(file, tenth, share)} for file in files}
+    assert all(len(tenths) == 1 for tenths in turn.values())
+    assert len(set().union(*turn.values())) == share
 
 
 def test_commits_take_turns(tmp_path):

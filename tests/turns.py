@@ -1,4 +1,4 @@
-"""Which tenth of the exhaustive tests runs beside the others: that of the commit, so that all of them run in turn."""
+"""Whose turn it is: a tenth of the exhaustive tests, or some of the files, by the commit, so that all run in turn."""
 
 import os
 import subprocess
@@ -12,6 +12,11 @@ VARIABLE = "SYMDEBIAS_TENTH"
 def part_of(test):
     """The tenth, from 0 to 9, that a test belongs to by its id."""
     return zlib.crc32(test.encode()) % PARTS
+
+
+def is_files_turn(file, tenth, share):
+    """Whether a file of tests, by its path below the root, is among the one in `share` whose turn it is."""
+    return zlib.crc32(file.encode()) % share == tenth % share
 
 
 def part_of_commit(root):

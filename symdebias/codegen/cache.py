@@ -12,6 +12,7 @@ import functools
 import hashlib
 import json
 import linecache
+import math
 import os
 import platform
 import shutil
@@ -40,6 +41,8 @@ _LARGEST_FILE = 64 * 2**20
 # Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
 # version has kept is left alone and not taken for damage.
 _LAYOUT = 2
+# Answers agree to this much of the largest number in them.
+_SAME = 1e-12
 _LOCK = threading.RLock()
 
 
@@ -245,7 +248,7 @@ def _load(entry: Path, source: KernelSource) -> Callable[..., Any] | None:
     except Exception:
         # Whatever a damaged file makes the loader raise, the answer is the same: build it again.
         return None
-    if not from_disk or _answer(source, kernel) != manifest["answer"]:
+    if not from_disk or not _agree(_answer(source, kernel), manifest["answer"]):
         return None
     return kernel
 
@@ -300,6 +303,20 @@ def _delete(entry: Path) -> None:
 
 def _answer(source: KernelSource, kernel: Callable[..., Any]) -> list[str]:
     return [float(value).hex() for value in source.probe(kernel)]
+
+
+def _agree(first: list[str], second: list[str]) -> bool:
+    """Whether two answers are the same to rounding.
+
+    A process that has just compiled a kernel may call its helpers from where they were first compiled, and one that
+    reads it from disk those that were optimised within it: the last bit of a sum may differ.
+    """
+    mine, theirs = ([float.fromhex(value) for value in answer] for answer in (first, second))
+    largest = max((abs(value) for value in theirs if math.isfinite(value)), default=0.0)
+    return len(mine) == len(theirs) and all(
+        math.isclose(a, b, rel_tol=_SAME, abs_tol=_SAME * largest) or (math.isnan(a) and math.isnan(b))
+        for a, b in zip(mine, theirs, strict=True)
+    )
 
 
 def _module_text(source: KernelSource) -> str:

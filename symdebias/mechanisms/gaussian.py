@@ -167,7 +167,10 @@ class GaussianMechanism(Mechanism):
         """(epsilon, delta) in the local model, or None for `from_scale`."""
         if self.epsilon is None or self.delta is None:
             return None
-        return Guarantee(self.epsilon, self.delta)
+        assert self.radius is not None
+        # The division rounds to nearest: the next number below is a lower bound.
+        multiplier = math.nextafter(self.scale / (2 * self.radius), 0.0)
+        return Guarantee(self.epsilon, self.delta, multiplier=multiplier)
 
     @cached_property
     def range(self) -> Ball:

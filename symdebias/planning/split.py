@@ -21,8 +21,9 @@ Build = Callable[[Sequence[float]], Release]
 # part of the range cannot be corrected, or the method changes, the curve has jumps.
 _LEAST_PART, _SHARE_ACCURACY = 0.01, 2e-3
 _GRID = (0.02, 0.05, *np.arange(0.1, 0.95, 0.1), 0.95, 0.98)
-# What is kept back of a budget that is split, relative to it.
-_ROUNDING = 1e-12
+# What is kept back of a budget that is split, relative to it; and of one that is stretched, at most, with the rounds of
+# the search.
+_ROUNDING, _KEPT_BACK, _ROUNDS = 1e-12, 1e-4, 12
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,10 @@ def best_split(
     loss, population, n, l2, random_state
         As for `expected_fit`.
     build : callable
-        Takes the parts of the budget, which sum to epsilon, and returns the release that spends them.
+        Takes the parts of the budget and returns the release that spends them. They sum to epsilon, or to more where
+        the guarantee of that release composes to less than their sum: what is handed out composes to epsilon.
     epsilon : float
-        The whole budget, in [1e-6, 700]; mechanisms on parts of one record compose by adding up.
+        The whole budget, in [1e-6, 700].
     parts : int
         How many parts, at least 2.
     criterion : {"worst", "mean", "risk"}
@@ -101,7 +103,7 @@ def split_of(study: Study, build: Build, whole: float, count: int, n: float, cri
 
     def expected(shares: Sequence[float], *, quick: bool = False) -> ExpectedFit | None:
         try:
-            return study.expected(build(parts_of(whole, shares)), n, "best", quick=quick)
+            return study.expected(build(spent(build, whole, shares)), n, "best", quick=quick)
         except SymdebiasError as error:
             refusals.append(error)
             return None
@@ -114,7 +116,7 @@ def split_of(study: Study, build: Build, whole: float, count: int, n: float, cri
     best = None if shares is None else expected(shares)
     if shares is None or best is None:
         raise refusals[0]
-    return Split(parts_of(whole, shares), best, expected((1 / count,) * count))
+    return Split(spent(build, whole, shares), best, expected((1 / count,) * count))
 
 
 def _of_two(price: Callable[[Sequence[float]], float]) -> tuple[float, ...] | None:
@@ -149,6 +151,33 @@ def _of_several(price: Callable[[Sequence[float]], float], count: int) -> tuple[
     )  # fmt: skip
     best = shares(least.x)
     return tuple(share / sum(best) for share in best)
+
+
+def spent(build: Build, whole: float, shares: Sequence[float]) -> tuple[float, ...]:
+    """Return parts of a budget, in given shares, whose release composes to it and no more.
+
+    Where the parts add up this is `parts_of`. Normal noise beside other parts composes to less, and all parts are
+    stretched by one factor. Where the release does not spend all parts itself, nothing is: the rest is for something
+    else.
+    """
+    parts = parts_of(whole, shares)
+    release = build(parts)
+    guarantee, own = release.guarantee, [mechanism.guarantee for _, mechanism in release.groups]
+    own += [] if release.target is None else [release.target.guarantee]
+    spends_all = math.isclose(sum(one.epsilon for one in own if one is not None), sum(parts), rel_tol=1e-9)
+    if guarantee is None or not spends_all or not 0 < guarantee.epsilon < whole * (1 - _KEPT_BACK):
+        return parts
+    factor, composed = 1.0, guarantee.epsilon
+    for _ in range(_ROUNDS):
+        # The composed epsilon is next to proportional to the factor.
+        factor *= (1 - _KEPT_BACK / 2) * whole / composed
+        stretched = tuple(factor * part for part in parts)
+        guarantee = build(stretched).guarantee
+        assert guarantee is not None
+        composed = guarantee.epsilon
+        if whole * (1 - _KEPT_BACK) <= composed <= whole:
+            return stretched
+    return parts
 
 
 def parts_of(whole: float, shares: Sequence[float]) -> tuple[float, ...]:

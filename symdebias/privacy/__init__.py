@@ -10,7 +10,8 @@ from symdebias.privacy.calibration import (
     keep_probability,
     largest_ratio,
 )
-from symdebias.privacy.guarantee import Guarantee, compose
+from symdebias.privacy.composition import compose, composed_delta
+from symdebias.privacy.guarantee import Guarantee
 from symdebias.privacy.objective import objective_noise_delta, objective_noise_epsilon, objective_noise_scale
 from symdebias.privacy.published import PublishedNoise, published_noise
 from symdebias.privacy.spherical import spherical_laplace_delta, spherical_laplace_scale
@@ -24,6 +25,7 @@ __all__ = [
     "calibrate_noise_multiplier",
     "classical_gaussian_scale",
     "compose",
+    "composed_delta",
     "input_perturbation_scales",
     "keep_probability",
     "largest_ratio",

@@ -59,7 +59,7 @@ def analytic_gaussian_delta(epsilon: float, scale: float, sensitivity: float) ->
     sensitivity = _SENSITIVITY.check("sensitivity", sensitivity)
     context = precise.context()
     multiplier = min(max(context.mpf(scale) / sensitivity, _LEAST_MULTIPLIER), _LARGEST_MULTIPLIER)
-    return rounded_up(context, _curve(context, epsilon, context.mpf(multiplier)))
+    return rounded_up(context, gaussian_curve(context, epsilon, context.mpf(multiplier)))
 
 
 def analytic_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -> float:
@@ -147,16 +147,16 @@ def analytic_gaussian_epsilon(delta: float, scale: float, sensitivity: float) ->
         context.mpf(0),
         1 / (2 * multiplier**2) + context.sqrt(2 * context.log(1 / context.mpf(delta))) / multiplier,
     )
-    if _curve(context, low, multiplier) <= delta:
+    if gaussian_curve(context, low, multiplier) <= delta:
         return 0.0
     while high - low > high * context.mpf(2) ** -60:
         middle = (low + high) / 2
-        if _curve(context, middle, multiplier) <= delta:
+        if gaussian_curve(context, middle, multiplier) <= delta:
             high = middle
         else:
             low = middle
     found = rounded_up(context, high)
-    while _curve(context, context.mpf(found), multiplier) > delta:
+    while gaussian_curve(context, context.mpf(found), multiplier) > delta:
         found = math.nextafter(found, math.inf)
     return found
 
@@ -344,7 +344,7 @@ def largest_ratio(epsilon: float) -> Fraction:
 def _analytic_scale(epsilon: float, delta: float, sensitivity: float) -> float:
     context = precise.context()
     scale = rounded_up(context, sensitivity * _solve(context, epsilon, delta))
-    while _curve(context, epsilon, context.mpf(scale) / sensitivity) > delta:
+    while gaussian_curve(context, epsilon, context.mpf(scale) / sensitivity) > delta:
         scale = math.nextafter(scale, math.inf)
     return scale
 
@@ -352,9 +352,9 @@ def _analytic_scale(epsilon: float, delta: float, sensitivity: float) -> float:
 def _solve(context: Any, epsilon: float, delta: float) -> Any:
     """Return the sigma/Delta at which the curve equals delta."""
     low = high = context.mpf(1)
-    while _curve(context, epsilon, high) > delta:
+    while gaussian_curve(context, epsilon, high) > delta:
         low, high = high, 4 * high
-    while _curve(context, epsilon, low) <= delta:
+    while gaussian_curve(context, epsilon, low) <= delta:
         low, high = low / 4, low
     target = context.log(context.mpf(delta))
     # log delta as a function of log multiplier; d delta/d multiplier = -phi(half - shift)/multiplier^2.
@@ -362,7 +362,7 @@ def _solve(context: Any, epsilon: float, delta: float) -> Any:
     low, high = context.log(low), context.log(high)
     for _ in range(_MOST_STEPS):
         multiplier = context.exp(position)
-        value = _curve(context, epsilon, multiplier)
+        value = gaussian_curve(context, epsilon, multiplier)
         excess = context.log(value) - target
         if excess > 0:
             low = position
@@ -378,7 +378,15 @@ def _solve(context: Any, epsilon: float, delta: float) -> Any:
     raise ArithmeticError(f"the calibration at epsilon={epsilon!r}, delta={delta!r} did not settle.")
 
 
-def _curve(context: Any, epsilon: float, multiplier: Any) -> Any:
-    """Return delta for sigma/Delta = multiplier."""
+def gaussian_curve(context: Any, epsilon: Any, multiplier: Any) -> Any:
+    """Return the delta of normal noise for sigma/Delta = multiplier, to all digits; epsilon may be below 0.
+
+    Parameters
+    ----------
+    context : mpmath context
+        As `symdebias.privacy.precise.context` returns it.
+    epsilon, multiplier : mpmath number
+        Any epsilon, and a multiplier above 0.
+    """
     half, shift = 1 / (2 * multiplier), epsilon * multiplier
     return normal_cdf(context, half - shift) - context.exp(context.mpf(epsilon)) * normal_cdf(context, -half - shift)

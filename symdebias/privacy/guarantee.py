@@ -1,18 +1,17 @@
-"""A guarantee of differential privacy as a value, and its composition."""
+"""A guarantee of differential privacy as a value."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from symdebias._domains import Interval
-from symdebias.exceptions import PrivacyError
 
 MODELS = ("local", "central")
 ADJACENCIES = ("replace-one", "add-remove")
 
 _EPSILON = Interval(0.0, math.inf, "left", "Give a finite budget.")
+_MULTIPLIER = Interval(0.0, math.inf, "neither", "Give sigma/Delta of normal noise, or None.")
 _DELTA = Interval(0.0, 1.0, "left", "Give 0 for pure differential privacy.")
 
 
@@ -34,6 +33,9 @@ class Guarantee:
         Parts of the record that are released as they are.
     basis : str
         What it rests on, in a few words: the mechanism, the sampling, the accountant. Comparisons leave it out.
+    multiplier : float, optional
+        Where it is that of normal noise, a lower bound on its standard deviation divided by the sensitivity, above 0:
+        `symdebias.privacy.compose` then composes exactly. Comparisons leave it out.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class Guarantee:
     adjacency: str = "replace-one"
     unprotected: tuple[str, ...] = ()
     basis: str = field(default="", compare=False)
+    multiplier: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         epsilon, delta = _EPSILON.check("epsilon", self.epsilon), _DELTA.check("delta", self.delta)
@@ -72,6 +75,8 @@ class Guarantee:
             raise TypeError(f"unprotected has the value {unprotected!r:.100}. Give a sequence of names.")
         if not isinstance(self.basis, str):
             raise TypeError(f"basis has the value {self.basis!r:.100}. Give a few words.")
+        if self.multiplier is not None:
+            object.__setattr__(self, "multiplier", _MULTIPLIER.check("multiplier", self.multiplier))
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "unprotected", tuple(unprotected))
@@ -107,64 +112,3 @@ class Guarantee:
         if self.unprotected:
             text += f"; not protected: {', '.join(self.unprotected)}"
         return f"{text}; by {self.basis}" if self.basis else text
-
-
-def compose(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee of several releases about the same record: budgets add.
-
-    Parameters
-    ----------
-    guarantees : iterable of Guarantee
-        At least one, all of one model and adjacency.
-
-    Returns
-    -------
-    Guarantee
-        The sums of epsilon and delta, rounded up where float64 does not have them exactly.
-
-    Raises
-    ------
-    TypeError
-        Something is not a guarantee.
-    PrivacyError
-        There is none, they are of different models or adjacencies, or the deltas add up to 1 or more,
-        which promises nothing.
-
-    References
-    ----------
-    Dwork & Roth 2014, Theorem 3.16 (basic composition).
-
-    Examples
-    --------
-    >>> print(compose([Guarantee(1.0, 1e-5), Guarantee(0.5, 0.0)]))
-    (1.5, 1e-05)-differential privacy (local, replace-one)
-    """
-    parts = list(guarantees)
-    for part in parts:
-        if not isinstance(part, Guarantee):
-            raise TypeError(f"only guarantees compose; got {type(part).__name__}. Pass Guarantee objects.")
-    kinds = {(part.model, part.adjacency) for part in parts}
-    if len(kinds) != 1:
-        found = ", ".join(f"{model} {adjacency}" for model, adjacency in sorted(kinds)) or "none"
-        raise PrivacyError(
-            f"guarantees compose within one model and adjacency; got {found}. Compose each kind by itself."
-        )
-    epsilon = _sum_rounded_up([part.epsilon for part in parts])
-    delta = _sum_rounded_up([part.delta for part in parts])
-    if not (epsilon < math.inf and delta < 1):
-        raise PrivacyError(
-            f"epsilon adds up to {epsilon:g} and delta to {delta:g}, which promises nothing. Spend smaller budgets."
-        )
-    ((model, adjacency),) = kinds
-    unprotected = tuple(dict.fromkeys(name for part in parts for name in part.unprotected))
-    basis = "; ".join(dict.fromkeys(part.basis for part in parts if part.basis))
-    return Guarantee(epsilon, delta, model, adjacency, unprotected, basis)
-
-
-def _sum_rounded_up(values: list[float]) -> float:
-    exact = sum(map(Fraction, values), Fraction(0))
-    try:
-        total = float(exact)
-    except OverflowError:
-        return math.inf
-    return math.nextafter(total, math.inf) if Fraction(total) < exact else total

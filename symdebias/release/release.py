@@ -81,7 +81,7 @@ class Release:
     >>> release.columns
     ('age', 'hours', 'year')
     >>> print(release.guarantee)
-    (2, 1e-05)-differential privacy (local, replace-one); not protected: year
+    (1.9791, 1e-05)-differential privacy (local, replace-one); not protected: year; by exact composition of 2 parts
     """
 
     groups: Groups

@@ -315,6 +315,18 @@ def test_another_environment_with_equal_versions_compiles_nothing(tmp_path):
     assert first[2] == second[2]
 
 
+def test_answers_agree_to_rounding_and_no_further():
+    def answer(*values):
+        return [float(value).hex() for value in values]
+
+    assert cache._agree(answer(1.0, -0.25, math.inf, math.nan), answer(1.0 + 2e-16, -0.25, math.inf, math.nan))
+    assert cache._agree(answer(1.0, 1e-17), answer(1.0, 0.0))
+    for other in ((1.0 + 1e-11, -0.25), (1.0,), (1.0, math.inf), (1.0, math.nan), (1.0, 0.25)):
+        assert not cache._agree(answer(1.0, -0.25), answer(*other))
+    with pytest.raises(ValueError, match="hexadecimal"):
+        cache._agree(answer(1.0), ["nothing"])
+
+
 def test_what_has_no_lasting_name_is_no_part_of_a_kernel():
     assert cache._identity(math) == ("math",)
     with pytest.raises(TypeError, match="no lasting name"):

@@ -7,6 +7,7 @@ import pytest
 
 import symdebias as sd
 from symdebias.planning import Population, best_split, expected_fit
+from symdebias.planning.split import spent
 
 pytestmark = pytest.mark.newest
 
@@ -30,8 +31,33 @@ def test_the_best_split_is_that_of_a_grid():
     assert found.expected.criterion("worst") <= 1.02 * min(prices)
     assert found.equal is not None
     assert found.expected.criterion("worst") < found.equal.criterion("worst")
-    assert sum(found.budgets) <= 12.0
-    assert found.expected.release.guarantee.epsilon <= 12.0
+    # What is handed out adds up to more than what it composes to.
+    assert 12.0 < sum(found.budgets)
+    assert 12.0 * (1 - 1e-4) <= found.expected.release.guarantee.epsilon <= 12.0
+
+
+def test_a_split_spends_the_budget_that_its_release_composes_to():
+    for share in (0.02, 0.3, 0.5, 0.9):
+        parts = spent(build, 2.0, (share, 1 - share))
+        assert parts[0] / parts[1] == pytest.approx(share / (1 - share))
+        assert 2.0 < sum(parts)
+        assert 2.0 * (1 - 1e-4) <= build(parts).guarantee.epsilon <= 2.0
+
+
+def test_a_split_is_not_stretched_where_budgets_add_or_are_spent_elsewhere():
+    def pure(budgets):
+        features = sd.LaplaceMechanism(epsilon=budgets[0], bounds=(-1.0, 1.0))
+        return sd.Release({"x0": features}, sd.RandomizedResponse(epsilon=budgets[1]))
+
+    def two_of_three(budgets):
+        return build(budgets[:2])
+
+    def unclaimed(budgets):
+        return sd.Release({"x0": sd.GaussianMechanism.from_scale(budgets[0])})
+
+    assert sum(spent(pure, 2.0, (0.5, 0.5))) <= 2.0
+    assert sum(spent(two_of_three, 3.0, (0.4, 0.4, 0.2))) <= 3.0
+    assert sum(spent(unclaimed, 3.0, (0.5, 0.5))) <= 3.0
 
 
 @pytest.mark.parametrize(

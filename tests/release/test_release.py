@@ -1,6 +1,7 @@
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sampling_statistics import coin_faults, normal_faults
 
 from symdebias.exceptions import ClippingWarning, PrivacyError
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
-from symdebias.privacy import Guarantee
+from symdebias.privacy import Guarantee, compose
 from symdebias.release import Noised, Release
 
 UNIT = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
@@ -151,13 +152,13 @@ def test_the_noise_of_the_target():
 
 @pytest.mark.parametrize(("name", "guarantee"), [
     ("one mechanism", Guarantee(1.0, 1e-5, unprotected=("target",))),
-    ("with a coin", Guarantee(2.0, 1e-5)),
+    ("with a coin", compose([UNIT.guarantee, COIN.guarantee])),
     ("known noise", None),
     ("features as they are", Guarantee(1.0, 0.0, unprotected=("features",))),
     ("nothing noised", None),
     ("names without noise", Guarantee(1.0, 0.0, unprotected=("a", "b"))),
-    ("one mechanism but a year", Guarantee(2.0, 1e-5, unprotected=("year",))),
-    ("groups", Guarantee(2.5, 1.1e-5, unprotected=("year",))),
+    ("one mechanism but a year", replace(compose([UNIT.guarantee, COIN.guarantee]), unprotected=("year",))),
+    ("groups", replace(compose([UNIT.guarantee, WIDE.guarantee, COIN.guarantee]), unprotected=("year",))),
     ("measurement error within a ball", None),
 ])  # fmt: skip
 def test_the_guarantee_composes_and_names_what_it_leaves_out(name, guarantee):

@@ -160,9 +160,9 @@ def test_intervals_of_twelve_unequal_clusters_cover():
 @pytest.mark.parametrize("growth", [0.0, 2.0])
 @pytest.mark.parametrize("effect", [0.0, 0.7])
 def test_intervals_of_few_clusters_cover(clusters, growth, effect):
-    """1,000 draws know the coverage of a parameter to 0.7 points: 94% is held to three standard errors."""
-    case = runpy.run_path(str(BENCHMARK))["coverage"](clusters, 50 * clusters, growth, effect, 1000)
-    assert case[1].min() > 0.94 - 3 * np.sqrt(0.94 * 0.06 / 1000)
+    """500 draws know the coverage of a parameter to 1.1 points: 94% is held to three standard errors."""
+    case = runpy.run_path(str(BENCHMARK))["coverage"](clusters, 50 * clusters, growth, effect, 500)
+    assert case[1].min() > 0.94 - 3 * np.sqrt(0.94 * 0.06 / 500)
 
 
 # ---- the bias ----------------------------------------------------------------------------------------------
@@ -210,19 +210,19 @@ def test_the_noncentrality_is_the_largest_over_the_box():
 
 @pytest.mark.parametrize("freedom", [None, 8])
 def test_the_test_keeps_its_level_under_the_worst_bias(freedom):
-    """20,000 draws know 5% to 0.15 points; without the bias the test would reject three times as often."""
+    """5,000 draws know 5% to 0.3 points; without the bias the test would reject three times as often."""
     rng = np.random.default_rng(1)
     bias = np.array([0.8, 0.6])
-    theta = bias + rng.normal(size=(20_000, 2))
-    covariances = np.broadcast_to(np.eye(2), (20_000, 2, 2))
+    theta = bias + rng.normal(size=(5_000, 2))
+    covariances = np.broadcast_to(np.eye(2), (5_000, 2, 2))
     if freedom is not None:
-        moved = rng.normal(size=(20_000, freedom, 2))
+        moved = rng.normal(size=(5_000, freedom, 2))
         covariances = moved.swapaxes(1, 2) @ moved / freedom
     options = {"degrees_of_freedom": freedom}
     pairs = list(zip(theta, covariances, strict=True))
     aware = np.mean([wald_test(t, v, np.eye(2), bias=bias, **options).pvalue < 0.05 for t, v in pairs])
     blind = np.mean([wald_test(t, v, np.eye(2), **options).pvalue < 0.05 for t, v in pairs])
-    assert aware < 0.05 + 5 * 0.0016
+    assert aware < 0.05 + 5 * 0.0031
     assert blind > 0.08
 
 
