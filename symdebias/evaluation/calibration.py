@@ -170,7 +170,7 @@ def calibration_curve(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
     scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
-    if scores.others or scores.categories:
+    if scores.others or scores.spherical or scores.categories:
         raise NoExactCorrectionError(
             "windows of scores are undone under normal noise of the features only, and another noise has a part in the "
             "score. Release these columns with a GaussianMechanism, or compare by "

@@ -14,7 +14,7 @@ from symdebias._domains import Interval, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
 from symdebias.mechanisms.ranges import Labels
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import as_declared, column_codes, target_numbers
@@ -347,7 +347,10 @@ class Release:
         NoExactCorrectionError
             The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
-        return None if self.target is None else undoable(self.target.noise)
+        noise = None if self.target is None else undoable(self.target.noise_on(1))
+        # One number has a direction of either sign, and noise of one coordinate.
+        assert not isinstance(noise, SphericalNoise)
+        return noise
 
     @property
     def clips_target(self) -> bool:
@@ -376,13 +379,16 @@ class Release:
         """
         variances = np.zeros(number_of_columns)
         for place, noise in self.noises(number_of_columns):
-            if isinstance(noise, AdditiveNoise):
+            if not isinstance(noise, ChannelNoise):
                 variances[place] = noise.coordinate_variances(place.stop - place.start)
         return variances
 
-    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
-        return tuple((place, undoable(mechanism.noise)) for place, mechanism in self._placed(number_of_columns))
+        return tuple(
+            (place, undoable(mechanism.noise_on(place.stop - place.start)))
+            for place, mechanism in self._placed(number_of_columns)
+        )
 
     def _placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
         """Return the places of each group of columns, with what noises them."""
