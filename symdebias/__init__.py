@@ -44,6 +44,7 @@ from symdebias.mechanisms import (
     LaplaceMechanism,
     RandomizedResponse,
     SphericalCapMechanism,
+    SphericalLaplaceMechanism,
     StaircaseMechanism,
     UniformMechanism,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "RandomizedResponse",
     "Release",
     "SphericalCapMechanism",
+    "SphericalLaplaceMechanism",
     "StaircaseMechanism",
     "SymdebiasError",
     "UniformMechanism",

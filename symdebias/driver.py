@@ -109,7 +109,8 @@ def debias(
 
     ``"auto"`` passes over an exact correction where, at a score with noise of variance 4 to which all columns give the
     same share (so that units do not matter), it inflates the mean square of the slopes more than a hundredfold: the log
-    loss under Laplace noise on many columns.
+    loss under Laplace noise on many columns. Where columns share spherical noise that is looked at with a variance of
+    16: the log loss is corrected exactly on up to 5 columns, or 4 that are padded.
 
     References
     ----------
@@ -219,7 +220,7 @@ def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> It
     if release.coupling is not None:
         yield from _with_noise_of_vectors(release, mechanism)
         return
-    features = {names: part for names, part in release.groups if isinstance(part.noise, AdditiveNoise)}
+    features = {names: part for names, part in release.groups if not isinstance(part.noise, ChannelNoise)}
     target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
     for where, of_features, of_target in (
         ("the features", True, False),
@@ -297,7 +298,7 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             return exact
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-            "uncorrected ones" + (" at this noise" if settings else " at a score with noise of variance 4")
+            "uncorrected ones" + (" at this noise" if settings else " at a score with much noise")
         )
         try:
             CorrectedLoss(loss, release, Surrogate())

@@ -1,9 +1,10 @@
-"""Noise as mathematics: additive with a characteristic function, or a finite channel.
+"""Noise as mathematics: additive with a characteristic function, alike in all directions, or a finite channel.
 
 Corrections decide on properties of these, never on the class of a mechanism.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -192,6 +193,74 @@ class AdditiveNoise:
 def exactly(expression: sp.Expr) -> sp.Expr:
     """Return an expression with its decimal numbers as the fractions that they are."""
     return expression.xreplace({number: sp.Rational(number) for number in expression.atoms(sp.Float)})
+
+
+class SphericalNoise(ABC):
+    """Noise on the vector of a group of columns that is alike in all directions.
+
+    A function of one score u = theta'x of the vector is then corrected in u and s = theta'D theta alone, whatever
+    direction theta has, D = weight I. That is what corrections decide on: the inverse of the noise on powers of the
+    score, as a finite operator, and on exponentials and waves, as far as the noise has them.
+
+    Attributes
+    ----------
+    dimension : int
+        The number of coordinates of the vector.
+    """
+
+    dimension: int
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance of one coordinate; coordinates are uncorrelated and not independent."""
+
+    @property
+    def weight(self) -> float:
+        """The weight of a coordinate in s: its variance where noise is added."""
+        return self.variance
+
+    @property
+    @abstractmethod
+    def ambient(self) -> int:
+        """The dimension that the noise is drawn in, of whose coordinates the first `dimension` are kept."""
+
+    @property
+    def tail_rate(self) -> float:
+        """E exp(z e) of the noise e of the score is finite for z sqrt(s) below this."""
+        return math.inf
+
+    @abstractmethod
+    def monomial(self, power: int) -> tuple[sp.Expr, ...]:
+        """Return e_0, ..., e_j: the inverse of the noise takes u^j to sum_i e_i s^((j - i)/2) u^i."""
+
+    @property
+    def shape(self) -> float:
+        """Nu where 1/phi of a score's noise is (1 + s w^2/(2 nu))^nu, infinite for others: what a wave is priced by."""
+        return math.inf
+
+    @property
+    def operator(self) -> tuple[sp.Expr, ...] | None:
+        """Return c_0, c_1, ... where the inverse is the finite operator sum_k c_k s^k d^(2k), or None."""
+        return None
+
+    def factor(self, square: sp.Expr) -> sp.Expr | None:
+        """Return by what the inverse multiplies exp(z u), or None where it does more.
+
+        Parameters
+        ----------
+        square : sympy.Expr
+            s z^2, negative for waves.
+        """
+        return None
+
+    @abstractmethod
+    def radii(self, nodes: int) -> tuple[FloatArray, FloatArray]:
+        """Return points and weights of the norm of the noise in its ambient dimension."""
+
+    def coordinate_variances(self, width: int) -> tuple[float, ...]:
+        """Return the variance of each of so many coordinates."""
+        return (self.variance,) * width
 
 
 @dataclass(frozen=True)

@@ -166,6 +166,30 @@ def normal_faults(noise, scale):
     return faults(np.asarray(noise) / scale, law_of(sd.GaussianMechanism.from_scale(1.0).noise))
 
 
+def spherical_normals(noise, law):
+    """Independent standard normal numbers made of vectors of spherical Laplace noise.
+
+    The norm of the first d coordinates of a vector in D dimensions is that of the vector times the root of a number
+    of the Beta law of d/2 and (D - d)/2. Of a uniform direction one coordinate over the norm of those that are left
+    has the Beta law, scaled to [-1, 1], and the angle of the last two is uniform.
+    """
+    width, dimension = noise.shape[1], law.ambient
+    norms = np.linalg.norm(noise, axis=1) / law.scale
+    if dimension == width:
+        uniform = [stats.gamma(dimension).cdf(norms)]
+    else:
+        shares = stats.beta(width / 2, (dimension - width) / 2).ppf((np.arange(20_000) + 0.5) / 20_000)
+        places = np.quantile(norms, np.linspace(0, 1, 400))
+        below = [stats.gamma(dimension).cdf(place / np.sqrt(shares)).mean() for place in places]
+        uniform = [np.interp(norms, places, below)]
+    for column in range(width - 2):
+        left = np.linalg.norm(noise[:, column:], axis=1)
+        beta = stats.beta((width - column - 1) / 2, (width - column - 1) / 2)
+        uniform.append(beta.cdf((1 + noise[:, column] / left) / 2))
+    uniform.append((np.arctan2(noise[:, -1], noise[:, -2]) / np.pi + 1) / 2)
+    return stats.norm.ppf(np.clip(np.transpose(uniform), 1e-16, 1 - 1e-16))
+
+
 def category_faults(places, rows, matrix):
     """Test places of outputs, of shape (n,), against independent draws from the rows of a matrix of probabilities."""
     p_values = {}

@@ -11,8 +11,8 @@ import symdebias as sd
 NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Loss", "Release"}
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
-    "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse",
-    "SphericalCapMechanism", "StaircaseMechanism", "UniformMechanism",
+    "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "SphericalCapMechanism",
+    "SphericalLaplaceMechanism", "StaircaseMechanism", "UniformMechanism",
 }  # fmt: skip
 FUNCTIONS = {
     "bias", "debias", "derivation_limits", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "m_estimate",

@@ -54,8 +54,9 @@ class Certificate:
     quadrature_error : float
         By how much the two finest rules differ at most.
     reach, reach_limit : float
-        The largest parameter times the tail scale of the noise of its column (b for Laplace noise) on the domain, and
-        what it must stay below for the correction to exist; below half of that for a finite variance.
+        The largest parameter times the tail scale of the noise of its column (b for Laplace noise), or the norm of the
+        parameters of columns that share noise times the scale of that, on the domain; and what it must stay below for
+        the correction to exist; below half of that for a finite variance.
     conditions : tuple of str
         What the correction of a free-form loss needs besides.
     conditions_hold, variance_conditions_hold : bool
@@ -147,7 +148,8 @@ class Certificate:
     def _within(self, limit: float) -> str:
         radius = self.theta_radius * limit / self.reach
         return (
-            f"every parameter times the tail scale of its noise is below {limit:.4g}, that is ||theta|| < {radius:.4g}"
+            "every parameter, or the norm of those that share noise, times the tail scale of the noise is below "
+            f"{limit:.4g}, that is ||theta|| < {radius:.4g}"
         )
 
     def _reach(self, limit: float) -> str:
@@ -226,6 +228,9 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         largest = np.linalg.eigvalsh(correction.design.covariance).max(initial=0.0)
         variance = float(largest) * theta_radius**2
         scales = correction.derivation.constants["reach"]
+        for group in correction.derivation.spherical:
+            tails = math.sqrt(max(group.weights) * theta_radius**2 + group.constant) / group.noise.tail_rate
+            scales = np.append(scales, tails / theta_radius)
         reach = float(scales.max(initial=0.0)) * theta_radius * math.sqrt(len(correction.program.scores))
     inside = theta_radius
     if surrogates is not None:

@@ -14,10 +14,11 @@ from symdebias.codegen.numeric import numeric
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import LabelTable
 from symdebias.codegen.score.factors import ColumnProduct, FactorGroup
-from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.normal import NormalNoise, SphericalForm
 from symdebias.correction import Correction
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.noise import AdditiveNoise, SphericalNoise
 from symdebias.transforms import quadrature, truncated_series
 
 # Points of a product rule over several scores.
@@ -26,6 +27,9 @@ _MOST_POINTS = 300_000
 _DRAWS = 2_000
 # Where the price of an exact correction is looked at: noise variance of the score, and its range.
 _REFERENCE_VARIANCE, _REFERENCE_RADIUS = 4.0, 3.0
+# The operators of noise that columns share are of an order that grows with their number, and explode a little further
+# on: a pilot that strays there is lost.
+_REFERENCE_OF_GROUPS = 16.0
 
 
 def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
@@ -39,7 +43,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
         Scores range over abs(u) <= radius, 3 by default.
     score_variance : float or None
         The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
-        default. Neither default depends on the units of the columns.
+        default, or 16 where columns share noise. No default depends on the units of the columns.
 
     Returns
     -------
@@ -52,13 +56,15 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     if len(declared.scores) != 1:
         return 1.0
     enumerated = program.having(Configurations)
-    if program.has_lookups or enumerated or (score_variance is None and not program.having(FactorGroup)):
+    operators = program.having(FactorGroup) or program.having(SphericalForm)
+    if program.has_lookups or enumerated or (score_variance is None and not operators):
         return 1.0
-    noised = [(part, part.noise) for part in correction.design.linear if part.noise is not None]
+    noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
-    level = _REFERENCE_VARIANCE if score_variance is None else score_variance
-    for part, _ in noised:
+    reference = _REFERENCE_OF_GROUPS if program.having(SphericalForm) else _REFERENCE_VARIANCE
+    level = reference if score_variance is None else score_variance
+    for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:
         correction.limits.require(theta, finite_variance=True)
@@ -67,10 +73,18 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
         return math.inf if score_variance is not None else 1.0
     rng = np.random.default_rng(0)
     noise = np.zeros(_DRAWS)
-    for part, own in noised:
-        points, weights = quadrature.one_dimensional(single(own), 64)
-        drawn = rng.choice(points, _DRAWS, p=np.maximum(weights, 0) / np.maximum(weights, 0).sum())
-        noise += theta[part.parameter] * drawn
+    linear = theta[correction.design.linear_parameters]
+    # Columns with noise of their own, and the norms of the parameters of those that share it.
+    drawn: list[tuple[float, AdditiveNoise | SphericalNoise]] = [
+        (theta[part.parameter], part.own_noise) for part in noised if part.own_noise is not None
+    ]
+    forms = [linear**2 @ group.all_weights(len(linear)) + group.constant for group in derivation.spherical]
+    for form, group in zip(forms, derivation.spherical, strict=True):
+        drawn.append((math.sqrt(form / group.noise.weight), group.noise))
+    for factor, own in drawn:
+        whole = quadrature.rule(single(own), 1, 64)
+        chances = np.maximum(whole.weights, 0)
+        noise += factor * rng.choice(whole.points[:, 0], _DRAWS, p=chances / chances.sum())
     u, y = declared.scores[0], declared.target
     symbols = derivation.symbols
     values: dict[sp.Symbol, Any] = {
@@ -80,10 +94,12 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     }
     if program.having(NormalNoise):
         values[symbols.score_variance] = correction.limits.normal_score_variance(theta)
-    for index, group in enumerate(one for one in program.statistics if isinstance(one, ColumnProduct)):
-        assert isinstance(group, FactorGroup)
-        factors = group.values(theta, derivation.constants[f"factors{index}"])
-        values |= {name: value for name, value in zip(group.coefficients, factors, strict=True) if name is not None}
+    for shape, form in zip(program.having(SphericalForm), forms, strict=True):
+        values[shape.variances[0]] = form
+    for index, product in enumerate(one for one in program.statistics if isinstance(one, ColumnProduct)):
+        assert isinstance(product, FactorGroup)
+        factors = product.values(theta, derivation.constants[f"factors{index}"])
+        values |= {name: value for name, value in zip(product.coefficients, factors, strict=True) if name is not None}
     bound = _REFERENCE_RADIUS if radius is None else radius
     scores = np.linspace(-bound, bound, 9)[:, None] + noise
     target = declared.target_values[-1] if declared.target_values is not None else 0.0

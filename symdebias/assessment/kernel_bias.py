@@ -5,6 +5,7 @@ The compiled kernels themselves stand on one side, and the declared loss on the 
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.transforms.quadrature import Rule
@@ -78,13 +79,20 @@ def released_records(
     """
     count = len(record)
     parts: list[Rule] = []
-    places: list[tuple[slice, bool]] = []
+    places: list[tuple[Any, bool]] = []
     for place, noise in release.noises(count) if noise_on[0] else ():
         if isinstance(noise, ChannelNoise):
             parts.append(quadrature.channel_rule(noise, int(record[place.start])))
             places.append((place, True))
             continue
         columns = range(place.start, place.stop)
+        if isinstance(noise, SphericalNoise):
+            # Whatever columns of the group take part, their noise is that of as many first coordinates.
+            taken = [column for column in columns if active is None or active[column]]
+            if taken:
+                parts.append(quadrature.rule(noise, len(taken), nodes))
+                places.append((np.array(taken), False))
+            continue
         if noise.covariance is not None and scales is None:
             parts.append(quadrature.rule(noise, place.stop - place.start, nodes))
             places.append((place, False))
@@ -106,7 +114,7 @@ def released_records(
     X = np.tile(record, (len(whole.weights), 1))
     position = 0
     for place, replaced in places:
-        width = place.stop - place.start
+        width = place.stop - place.start if isinstance(place, slice) else len(place)
         values = whole.points[:, position : position + width]
         X[:, place] = values if replaced else X[:, place] + values
         position += width
@@ -206,7 +214,7 @@ def _record(rng: np.random.Generator, release: Release, columns: int, radius: fl
     for place, noise in release.noises(columns):
         if isinstance(noise, ChannelNoise):
             record[place] = float(rng.integers(len(noise.inputs)))
-        elif noise.step is not None:
+        elif isinstance(noise, AdditiveNoise) and noise.step is not None:
             record[place] = np.round(record[place] / noise.step) * noise.step
     return record
 
@@ -229,8 +237,8 @@ def _active(rng: np.random.Generator, release: Release, columns: int, *, every: 
     active = np.zeros(columns, dtype=bool)
     candidates: list[int] = []
     for place, noise in release.noises(columns):
-        if isinstance(noise, AdditiveNoise):
-            if noise.covariance is not None:
+        if not isinstance(noise, ChannelNoise):
+            if isinstance(noise, AdditiveNoise) and noise.covariance is not None:
                 active[place] = True
             else:
                 candidates += range(place.start, place.stop)
@@ -259,7 +267,8 @@ def _size(release: Release, chosen: FloatArray, columns: int) -> int:
             size *= len(noise.outputs)
         else:
             inside = int(np.count_nonzero((chosen >= place.start) & (chosen < place.stop)))
-            size *= len(quadrature.one_dimensional(noise, 16)[1]) ** inside if noise.covariance is None else 1
+            together = isinstance(noise, AdditiveNoise) and noise.covariance is not None
+            size *= 1 if together else quadrature.size(noise, inside, 16)
     return size
 
 
@@ -276,19 +285,19 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
 def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1
-    dimensions: list[AdditiveNoise] = []
+    dimensions: list[tuple[AdditiveNoise | SphericalNoise, int]] = []
     for place, noise in release.noises(columns):
         if isinstance(noise, ChannelNoise):
             fixed *= len(noise.outputs)
         else:
-            dimensions += [noise] * int(active[place].sum())
+            dimensions.append((noise, int(active[place].sum())))
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         fixed *= len(target.outputs)
     elif target is not None:
-        dimensions.append(target)
+        dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
-        size = fixed * math.prod(len(quadrature.one_dimensional(noise, nodes)[1]) for noise in dimensions)
+        size = fixed * math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)
         if size <= _MOST_NODES:
             break
     return nodes - max(1, nodes // 10), nodes

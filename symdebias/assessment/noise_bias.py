@@ -21,7 +21,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
-from symdebias.release.design import Categorical
+from symdebias.release.design import Categorical, SphericalGroup
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 _MOST_NODES = 300_000
@@ -251,9 +251,11 @@ def _argument_rule(
     for nodes in NODES:
         rules = [_normal_rule(covariance, nodes)] if np.any(covariance) else []
         for part in design.linear:
-            if part.noise is not None and not part.noise.is_gaussian and rows[:, part.parameter].any():
-                points, weights = quadrature.one_dimensional(part.noise, nodes)
+            own = part.own_noise
+            if own is not None and not own.is_gaussian and rows[:, part.parameter].any():
+                points, weights = quadrature.one_dimensional(own, nodes)
                 rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
+        rules += [_spherical_rule(group, rows[:, design.linear_parameters], nodes) for group in design.spherical]
         rules += [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
         if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
             break
@@ -276,6 +278,17 @@ def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
     grid = np.array(list(itertools.product(t, repeat=int(kept.sum()))))
     shares = np.array(list(itertools.product(weights / weights.sum(), repeat=int(kept.sum()))))
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
+
+
+def _spherical_rule(group: SphericalGroup, rows: FloatArray, nodes: int) -> quadrature.Rule:
+    """Return what the noise of a group adds to the scores: that of as many coordinates as there are directions."""
+    weights = group.all_weights(rows.shape[1]) / group.noise.weight
+    values, vectors = np.linalg.eigh(rows @ (weights[:, None] * rows.T))
+    kept = values > 1e-14 * max(values.max(), 1e-300)
+    if not kept.any():
+        return quadrature.Rule(np.zeros((1, len(rows))), np.ones(1))
+    whole = quadrature.rule(group.noise, int(kept.sum()), nodes)
+    return quadrature.Rule(whole.points @ (vectors[:, kept] * np.sqrt(values[kept])).T, whole.weights)
 
 
 def _category_rule(column: Categorical, rows: FloatArray, code: int) -> quadrature.Rule:

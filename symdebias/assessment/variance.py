@@ -20,7 +20,7 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.derivation import Exact, Series, Uncorrected
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import heat, quadrature
 
@@ -281,7 +281,7 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
         if isinstance(noise, ChannelNoise):
             size *= len(noise.outputs)
         else:
-            size *= len(quadrature.one_dimensional(single(noise), nodes)[1]) ** (place.stop - place.start)
+            size *= quadrature.size(single(noise), place.stop - place.start, nodes)
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         size *= len(target.outputs)
@@ -290,9 +290,11 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
     return size
 
 
-def single(noise: AdditiveNoise) -> AdditiveNoise:
+def single(noise: AdditiveNoise | SphericalNoise) -> AdditiveNoise | SphericalNoise:
     """Return the noise of one column of several."""
-    return noise if noise.covariance is None else AdditiveNoise(noise.variance, noise.characteristic_function)
+    if isinstance(noise, SphericalNoise) or noise.covariance is None:
+        return noise
+    return AdditiveNoise(noise.variance, noise.characteristic_function)
 
 
 def evaluated(expression: sp.Expr, names: dict[sp.Symbol, FloatArray | float]) -> FloatArray:

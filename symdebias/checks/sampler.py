@@ -13,8 +13,9 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, exactly
+from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise, exactly
 from symdebias.transforms import quadrature
+from symdebias.zonal import ZonalNoise
 
 FALSE_ALARM = 1e-6
 # Frequencies at which characteristic functions are compared, times the standard deviation.
@@ -89,7 +90,7 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
     noise = mechanism.noise
     if isinstance(noise, ChannelNoise):
         return _of_channel(mechanism, noise, samples, rng)
-    assert isinstance(noise, AdditiveNoise)
+    assert not isinstance(noise, (ClippedNoise, ZonalNoise))
     drawn: list[tuple[str, FloatArray, float]] = []
     for name, value in _inputs(mechanism):
         clipped = mechanism.clip(np.repeat(value, samples, axis=0))
@@ -98,9 +99,9 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
         variances = noise.coordinate_variances(columns.shape[1])
         for place, variance in enumerate(variances):
             drawn.append((f"{name}, column {place}" if columns.shape[1] > 1 else name, columns[:, place], variance))
-        for i, j in itertools.combinations(range(columns.shape[1] if noise.covariance is not None else 0), 2):
-            assert noise.covariance is not None
-            variance = variances[i] + variances[j] + 2 * noise.covariance[i][j]
+        covariance = _covariance(noise, columns.shape[1])
+        for i, j in itertools.combinations(range(len(covariance)), 2):
+            variance = variances[i] + variances[j] + 2 * covariance[i][j]
             drawn.append((f"{name}, sum of columns {i} and {j}", columns[:, i] + columns[:, j], variance))
     chance = math.log(2 * len(drawn) * (2 + 2 * len(FREQUENCIES)) / FALSE_ALARM)
     kurtosis = _kurtosis(noise)
@@ -110,11 +111,23 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
     return SamplerCheck(samples, tuple(deviations))
 
 
-def characteristic_values(noise: AdditiveNoise, variance: float) -> list[tuple[float, float, float]]:
+def _covariance(noise: AdditiveNoise | SphericalNoise, width: int) -> tuple[tuple[float, ...], ...]:
+    """Return the covariance of columns that are looked at in pairs, too; empty where they are independent."""
+    if isinstance(noise, AdditiveNoise):
+        return noise.covariance or ()
+    return tuple(tuple(noise.variance * (i == j) for i in range(width)) for j in range(width))
+
+
+def characteristic_values(noise: AdditiveNoise | SphericalNoise, variance: float) -> list[tuple[float, float, float]]:
     """Return (frequency, phi there, phi at twice it), for normal noise of the given variance."""
     values_at = []
     for frequency in FREQUENCIES:
         w = frequency / math.sqrt(variance)
+        if isinstance(noise, SphericalNoise):
+            squares = [sp.Float(variance * (times * w) ** 2 * noise.weight / noise.variance, 20) for times in (1, 2)]
+            values = [float(1 / sp.sympify(noise.factor(-square))) for square in squares]
+            values_at.append((w, values[0], values[1]))
+            continue
         if noise.is_gaussian:
             values_at.append((w, math.exp(-(frequency**2) / 2), math.exp(-2 * frequency**2)))
             continue
@@ -135,8 +148,11 @@ def _inputs(mechanism: Mechanism) -> list[tuple[str, FloatArray]]:
     return [(f" at {'a lower' if place == 0 else 'an upper'} end", end) for place, end in enumerate(ends)]
 
 
-def _kurtosis(noise: AdditiveNoise) -> float | None:
+def _kurtosis(noise: AdditiveNoise | SphericalNoise) -> float | None:
     """Return E e^4 over the squared variance, or None where no density states it."""
+    if isinstance(noise, SphericalNoise):
+        whole = quadrature.rule(noise, 1, 64)
+        return float(whole.weights @ whole.points[:, 0] ** 4) / noise.variance**2
     if noise.is_gaussian:
         return 3.0
     if noise.density is None:
@@ -146,7 +162,12 @@ def _kurtosis(noise: AdditiveNoise) -> float | None:
 
 
 def _of_column(
-    name: str, values: FloatArray, variance: float, noise: AdditiveNoise, kurtosis: float | None, chance: float
+    name: str,
+    values: FloatArray,
+    variance: float,
+    noise: AdditiveNoise | SphericalNoise,
+    kurtosis: float | None,
+    chance: float,
 ) -> list[tuple[str, float, float]]:
     if variance == 0:
         return [(f"mean{name}", float(np.abs(values).max()), 0.0)]

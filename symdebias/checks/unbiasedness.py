@@ -16,7 +16,7 @@ from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.zonal import ZonalNoise
@@ -159,7 +159,7 @@ def check_unbiased(
     )  # fmt: skip
 
 
-def _of_density(noise: AdditiveNoise | ChannelNoise) -> tuple[float, float, float]:
+def _of_density(noise: AdditiveNoise | ChannelNoise | SphericalNoise) -> tuple[float, float, float]:
     """Return mean and variance of the density in declared units, and how far its characteristic function is off."""
     if not isinstance(noise, AdditiveNoise) or noise.covariance is not None:
         return math.nan, math.nan, math.nan
@@ -172,7 +172,7 @@ def _of_density(noise: AdditiveNoise | ChannelNoise) -> tuple[float, float, floa
     return mean, variance, float(np.max(apart))
 
 
-def _release(mechanism: Mechanism, noise: AdditiveNoise | ChannelNoise, loss: Loss) -> Release:
+def _release(mechanism: Mechanism, noise: AdditiveNoise | ChannelNoise | SphericalNoise, loss: Loss) -> Release:
     names = [symbol.name for symbol in loss.features]
     if isinstance(noise, ChannelNoise):
         declared = loss.target_values

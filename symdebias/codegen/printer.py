@@ -119,9 +119,11 @@ def print_statements(
     changing = {renamed[symbol] for symbol in varying}
     prepared = []
     for expression in expressions:
-        expression = in_logistic_density(with_maximum(expression))
-        _check(expression, set(names))
-        prepared.append(_prepare(expression.xreplace(renamed), changing))
+        _check_symbols(expression, set(names))
+        # Renamed first: whatever rebuilds a maximum compares its arguments again.
+        expression = in_logistic_density(with_maximum(expression.xreplace(renamed)))
+        _check(expression)
+        prepared.append(_prepare(expression, changing))
     prepared, waves = _share_waves(_share_exponentials(prepared, changing), changing)
     # A wave of an angle varies with the record as the angle does.
     hoisted = _Hoist(changing | {symbol for symbol, _ in waves})
@@ -145,16 +147,20 @@ def print_statements(
     return Statements(tuple(setup), tuple(record), texts, frozenset(printer.called))
 
 
-def _check(expression: sp.Expr, known: set[sp.Symbol]) -> None:
+def _check_symbols(expression: sp.Expr, known: set[sp.Symbol]) -> None:
+    for symbol in sorted(expression.free_symbols - known, key=str):
+        raise TypeError(
+            f"the symbol {symbol} has no value in a kernel. Declare it on the loss, or put a number in its place."
+        )
+
+
+def _check(expression: sp.Expr) -> None:
     for node in sp.preorder_traversal(expression):
         if node.is_Symbol:
-            if node not in known:
-                raise TypeError(
-                    f"the symbol {node} has no value in a kernel. Declare it on the loss, or put a number in its place."
-                )
-        elif isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
             continue
-        elif not ((node.is_Number or node.is_NumberSymbol) and node.is_finite):
+        if isinstance(node, (*_RELATIONS, *_STRUCTURE, *_REWRITTEN)) or type(node) in _FUNCTIONS:
+            continue
+        if not ((node.is_Number or node.is_NumberSymbol) and node.is_finite):
             _refuse(node, expression)
 
 

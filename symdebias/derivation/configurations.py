@@ -25,7 +25,7 @@ def sum_over_configurations(problem: ScoreProblem, build: Build, shifts: Sequenc
         There are too many, or categories that cannot be told apart.
     """
     inverses = [column.weights for column in problem.design.categorical]
-    differences = [part.noise.inverse_differences or () for part in shifts if part.noise is not None]
+    differences = [part.own_noise.inverse_differences or () for part in shifts if part.own_noise is not None]
     count = math.prod(inverse.shape[1] for inverse in inverses) * math.prod(map(len, differences))
     observed = math.prod(inverse.shape[0] for inverse in inverses)
     labelled = problem.labelled

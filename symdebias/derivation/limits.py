@@ -60,7 +60,8 @@ class Limits:
     def reach(self) -> float:
         """The correction exists where abs(theta_j) times the tail scale of column j is below this for all j.
 
-        The tail scale is b for Laplace noise. Variances are finite below half of it.
+        The tail scale is b for Laplace noise; where columns share spherical Laplace noise of the scale b, the norm of
+        their parameters takes the place of abs(theta_j). Variances are finite below half of it.
         """
         return 1 / self.derivation.rate if self.derivation.rate > 0 else math.inf
 
@@ -107,7 +108,7 @@ class Limits:
             ),
             (
                 self.score_reach(theta),
-                "the largest parameter times the tail scale of its noise",
+                "the largest parameter, or norm of those that share noise, times the tail scale of the noise",
                 self.reach,
                 self.reach / 2,
             ),
@@ -169,11 +170,18 @@ class Limits:
         return float(np.max(np.einsum("kj,jl,kl->k", rows, self.covariance, rows)))
 
     def score_reach(self, theta: ArrayLike) -> float:
-        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j."""
+        """Return the largest sum over scores of abs(theta_j) times the tail scale of the noise of column j.
+
+        For columns with spherical noise it is the norm of their parameters times the scale of their noise.
+        """
         if not self._is_of_scores:
             return 0.0
         rows = self._linear_parameters(theta)
-        return float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
+        found = float(np.max(np.abs(rows).sum(axis=0) * self.derivation.constants["reach"], initial=0.0))
+        for group in self.derivation.spherical:
+            norms = np.sqrt(rows**2 @ group.all_weights(rows.shape[1]) + group.constant)
+            found = max(found, float(norms.sum()) / group.noise.tail_rate)
+        return found
 
     def _linear_parameters(self, theta: ArrayLike) -> FloatArray:
         columns = self.derivation.program.columns  # type: ignore[union-attr]

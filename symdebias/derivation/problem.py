@@ -1,5 +1,7 @@
 """A loss of scores with the noise of its columns, what a derivation collects, and the program that it ends in."""
 
+import functools
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -11,14 +13,14 @@ from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable, Tails
 from symdebias.codegen.score.factors import FactorGroup, WaveGroup
-from symdebias.codegen.score.normal import NormalNoise, RecordNoise
+from symdebias.codegen.score.normal import NormalNoise, RecordNoise, SphericalForm
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors, ChannelTable, WaveTables
 from symdebias.derivation.labels import Labelled
-from symdebias.derivation.symbols import Derivation, NoiseSymbols
+from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.noise import AdditiveNoise
-from symdebias.release.design import ColumnDesign, Linear
+from symdebias.release.design import ColumnDesign, Linear, SphericalGroup
 
 
 @dataclass
@@ -77,12 +79,47 @@ class ScoreProblem:
     @property
     def gaussian(self) -> bool:
         """Whether some column has normal noise."""
-        return any(part.noise is not None and part.noise.is_gaussian for part in self.design.linear)
+        return any(part.own_noise is not None and part.own_noise.is_gaussian for part in self.design.linear)
 
     @property
     def others(self) -> tuple[Linear, ...]:
         """The columns with additive noise that is not normal."""
-        return tuple(part for part in self.design.linear if part.noise is not None and not part.noise.is_gaussian)
+        return tuple(
+            part for part in self.design.linear if part.own_noise is not None and not part.own_noise.is_gaussian
+        )
+
+    @functools.cached_property
+    def spherical(self) -> "tuple[SphericalNoiseOfScores, ...]":
+        """The groups of columns with noise that is alike in all directions, with symbols for that of the scores."""
+        pairs = list(itertools.combinations_with_replacement(range(len(self.scores)), 2))
+        found = []
+        for number, group in enumerate(self.design.spherical, start=1):
+            names = [f"s{number}"] if len(self.scores) == 1 else [f"s{number}_{a}{b}" for a, b in pairs]
+            symbols = tuple(free_symbol(name, self.labelled.expression) for name in names)
+            covariance = sp.zeros(len(self.scores))
+            for (a, b), symbol in zip(pairs, symbols, strict=True):
+                covariance[a, b] = covariance[b, a] = symbol
+            found.append(SphericalNoiseOfScores(group, symbols, covariance))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class SphericalNoiseOfScores:
+    """The noise of one group of columns in the scores.
+
+    Attributes
+    ----------
+    group : SphericalGroup
+        The columns.
+    symbols : tuple of sympy.Symbol
+        The form Theta D Theta' of their parameters, upper triangle row by row.
+    covariance : sympy.Matrix
+        The same as a matrix.
+    """
+
+    group: SphericalGroup
+    symbols: tuple[sp.Symbol, ...]
+    covariance: sp.Matrix
 
 
 def even_coefficients(noise: AdditiveNoise, order: int) -> tuple[float, ...]:
@@ -97,12 +134,12 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
     design, labelled, symbols = problem.design, problem.labelled, problem.symbols
     build.constants["reach"] = np.array(
         [
-            0.0 if part.noise is None or part.noise.tail_rate == math.inf else 1 / part.noise.tail_rate
+            0.0 if part.own_noise is None or part.own_noise.tail_rate == math.inf else 1 / part.own_noise.tail_rate
             for part in design.linear
         ]
     )
     build.constants["target"] = np.array([labelled.variance, labelled.gain])
-    statistics: list[Statistic] = _normal_noise(problem, build)
+    statistics: list[Statistic] = [*_normal_noise(problem, build), *_spherical_noise(problem, build)]
     statistics.append(Tails(limited=bool(build.groups or build.configurations)))
     statistics.append(Constants("target", (symbols.target_variance, symbols.gain)))
     label_codes = 0
@@ -132,7 +169,20 @@ def finish(problem: ScoreProblem, build: Build) -> Derivation:
         (*labelled.notes, *build.notes),
         mixing=labelled.mixing,
         offsets=labelled.offsets,
+        spherical=tuple(noise.group for noise in problem.spherical),
     )
+
+
+def _spherical_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
+    """Return the spherical noise of groups of columns, and keep their weights."""
+    statistics: list[Statistic] = []
+    for number, noise in enumerate(problem.spherical):
+        group = noise.group
+        weights = group.all_weights(len(problem.design.linear))
+        tail = 0.0 if group.noise.tail_rate == math.inf else 1 / group.noise.tail_rate
+        build.constants[f"group{number}"] = np.concatenate([weights, [group.constant, tail]])
+        statistics.append(SphericalForm(noise.symbols))
+    return statistics
 
 
 def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
@@ -144,5 +194,5 @@ def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     build.constants["covariance"] = covariance if full and not problem.per_record else np.diag(covariance)
     if not problem.per_record:
         return [NormalNoise(problem.symbols.variances, full)]
-    noisy = (index for index, part in enumerate(linear) if part.noise is not None and part.noise.is_gaussian)
+    noisy = (index for index, part in enumerate(linear) if part.own_noise is not None and part.own_noise.is_gaussian)
     return [RecordNoise(problem.symbols.score_variance, tuple(noisy))]

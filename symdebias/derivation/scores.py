@@ -32,12 +32,16 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.release.design import Linear
 from symdebias.transforms import (
     Transformed,
+    derivative_terms,
     growth_rate,
     inverse_by_quadrature,
     inverse_heat,
+    inverse_spherical,
     joint_inverse_heat,
+    operator_terms,
     require_moment,
     require_smooth,
+    second_derivative,
     truncated_series,
 )
 
@@ -98,6 +102,8 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
     build = Build(problem.labelled.expression)
     rate = _growth(problem, build)
     _undo_normal_noise(problem, build, inverse)
+    for noise in problem.spherical:
+        build.expression = inverse_spherical(build.expression, problem.scores, noise.covariance, noise.group.noise)
     others, categorical = problem.others, problem.design.categorical
     levels = bool(problem.labelled.levels)
     if others or categorical:
@@ -108,7 +114,7 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
         else:
             build.expression = stable.rewrite(build.expression)
             _operators(problem, build, rate)
-    if not (problem.gaussian or problem.labelled.target_variance is not None or others):
+    if not (problem.gaussian or problem.labelled.target_variance is not None or others or problem.spherical):
         build.expression = stable.rewrite(build.expression)
     if levels and not build.configurations:
         sum_over_configurations(problem, build, ())
@@ -120,7 +126,9 @@ def by_series(problem: ScoreProblem, order: int) -> Derivation:
     scores, symbols = problem.scores, problem.symbols
     build = Build(problem.labelled.expression, exact=False)
     variables = [*scores, *([problem.target] if problem.labelled.target_variance is not None else [])]
-    noised = bool(problem.gaussian or problem.others or problem.labelled.target_variance is not None)
+    noised = bool(
+        problem.gaussian or problem.others or problem.spherical or problem.labelled.target_variance is not None
+    )
     if noised:
         require_smooth(build.expression, variables, "there is no series: ")
     polynomial = build.expression.is_polynomial(*variables)
@@ -133,16 +141,27 @@ def by_series(problem: ScoreProblem, order: int) -> Derivation:
             variances[scores[a] if a == b else (scores[a], scores[b])] = symbol
     if problem.labelled.target_variance is not None:
         variances[problem.target] = problem.labelled.target_variance
+    # What has been undone to an order, by that order: terms of all noises together go up to the order asked for.
+    by_order = [build.expression] + [sp.Integer(0)] * order
+    for noise in problem.spherical:
+        terms = operator_terms(noise.group.noise, order)
+        undone = [sp.Integer(0)] * (order + 1)
+        for used, part in enumerate(by_order):
+            for term, k in derivative_terms(part, scores, noise.covariance, terms[: order - used + 1]):
+                undone[used + k] += term
+        by_order = undone
     if problem.others:
-        total = sp.Integer(0)
         derivatives = _product_group(problem, build, 2 * order)
-        for k in range(order + 1):
-            of_order = sp.Add(*(factor for factor, degree in derivatives(build.expression) if degree == 2 * k))
-            rest = order - k
-            total += truncated_series(of_order, variances, order=rest) if variances and rest else of_order
-        build.expression = total
-    elif variances:
-        build.expression = truncated_series(build.expression, variances, order=order)
+        undone = [sp.Integer(0)] * (order + 1)
+        for used, part in enumerate(by_order):
+            for term, degree in derivatives(part):
+                if used + degree // 2 <= order:
+                    undone[used + degree // 2] += term
+        by_order = undone
+    if variances:
+        rests = ((part, order - used) for used, part in enumerate(by_order))
+        by_order = [truncated_series(part, variances, order=rest) if rest else part for part, rest in rests]
+    build.expression = sp.Add(*by_order)
     if problem.design.categorical or problem.labelled.levels:
         sum_over_configurations(problem, build, ())
     return finish(problem, build)
@@ -203,8 +222,9 @@ def _of_residual(problem: ScoreProblem, expression: sp.Expr) -> tuple[sp.Symbol,
 
 def _growth(problem: ScoreProblem, build: Build) -> float:
     """State that noise with exponential tails has the moments that the loss needs, and return its growth rate."""
-    limited = [part for part in problem.others if part.noise is not None and part.noise.tail_rate < math.inf]
-    if not limited:
+    rates = [part.own_noise.tail_rate for part in problem.others if part.own_noise is not None]
+    rates += [noise.group.noise.tail_rate for noise in problem.spherical]
+    if min(rates, default=math.inf) == math.inf:
         return 0.0
     rate = growth_rate(_budget.expand(build.expression), problem.scores)
     require_moment(rate, str(build.expression))
@@ -230,7 +250,7 @@ def _product_group(problem: ScoreProblem, build: Build, order: int) -> Any:
     """
     scores, others = problem.scores, problem.others
     m = len(scores)
-    coefficients = [even_coefficients(part.noise, order) for part in others if part.noise is not None]
+    coefficients = [even_coefficients(part.own_noise, order) for part in others if part.own_noise is not None]
     highest = min(order, sum(2 * (len(found) - 1) for found in coefficients))
     # One score: powers of d^2. Several: monomials in their derivatives, of even degree.
     monomials: list[tuple[int, ...]]
@@ -277,10 +297,7 @@ def _derivative(
 ) -> sp.Expr:
     """Return a derivative out of one of lower order, kept short: powers of expit are polynomials."""
     if len(scores) == 1:
-        found = known[powers[0] - 1,]
-        for _ in range(2):  # of sums, term by term: the derivative of a Horner form is long
-            found = _budget.expand(_budget.diff(_budget.expand(found), scores[0]))
-        return stable.in_logistic_density(found)
+        return second_derivative(known[powers[0] - 1,], scores[0])
     return _budget.expand(
         _budget.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
     )
@@ -326,11 +343,13 @@ def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
     scores = problem.scores
     expanded = _budget.expand(build.expression)
     polynomial = expanded.is_polynomial(*scores)
-    shifts = [part for part in problem.others if part.noise is not None and part.noise.inverse_differences is not None]
+    shifts = [
+        part for part in problem.others if part.own_noise is not None and part.own_noise.inverse_differences is not None
+    ]
     smooth = [part for part in problem.others if part not in shifts]
-    hopeless = [part for part in smooth if part.noise is not None and part.noise.inverse_polynomial is None]
+    hopeless = [part for part in smooth if part.own_noise is not None and part.own_noise.inverse_polynomial is None]
     if hopeless and not polynomial:
-        noise = hopeless[0].noise
+        noise = hopeless[0].own_noise
         assert noise is not None
         raise NoExactCorrectionError(
             f"noise with the characteristic function {noise.characteristic_function} has no finite inverse: its "
@@ -343,9 +362,9 @@ def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
             2 * (degree // 2)
             if polynomial
             else sum(
-                2 * (len(part.noise.inverse_polynomial) - 1)
+                2 * (len(part.own_noise.inverse_polynomial) - 1)
                 for part in smooth
-                if part.noise is not None and part.noise.inverse_polynomial is not None
+                if part.own_noise is not None and part.own_noise.inverse_polynomial is not None
             )
         )
         inner = replace(problem, design=replace(problem.design, linear=tuple(smooth)))

@@ -9,6 +9,7 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.feature_program import FeatureProgram
 from symdebias.codegen.score.program import ScoreProgram
+from symdebias.release.design import SphericalGroup
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Derivation:
         What the user should know, as sentences.
     dense : bool
         Whether kernels take the dense design instead of categories' codes.
+    spherical : tuple of SphericalGroup
+        The groups of columns whose noise is alike in all directions.
     mixing, offsets : array or None
         What the correction does to labels that a channel hides; see `symdebias.derivation.labels.Labelled`.
     """
@@ -93,6 +96,7 @@ class Derivation:
     dense: bool = False
     mixing: FloatArray | None = None
     offsets: FloatArray | None = None
+    spherical: tuple[SphericalGroup, ...] = ()
 
     @property
     def expression(self) -> sp.Expr:

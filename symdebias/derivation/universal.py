@@ -16,12 +16,12 @@ from symdebias import _budget
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup, WaveGroup
 from symdebias.codegen.score.tables import ChannelTable, WaveTables
-from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients
+from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients
 from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
 from symdebias.release.design import Categorical, Linear
-from symdebias.transforms import ExponentialSum, exponential_sum
+from symdebias.transforms import ExponentialSum, exponential_sum, spherical_jet
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
 _HIGHEST_POWER = 32
@@ -40,8 +40,8 @@ def as_exponentials(problem: ScoreProblem, expression: sp.Expr) -> ExponentialSu
         return None
     flat = all(mode.value == 0 for mode in terms.modes)
     usable = (
-        part.noise is not None
-        and (flat or part.noise.inverse_polynomial is not None or part.noise.inverse_differences is not None)
+        part.own_noise is not None
+        and (flat or part.own_noise.inverse_polynomial is not None or part.own_noise.inverse_differences is not None)
         for part in problem.others
     )
     return terms if all(usable) else None
@@ -80,6 +80,23 @@ def normal_factor(terms: ExponentialSum, variance: sp.Expr) -> Factor:
     return factor
 
 
+def spherical_factor(terms: ExponentialSum, noise: SphericalNoiseOfScores) -> Factor:
+    """Return the factor of the noise of a group of columns that is alike in all directions.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise does more to waves than multiply them.
+    """
+    law, (s,) = noise.group.noise, noise.symbols
+    if law.factor(s) is None:
+        raise NoExactCorrectionError(
+            f"the inverse of the noise of {law.dimension} columns together takes waves of the score to other functions."
+        )
+    jets = [spherical_jet(law, s, mode.value, mode.order, imaginary=mode.imaginary) for mode in terms.modes]
+    return lambda index, k: jets[index][k]
+
+
 def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Any:
     """Add a product over columns for each exponential; return its coefficients as symbols."""
     names: list[list[sp.Symbol | None]] = []
@@ -114,7 +131,7 @@ def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum
         families, constants = [], []
         by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
         for part in problem.others:
-            form, numbers = _form(part.noise, mode.order)
+            form, numbers = _form(part.own_noise, mode.order)
             by_form.setdefault((form, len(numbers)), []).append((part, numbers))
         for (form, length), members in by_form.items():
             theta = sp.Symbol("b0", real=True)
@@ -150,13 +167,13 @@ def _wave_group(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> t
     constants: list[tuple[float, ...]] = [(build.frequency,)]
     by_form: dict[tuple[str, int], list[tuple[Linear, tuple[float, ...]]]] = {}
     for part in problem.others:
-        assert part.noise is not None
-        if part.noise.inverse_polynomial is None and part.noise.inverse_differences is None:
+        assert part.own_noise is not None
+        if part.own_noise.inverse_polynomial is None and part.own_noise.inverse_differences is None:
             raise NoExactCorrectionError(
-                f"the characteristic function {part.noise.characteristic_function} has zeros, at which no wave can be "
-                "undone."
+                f"the characteristic function {part.own_noise.characteristic_function} has zeros, at which no wave can "
+                "be undone."
             )
-        form, numbers = _form(part.noise, 0)
+        form, numbers = _form(part.own_noise, 0)
         by_form.setdefault((form, len(numbers)), []).append((part, numbers))
     for (form, length), members in by_form.items():
         symbols = tuple(sp.Symbol(f"w{k}", real=True) for k in range(length))

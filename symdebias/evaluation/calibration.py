@@ -175,7 +175,7 @@ def calibration_curve(
             "x: no prediction is known. Evaluate a margin loss or accuracy, or release the label apart."
         )
     scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
-    if scores.others or scores.categories:
+    if scores.others or scores.spherical or scores.categories:
         raise NoExactCorrectionError(
             "windows of scores are undone under normal noise of the features only, and another noise has a part in the "
             "score. Release these columns with a GaussianMechanism, or compare by "

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.numeric import numeric
 from symdebias.evaluation.records import IntegerArray, Records
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.noise import FREQUENCY, AdditiveNoise
+from symdebias.noise import FREQUENCY, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate
 
 # The range of scores that a surrogate is designed for: at least so many standard deviations of the true score, and so
@@ -57,6 +58,8 @@ class ReleasedScores:
         s, the variance of the normal noise in it.
     others : tuple of (AdditiveNoise, float)
         The other additive noises in it, each with the parameter of its column.
+    spherical : tuple of (SphericalNoise, float)
+        The noises of groups that are alike in all directions, each with the form s of the group's parameters.
     categories : tuple of Category
         The columns of categories.
     noise : float
@@ -70,6 +73,7 @@ class ReleasedScores:
     linear: FloatArray
     normal: float
     others: tuple[tuple[AdditiveNoise, float], ...]
+    spherical: tuple[tuple[SphericalNoise, float], ...]
     categories: tuple[Category, ...]
     noise: float
     additive: float
@@ -90,6 +94,7 @@ class ReleasedScores:
             own = at[[part.group == group for part in design.linear]]
             if own.any():
                 bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
+        forms = [(group, float(at**2 @ group.all_weights(len(at)) + group.constant)) for group in design.spherical]
         categories = []
         for column in design.categorical:
             values = column.rows(len(theta)) @ theta
@@ -100,10 +105,11 @@ class ReleasedScores:
             linear=matrix[:, design.linear_columns] @ at + constant,
             normal=float(at @ design.linear_covariance @ at),
             others=tuple(
-                (part.noise, float(parameter))
+                (part.own_noise, float(parameter))
                 for part, parameter in zip(design.linear, at, strict=True)
-                if part.noise is not None and not part.noise.is_gaussian and parameter != 0
+                if part.own_noise is not None and not part.own_noise.is_gaussian and parameter != 0
             ),
+            spherical=tuple((group.noise, form) for group, form in forms if form > 0),
             categories=tuple(categories),
             noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
             additive=float(theta @ design.additive_covariance(covariance) @ theta),
@@ -139,6 +145,9 @@ class ReleasedScores:
         factors = np.exp(self.normal * w**2 / 2)
         for noise, parameter in self.others:
             factors = factors * numeric(1 / noise.characteristic_function, (FREQUENCY,))(w * parameter)
+        for law, form in self.spherical:
+            square = sp.Symbol("square", real=True)
+            factors = factors * numeric(law.factor(square), (square,))(-form * w**2)
         power = np.ones_like(step)
         for place in range(count):
             power = power * step
@@ -161,7 +170,7 @@ class ReleasedScores:
         """Whether `signs` exists: all noise in the score is that of channels or on a grid, in few combinations."""
         steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
         sizes = [len(column.values) for column in self.categories]
-        return self.normal == 0 and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
+        return self.normal == 0 and not self.spherical and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
 
     def signs(self) -> FloatArray:
         """Return exactly unbiased estimates of the signs of true scores.
@@ -189,6 +198,10 @@ class ReleasedScores:
 
     def require_waves(self, what: str) -> None:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
+        if any(law.factor(sp.Integer(0)) is None for law, _ in self.spherical):
+            raise NoExactCorrectionError(
+                f"{what} needs waves of the score, and the noise of a group of columns takes these to other functions."
+            )
         for noise, _ in self.others:
             if noise.inverse_polynomial is None and noise.inverse_differences is None:
                 raise NoExactCorrectionError(

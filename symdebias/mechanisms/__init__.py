@@ -13,6 +13,7 @@ from symdebias.mechanisms.label_randomizer import LabelRandomizer
 from symdebias.mechanisms.laplace import LaplaceMechanism
 from symdebias.mechanisms.randomized_response import RandomizedResponse
 from symdebias.mechanisms.spherical_cap import SphericalCapMechanism
+from symdebias.mechanisms.spherical_laplace import SphericalLaplaceMechanism
 from symdebias.mechanisms.staircase import StaircaseMechanism
 from symdebias.mechanisms.uniform import UniformMechanism
 
@@ -37,6 +38,7 @@ __all__ = [
     "Mechanism",
     "RandomizedResponse",
     "SphericalCapMechanism",
+    "SphericalLaplaceMechanism",
     "StaircaseMechanism",
     "UniformMechanism",
 ]

@@ -15,7 +15,7 @@ from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, declared_state
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise, declared_state
 from symdebias.privacy import Guarantee
 from symdebias.zonal import ZonalNoise
 
@@ -84,8 +84,12 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise | ZonalNoise:
+    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise:
         """The noise, which a correction undoes."""
+
+    def noise_on(self, width: int) -> AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise:
+        """Return the noise on a vector of so many columns, where it depends on their number."""
+        return self.noise
 
     @property
     @abstractmethod

@@ -103,6 +103,14 @@ def radial_noise(scale: float, dimension: int, source: Source) -> FloatArray:
     return noise
 
 
+def radial_noise_rows(scale: float, count: int, dimension: int, source: Source) -> FloatArray:
+    """Return independent vectors of the law of `radial_noise`, shape (count, dimension); not hardened either."""
+    directions = source.generator.standard_normal((count, dimension))
+    lengths = scale * source.generator.standard_gamma(dimension, count)
+    noise: FloatArray = directions * (lengths / np.linalg.norm(directions, axis=1))[:, None]
+    return noise
+
+
 # A geometric number comes from a float64 of about 50 bits: at this scale a probability is right to some 2^-18 of
 # itself, beyond 2^50 some integers never come, and from 2^63 on all draws are cut off at one integer: no noise.
 LARGEST_DISCRETE_SCALE = 2.0**32

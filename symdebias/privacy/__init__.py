@@ -14,6 +14,7 @@ from symdebias.privacy.composition import compose, composed_delta
 from symdebias.privacy.guarantee import Guarantee
 from symdebias.privacy.objective import objective_noise_delta, objective_noise_epsilon, objective_noise_scale
 from symdebias.privacy.published import PublishedNoise, published_noise
+from symdebias.privacy.spherical import spherical_laplace_delta, spherical_laplace_scale
 
 __all__ = [
     "Guarantee",
@@ -32,5 +33,7 @@ __all__ = [
     "objective_noise_epsilon",
     "objective_noise_scale",
     "published_noise",
+    "spherical_laplace_delta",
+    "spherical_laplace_scale",
     "subsampled_gaussian_guarantee",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms.base import ChannelMechanism, Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release.categories import spelled
 from symdebias.release.columns import PerColumn, in_order
 from symdebias.release.groups import undoable
@@ -21,16 +21,53 @@ class Linear:
     ----------
     column, parameter : int
         Its places among the columns of X and the parameters.
-    noise : AdditiveNoise or None
-        Its noise.
+    noise : AdditiveNoise, SphericalNoise or None
+        Its noise; spherical noise is that of its whole group, see `ColumnDesign.spherical`.
     group : int
         Which group of columns it belongs to; -1 without noise.
     """
 
     column: int
     parameter: int
-    noise: AdditiveNoise | None
+    noise: AdditiveNoise | SphericalNoise | None
     group: int
+
+    @property
+    def own_noise(self) -> AdditiveNoise | None:
+        """Its noise where it is added to this column by itself, or as normal noise of a covariance."""
+        return self.noise if isinstance(self.noise, AdditiveNoise) else None
+
+
+@dataclass(frozen=True)
+class SphericalGroup:
+    """Linear columns that share spherical noise.
+
+    The score of their vector has the noise of s = sum_j weight_j theta_j^2 + constant. A coordinate c x_j that is
+    released as x_j has the weight of the noise over c^2, and one whose coefficient in the score is a number a and no
+    parameter adds weight a^2 to the constant.
+
+    Attributes
+    ----------
+    noise : SphericalNoise
+        The noise of the vector.
+    columns : tuple of int
+        The columns, by their places among the linear ones.
+    weights : tuple of float
+        The weight of each in s.
+    constant : float
+        What a coordinate without a parameter adds.
+    """
+
+    noise: SphericalNoise
+    columns: tuple[int, ...]
+    weights: tuple[float, ...]
+    constant: float = 0.0
+
+    def all_weights(self, count: int) -> FloatArray:
+        """Return the weight of each of so many linear columns, 0 for those of others."""
+        weights = np.zeros(count)
+        weights[list(self.columns)] = self.weights
+        return weights
 
 
 @dataclass(frozen=True)
@@ -90,6 +127,8 @@ class ColumnDesign:
         The covariance of the normal noise of X's columns.
     intercept : bool
         Whether the last parameter is an intercept.
+    spherical : tuple of SphericalGroup
+        The groups of linear columns with spherical noise.
     """
 
     parameters: tuple[str, ...]
@@ -97,6 +136,7 @@ class ColumnDesign:
     categorical: tuple[Categorical, ...]
     covariance: FloatArray
     intercept: bool
+    spherical: tuple[SphericalGroup, ...] = ()
 
     @classmethod
     def of(
@@ -115,11 +155,13 @@ class ColumnDesign:
         """
         covariance = np.zeros((len(columns), len(columns)))
         group_of: dict[int, int] = {}
+        noises = []
         for group, (place, mechanism) in enumerate(groups):
             group_of |= dict.fromkeys(range(place.start, place.stop), group)
-            noise = mechanism.noise
+            width = place.stop - place.start
+            noise = undoable(mechanism.noise_on(width))
+            noises.append(noise)
             if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
-                width = place.stop - place.start
                 block = np.eye(width) * noise.variance if noise.covariance is None else np.array(noise.covariance)
                 covariance[place, place] = block
         parameters: list[str] = []
@@ -129,7 +171,7 @@ class ColumnDesign:
             group = group_of.get(column, -1)
             noised_by = None if group < 0 else groups[group][1]
             if not isinstance(noised_by, ChannelMechanism):
-                added = None if noised_by is None else undoable(noised_by.noise)
+                added = None if noised_by is None else noises[group]
                 assert not isinstance(added, ChannelNoise)
                 linear.append(Linear(column, len(parameters), added, group))
                 parameters.append(name)
@@ -148,7 +190,12 @@ class ColumnDesign:
             categorical.append(Categorical(column, noised_by.noise, places, values))
         if intercept:
             parameters.append("intercept")
-        return cls(tuple(parameters), tuple(linear), tuple(categorical), covariance, intercept)
+        spherical = []
+        for group, noise in enumerate(noises):
+            if isinstance(noise, SphericalNoise):
+                own = tuple(index for index, part in enumerate(linear) if part.group == group)
+                spherical.append(SphericalGroup(noise, own, (noise.weight,) * len(own)))
+        return cls(tuple(parameters), tuple(linear), tuple(categorical), covariance, intercept, tuple(spherical))
 
     @property
     def linear_columns(self) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import BoolArray, Labels
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.release.columns import checked_names
 from symdebias.zonal import ZonalNoise
 
@@ -80,7 +80,9 @@ def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
     return getattr(mechanism, side) if isinstance(mechanism, ChannelMechanism) else None
 
 
-def undoable(noise: AdditiveNoise | ChannelNoise | ClippedNoise | ZonalNoise) -> AdditiveNoise | ChannelNoise:
+def undoable(
+    noise: AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise,
+) -> AdditiveNoise | ChannelNoise | SphericalNoise:
     """Return noise that a correction can undo.
 
     Raises

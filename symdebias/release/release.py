@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import column_codes, target_numbers
@@ -374,7 +374,10 @@ class Release:
             The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
         self._require_apart()
-        return None if self.target is None else undoable(self.target.noise)
+        noise = None if self.target is None else undoable(self.target.noise_on(1))
+        # One number has a direction of either sign, and noise of one coordinate.
+        assert not isinstance(noise, SphericalNoise)
+        return noise
 
     @property
     def clips_target(self) -> bool:
@@ -403,14 +406,17 @@ class Release:
         """
         variances = np.zeros(number_of_columns)
         for place, noise in self.noises(number_of_columns):
-            if isinstance(noise, AdditiveNoise):
+            if not isinstance(noise, ChannelNoise):
                 variances[place] = noise.coordinate_variances(place.stop - place.start)
         return variances
 
-    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise], ...]:
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
         self._require_apart()
-        return tuple((place, undoable(mechanism.noise)) for place, mechanism in self.placed(number_of_columns))
+        return tuple(
+            (place, undoable(mechanism.noise_on(place.stop - place.start)))
+            for place, mechanism in self.placed(number_of_columns)
+        )
 
     def _require_apart(self) -> None:
         if self.coupling is not None:

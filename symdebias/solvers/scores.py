@@ -20,6 +20,7 @@ from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
+from symdebias.release.design import ColumnDesign
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.moments import leverages, moments_of
 from symdebias.solvers.surrogate_design import designed, rms_error, share_of_noise, targets_of
@@ -115,6 +116,9 @@ class ReleasedRecords:
         The mean of x.
     records : float
         The sample size; with weights (sum w)^2/(sum w^2).
+    shape : float
+        That of the noise of the score where one group of columns shares all of it, see
+        `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
     """
 
     corrected: CorrectedLoss
@@ -127,6 +131,7 @@ class ReleasedRecords:
     metric: FloatArray
     mean: FloatArray
     records: float
+    shape: float = math.inf
     # By theta: a fit asks for those of the pilot and of the end several times.
     _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
@@ -159,7 +164,7 @@ class ReleasedRecords:
             own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
         return cls(
             corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
-            moments.mean[0], moments.records,
+            moments.mean[0], moments.records, _shape(corrected, design),
         )  # fmt: skip
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
@@ -311,9 +316,20 @@ class ReleasedRecords:
             scores = Scores.within(radius)
         found = designed(
             self.parts, scores, variances, self.records, self.targets(),
-            share_of_noise=share_of_noise(self.metric, self.noise), quick=quick,
+            share_of_noise=share_of_noise(self.metric, self.noise), shape=self.shape, quick=quick,
         )  # fmt: skip
         return self.corrected.with_design(found)
+
+
+def _shape(corrected: CorrectedLoss, design: ColumnDesign) -> float:
+    """Return the shape of the noise of the score; infinite unless one group of columns shares all of it."""
+    noised = sum(part.noise is not None for part in design.linear)
+    if len(design.spherical) != 1 or design.categorical:
+        return math.inf
+    (group,) = design.spherical
+    # Noise of a target stands in a residual.
+    alone = len(group.columns) == noised and group.constant == 0 and not corrected.surrogate_parts.is_residual
+    return group.noise.shape if alone else math.inf
 
 
 def _told(

@@ -122,6 +122,7 @@ def designed(
     targets: Sequence[float],
     *,
     share_of_noise: float,
+    shape: float = math.inf,
     quick: bool = False,
 ) -> surrogate.Design:
     """Return the surrogates with the shortest interval that covers under their bias, at hardly more variance.
@@ -146,6 +147,9 @@ def designed(
         Values of the target that errors are looked at with.
     share_of_noise : float
         The mean share of noise in the variance of a released direction, in [0, 1).
+    shape : float
+        That of the noise of the score, see `symdebias.noise.SphericalNoise.shape`; infinite for normal noise, which
+        other noises are priced as.
     quick : bool
         Take the least dial and number of waves, and leave the largest errors and the constants out.
     """
@@ -163,7 +167,7 @@ def designed(
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    highest = surrogate.highest_frequency(variance, records)
+    highest = surrogate.highest_frequency(variance, records, shape)
     noised = records * (1 - share_of_noise)
     best: _Candidate | None = None
     cheapest = dearest = math.inf
@@ -179,6 +183,7 @@ def designed(
                 0.0,
                 share_of_noise * variance,
                 leverage,
+                shape,
             )
             for dial in _DIALS[:1] if quick else _DIALS:
                 found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)

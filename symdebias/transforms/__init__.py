@@ -12,11 +12,19 @@ from symdebias.transforms.finite import (
 )
 from symdebias.transforms.heat import Transformed, heat, inverse_heat, joint_inverse_heat
 from symdebias.transforms.series import exact_series, require_smooth, truncated_series, truncation_bias
+from symdebias.transforms.spherical import (
+    derivative_terms,
+    inverse_spherical,
+    operator_terms,
+    second_derivative,
+    spherical_jet,
+)
 
 __all__ = [
     "ExponentialSum",
     "Transformed",
     "affine_in_target",
+    "derivative_terms",
     "difference_operator",
     "differential_operator",
     "exact_series",
@@ -25,10 +33,14 @@ __all__ = [
     "heat",
     "inverse_by_quadrature",
     "inverse_heat",
+    "inverse_spherical",
     "joint_inverse_heat",
+    "operator_terms",
     "polynomial_inverse",
     "require_moment",
     "require_smooth",
+    "second_derivative",
+    "spherical_jet",
     "truncated_series",
     "truncation_bias",
 ]

@@ -16,7 +16,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, SphericalNoise
 
 # A sum over a grid ends where the rest is below rounding.
 _NEGLIGIBLE = 1e-22
@@ -39,23 +39,25 @@ class Rule:
     weights: FloatArray
 
 
-def rule(noise: AdditiveNoise, width: int, nodes: int) -> Rule:
+def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
     """Return a rule for additive noise on so many columns.
 
     Parameters
     ----------
-    noise : AdditiveNoise
-        The noise.
+    noise : AdditiveNoise or SphericalNoise
+        The noise; of a group with spherical noise any of its columns together, which are alike.
     width : int
         The number of columns.
     nodes : int
-        Nodes per column, of each side for Laplace noise.
+        Nodes per column, of each side for Laplace noise; spherical noise takes one dimension more, of the norm.
 
     Raises
     ------
     NoExactCorrectionError
         The noise states no density.
     """
+    if isinstance(noise, SphericalNoise):
+        return _in_all_directions(noise, width, nodes)
     if noise.is_gaussian:
         t, weights = np.polynomial.hermite_e.hermegauss(nodes)
         one = Rule(t[:, None], weights / weights.sum())
@@ -66,6 +68,47 @@ def rule(noise: AdditiveNoise, width: int, nodes: int) -> Rule:
         return Rule(whole.points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T, whole.weights)
     points, weights = one_dimensional(noise, nodes)
     return _product([Rule(points[:, None], weights)] * width)
+
+
+def _in_all_directions(noise: SphericalNoise, width: int, nodes: int) -> Rule:
+    """Return the rule of the norm times that of the first coordinates of a direction, uniform on the sphere."""
+    lengths, shares = noise.radii(nodes)
+    points, weights = np.zeros((1, 0)), np.ones(1)
+    left = np.ones(1)
+    for place in range(width):
+        t, own = _coordinate_of_direction(noise.ambient - place, nodes)
+        points = np.concatenate(
+            [np.repeat(points, len(t), axis=0), (np.multiply.outer(np.sqrt(left), t)).reshape(-1, 1)], axis=1
+        )
+        weights = np.multiply.outer(weights, own).ravel()
+        left = np.multiply.outer(left, 1 - t**2).ravel()
+    moved = np.multiply.outer(lengths, points).reshape(-1, width)
+    return Rule(moved, np.multiply.outer(shares, weights).ravel())
+
+
+@functools.lru_cache(maxsize=256)
+def _coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return the Gauss rule of one coordinate of a uniform direction: of density (1 - t^2)^((dimension - 3)/2)."""
+    if dimension == 1:
+        return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
+    # The recurrence of Gegenbauer polynomials: beside the diagonal of zeros their coefficients.
+    order = np.arange(1, nodes)
+    a = (dimension - 2) / 2
+    if dimension == 2:
+        squares = np.where(order == 1, 0.5, 0.25)
+    else:
+        squares = order * (order + 2 * a - 1) / (4 * (order + a) * (order + a - 1))
+    beside = np.sqrt(squares)
+    t, vectors = np.linalg.eigh(np.diag(beside, 1) + np.diag(beside, -1))
+    return t, vectors[0] ** 2 / np.sum(vectors[0] ** 2)
+
+
+def size(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> int:
+    """Return how many points `rule` has."""
+    if not isinstance(noise, SphericalNoise):
+        return int(len(one_dimensional(noise, nodes)[1]) ** width)
+    sizes = [2 if noise.ambient - place == 1 else nodes for place in range(width)]
+    return nodes * math.prod(sizes) if width else 1
 
 
 @functools.lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -297,11 +298,22 @@ def waves_needed(radius: float, score_variance: float, records: float) -> int:
     return max(12, math.ceil(reach * highest_frequency(score_variance, records) / math.pi))
 
 
-def highest_frequency(score_variance: float, records: float) -> float:
-    """Return the highest frequency that n records can pay for: e^(s w^2) of variance against n."""
+def highest_frequency(score_variance: float, records: float, shape: float = math.inf) -> float:
+    """Return the highest frequency that n records can pay for: e^(s w^2) of variance against n.
+
+    Under noise of a finite shape nu a wave costs (1 + s w^2/(2 nu))^(2 nu).
+    """
     if score_variance == 0:
         return _HIGHEST_FREQUENCY
-    return min(_HIGHEST_FREQUENCY, math.sqrt((2 * math.log(max(records, 2)) + 12) / score_variance))
+    paid = 2 * math.log(max(records, 2)) + 12
+    if shape < math.inf:
+        paid = 2 * shape * math.expm1(min(paid / (2 * shape), 700.0))
+    return min(_HIGHEST_FREQUENCY, math.sqrt(paid / score_variance))
+
+
+def _grown(variance: float, frequencies: Any, shape: float) -> FloatArray:
+    """Return log 1/phi of noise of a score of finite shape at frequencies."""
+    return np.asarray(shape * np.log1p(variance * frequencies**2 / (2 * shape)))
 
 
 def design(
@@ -412,6 +424,8 @@ class Scene:
     leverage : array of shape (m,), float64, or None
         The mean square of a record's features given its score, over that of all records; ones by default. What a score
         adds to the variance of a gradient it adds times this, and to that of a Hessian times its square.
+    shape : float
+        nu where 1/phi of the noise of the score is (1 + s w^2/(2 nu))^nu, infinite for normal noise.
     """
 
     scores: Scores
@@ -422,6 +436,7 @@ class Scene:
     shared: float
     bent: float = 0.0
     leverage: FloatArray | None = None
+    shape: float = math.inf
 
     def design(
         self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float, with_errors: bool = True
@@ -538,7 +553,12 @@ class Scene:
         # Of slopes, and of second derivatives.
         difference, total = np.zeros((2, *products.shape)), np.zeros((2, *products.shape))
         for s in self.variances:
-            grown, shrunk = np.expm1(s * products) / len(self.variances), np.expm1(-s * products) / len(self.variances)
+            # Two waves are those of the difference and of the sum of their frequencies.
+            growths = [s * products, -s * products]
+            if self.shape < math.inf:
+                alone = _grown(s, w, self.shape)
+                growths = [alone[:, None] + alone - _grown(s, self.frequency * place, self.shape) for place in places]
+            grown, shrunk = (np.expm1(growth) / len(self.variances) for growth in growths)
             for kind, moments in enumerate((means, far_means)):
                 difference[kind] += moments[places[0]] * grown
                 total[kind] += moments[places[1]] * shrunk
@@ -550,7 +570,8 @@ class Scene:
             covariance[1:, 1:] = products / 2 * (difference[0] + sign * total[0]) + self.bent * bending
             if sign < 0:
                 covariance[0, 0] = 4 * s * means[0]
-                covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 * means[orders]
+                damped = 1.0 if self.shape == math.inf else 1 + s * w**2 / (2 * self.shape)
+                covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 / damped * means[orders]
             # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
             units = np.sqrt(np.maximum(np.diag(covariance), 0))
             units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)

@@ -184,6 +184,11 @@ def test_every_coordinate_is_noised(name, width):
 # ---- clipping --------------------------------------------------------------------------------------------
 
 
+def step_of(mechanism):
+    """The step of the noise, None where it has none."""
+    return getattr(mechanism.noise, "step", None)
+
+
 def wild_values(mechanism, seed=0, records=300):
     """Values of all sizes, most of them far outside the bounds, a third of them opposite pairs."""
     rng = np.random.default_rng(seed)
@@ -193,7 +198,7 @@ def wild_values(mechanism, seed=0, records=300):
     shape = (records, 3 if mechanism.width is None else mechanism.width)
     sizes = 10.0 ** rng.uniform(-3, 300 if noised.bound is not None else 9, (records, 1))
     values = rng.standard_normal(shape) * sizes
-    if noised.noise.step is not None:
+    if step_of(noised) is not None:
         # Beyond 2^52 steps everything is clipped; what is not must be on the grid.
         near = np.abs(values) < 1e11
         values = np.where(near, noised.noise.step * np.rint(values / noised.noise.step), 1e6 * values)
@@ -244,7 +249,11 @@ def test_numbers_are_clipped_to_the_bounds(name):
     assert column.outside.tolist() == [True, False, True]
 
 
-BALLS = {"L2": (sd.GaussianMechanism, 2), "L1": (sd.LaplaceMechanism, 1)}
+BALLS = {
+    "L2": (sd.GaussianMechanism, 2),
+    "spherical": (sd.SphericalLaplaceMechanism, 2),
+    "L1": (sd.LaplaceMechanism, 1),
+}
 finite = st.floats(allow_nan=False, allow_infinity=False)
 radii = st.floats(-100, 100).map(lambda x: 10**x)
 
@@ -335,7 +344,7 @@ def change(mechanism, one, other):
     if isinstance(mechanism, sd.InputPerturbation):
         scales = [mechanism.q_scale] * mechanism.dimension + [mechanism.p_scale] * mechanism.dimension
         return sum((gap / Fraction(scale)) ** 2 for gap, scale in zip(gaps, scales, strict=True))
-    if mechanism.guarantee.delta:
+    if mechanism.guarantee.delta or isinstance(mechanism, sd.SphericalLaplaceMechanism):
         return sum(gap**2 for gap in gaps)
     return sum(map(abs, gaps))
 
@@ -349,6 +358,10 @@ def declared_change(mechanism):
         )
     if isinstance(mechanism, sd.GaussianMechanism):
         return (2 * Fraction(mechanism.radius)) ** 2
+    if isinstance(mechanism, sd.SphericalLaplaceMechanism):
+        if mechanism.delta:
+            return (2 * Fraction(mechanism.radius)) ** 2
+        return (Fraction(mechanism.epsilon) * Fraction(mechanism.scale)) ** 2
     if isinstance(mechanism, (sd.LaplaceMechanism, sd.DiscreteLaplaceMechanism)):
         return Fraction(mechanism.epsilon) * Fraction(mechanism.scale)
     return Fraction(mechanism.sensitivity) * Fraction(mechanism.noise.step or 1)
@@ -375,12 +388,12 @@ def test_no_two_values_are_farther_apart_than_the_noise_hides(name, width):
     first = rng.standard_normal(shape) * 10.0 ** rng.uniform(3, 300, (300, 1))
     second = rng.standard_normal(shape) * 10.0 ** rng.uniform(3, 300, (300, 1))
     second[::3] = -first[::3]
-    if mechanism.noise.step is not None:
+    if step_of(mechanism) is not None:
         first, second = (mechanism.noise.step * np.rint(values / mechanism.noise.step) for values in (first, second))
     pairs = zip(mechanism.clip(first).values, mechanism.clip(second).values, strict=True)
     changes, most = [change(mechanism, *pair) for pair in pairs], declared_change(mechanism)
     # A step of .1 is no float64: a bound of 2 is 20 of them up to rounding, and the noise is in steps.
-    hair = Fraction(1, 10**12) if mechanism.noise.step not in (None, 0.25, 1.0) else 0
+    hair = Fraction(1, 10**12) if step_of(mechanism) not in (None, 0.25, 1.0) else 0
     assert max(changes) <= most * (1 + hair)
     assert max(changes) >= most * Fraction(999, 1000)
 
@@ -426,6 +439,7 @@ BAD = {
     ),
     "gamma": (0, 1, -0.1, 1.1, math.nan, math.inf, "1", "cubic", True, [0.5], 1j),
     "r": (0, -1, 6, 2.5, math.nan, math.inf, "cubic", True, None, [1]),
+    "padded": (None, 1, 0, "yes", math.nan),
     "calibration": ("exact", None, 1, []),
     "low": (9.0, 10.0, *ENDS[:7]),
     "high": (0.0, -1.0, *ENDS[:7]),
@@ -455,6 +469,9 @@ MAKERS = {
     "LaplaceMechanism with radius": {"epsilon": 1.0, "radius": 1.0},
     "LaplaceMechanism.from_scale": {"scale": 1.0, "bounds": (0, 1)},
     "LaplaceMechanism.from_scale with radius": {"scale": 1.0, "radius": 1.0},
+    "SphericalLaplaceMechanism": {"epsilon": 1.0, "radius": 1.0, "padded": True},
+    "SphericalLaplaceMechanism with delta": {"epsilon": 1.0, "radius": 1.0, "delta": 0.1, "dimension": 2},
+    "SphericalLaplaceMechanism.from_scale": {"scale": 1.0, "radius": 1.0, "dimension": 2, "padded": True},
     "DiscreteLaplaceMechanism": {"epsilon": 1.0, "bounds": (0, 1), "step": 1.0},
     "DiscreteLaplaceMechanism.from_scale": {"scale": 1.0, "bounds": (0, 1), "step": 1.0},
     "StaircaseMechanism": {"epsilon": 1.0, "bounds": (0, 1), "gamma": 0.5},
@@ -475,6 +492,13 @@ MAKERS = {
         "dimension": 2, "epsilon": 1.0, "delta": 1e-5, "q_bound": 1.0, "p_bound": 1.0, "p_share": 0.5,
     },
 }  # fmt: skip
+
+
+# Values of the table that some take: pure differential privacy, and any number of columns.
+ALSO_TAKEN = {
+    ("SphericalLaplaceMechanism", "delta"): [0, 0.0],
+    ("SphericalLaplaceMechanism.from_scale", "dimension"): [None],
+}
 
 
 def maker(name):
@@ -512,7 +536,8 @@ def test_arguments_that_are_refused(name, argument):
             messages.append(str(error))
             raise
 
-    assert taken(with_value, BAD[argument]) == []
+    allowed = ALSO_TAKEN.get((name.partition(" ")[0], argument), [])
+    assert [value for value in taken(with_value, BAD[argument]) if value not in allowed] == []
     also = {
         "scale": "covariance",
         "covariance": "values",

@@ -1,4 +1,7 @@
-"""Normal noise of the columns: the noise covariance of the scores, for all records or of each record's own."""
+"""Quadratic forms of the parameters: the noise covariance of the scores, for all records or of each record's own.
+
+Normal noise of all columns is one such form, and the noise of each group that is alike in all directions another.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -12,15 +15,15 @@ from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, St
 
 
 @dataclass(frozen=True)
-class NormalNoise(Statistic):
-    """Normal noise that is the same for all records: the covariance Theta V Theta' of the scores.
+class QuadraticForm(Statistic):
+    """A form Theta V Theta' of the parameters of the scores that is the same for all records.
 
     Attributes
     ----------
     variances : tuple of sympy.Symbol
-        The noise covariance of the scores, its upper triangle row by row.
+        Its entries, the upper triangle row by row.
     full : bool
-        Whether V is a matrix, or a variance for each linear column.
+        Whether V is a matrix, or a number for each linear column.
     """
 
     variances: tuple[sp.Symbol, ...]
@@ -29,12 +32,20 @@ class NormalNoise(Statistic):
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
-        """The noise covariance of the scores."""
+        """The entries of the form."""
         return self.variances
 
-    def needs(self, columns: ScoreColumns, number: int) -> Needs:
-        """Return the place of V."""
-        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
+    def name(self, at: Place, entry: int) -> str:
+        """Return what an entry of the form is called in the code."""
+        return f"s{entry}"
+
+    def start(self, at: Place) -> str:
+        """Return what the sum over columns begins with."""
+        return "0.0"
+
+    def guard(self, at: Place) -> list[str]:
+        """Return lines that raise what has limits."""
+        return []
 
     def share(self, at: Place) -> Share:
         """Return the covariances, and what V times theta adds to the gradient."""
@@ -46,30 +57,35 @@ class NormalNoise(Statistic):
         for i, a, b in self._pairs(at):
             left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
             to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
-            before += [f"s{i} = 0.0", f"for j in range({p}):", *([f"    for l in range({p}):"] if self.full else [])]
-            before.append(f"{'    ' if self.full else ''}    s{i} += {self._entry(at)}*{left}*{right}")
+            before += [
+                f"{self.name(at, i)} = {self.start(at)}",
+                f"for j in range({p}):",
+                *([f"    for l in range({p}):"] if self.full else []),
+            ]
+            tab = "        " if self.full else "    "
+            before.append(f"{tab}{self.name(at, i)} += {self.entry(at)}*{left}*{right}")
             assemble.append(f"for j in range({p}):")
             if self.full:
                 assemble += [
                     f"    for l in range({p}):",
-                    f"        entry = {at.summed(i)}*{self._entry(at)}",
+                    f"        entry = {at.summed(i)}*{self.entry(at)}",
                     f"        {to_a} += entry*{right}",
                     f"        {to_b} += entry*{columns.theta(a, 'l')}",
                 ]
             elif a == b:
-                assemble.append(f"    {to_a} += 2.0*{at.summed(i)}*{self._entry(at)}*{left}")
+                assemble.append(f"    {to_a} += 2.0*{at.summed(i)}*{self.entry(at)}*{left}")
             else:
-                assemble.append(f"    {to_a} += {at.summed(i)}*{self._entry(at)}*{right}")
-                assemble.append(f"    {to_b} += {at.summed(i)}*{self._entry(at)}*{left}")
-            added = f"first[{at.symbol + i}]*{self._entry(at)}"
+                assemble.append(f"    {to_a} += {at.summed(i)}*{self.entry(at)}*{right}")
+                assemble.append(f"    {to_b} += {at.summed(i)}*{self.entry(at)}*{left}")
+            added = f"first[{at.symbol + i}]*{self.entry(at)}"
             second += [
                 *self._loops(at),
                 f"        out[{a * q} + {place}, {b * q} + {other}] += {added}",
                 f"        out[{b * q} + {place}, {a * q} + {other}] += {added}",
             ]
         return Share(
-            {symbol: f"s{i}" for i, symbol in enumerate(self.variances)},
-            guard=_guard(at, self._entry(at), full=self.full),
+            {symbol: self.name(at, i) for i, symbol in enumerate(self.variances)},
+            guard=self.guard(at),
             before=before,
             assemble=assemble,
             second=second,
@@ -82,7 +98,7 @@ class NormalNoise(Statistic):
             lines += self._loops(at)
             for one, other in ((a, b), (b, a)):
                 entry = f"{into}[{at.symbol + i}, {one * q} + {place}]"
-                lines.append(f"        {entry} += {self._entry(at)}*{at.columns.theta(other, 'l')}")
+                lines.append(f"        {entry} += {self.entry(at)}*{at.columns.theta(other, 'l')}")
         return lines
 
     def _pairs(self, at: Place) -> list[tuple[int, int, int]]:
@@ -93,8 +109,60 @@ class NormalNoise(Statistic):
         p = len(at.columns.linear)
         return [f"for j in range({p}):", f"    for l in {f'range({p})' if self.full else 'range(j, j + 1)'}:"]
 
-    def _entry(self, at: Place) -> str:
+    def entry(self, at: Place) -> str:
+        """Return the entry of V of a column, or of two, as text for a loop over columns."""
         return f"noise[{at.noise} + j*{len(at.columns.linear)} + l]" if self.full else f"noise[{at.noise} + j]"
+
+
+@dataclass(frozen=True)
+class NormalNoise(QuadraticForm):
+    """Normal noise that is the same for all records: the covariance Theta V Theta' of the scores."""
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of V."""
+        return Needs([("covariance", len(columns.linear) ** (2 if self.full else 1))])
+
+    def guard(self, at: Place) -> list[str]:
+        """Return lines that compute the largest noise variance of a score."""
+        return _guard(at, self.entry(at), full=self.full)
+
+
+@dataclass(frozen=True)
+class SphericalForm(QuadraticForm):
+    """Noise of a group of columns that is alike in all directions: Theta D Theta', with a constant for one score.
+
+    Its block of ``noise`` has the weight of each linear column in the group, 0 for others; the constant; and what the
+    root of the form is multiplied with to be held against the limit of the tails, 0 where there is none.
+    """
+
+    kind: ClassVar[str] = "group"
+
+    def needs(self, columns: ScoreColumns, number: int) -> Needs:
+        """Return the place of D, the constant and the scale of the tails."""
+        return Needs([(f"group{number}", len(columns.linear) + 2)])
+
+    def name(self, at: Place, entry: int) -> str:
+        """Return what an entry of the form is called in the code."""
+        return f"z{at.number}_{entry}"
+
+    def start(self, at: Place) -> str:
+        """Return the constant, which one score alone may have."""
+        return f"noise[{at.noise + len(at.columns.linear)}]" if len(at.columns.scores) == 1 else "0.0"
+
+    def guard(self, at: Place) -> list[str]:
+        """Return lines that raise ``reach`` by the sum over scores of the norm of the parameters, in tail scales."""
+        p, q, m = at.columns.sizes
+        theta = f"theta[k*{q} + {at.columns.place('j')}]"
+        return [
+            "extent = 0.0",
+            f"for k in range({m}):",
+            f"    spread = {self.start(at)}",
+            f"    for j in range({p}):",
+            f"        spread += {self.entry(at)}*({theta}*{theta})",
+            "    extent += spread**0.5",
+            f"extent *= noise[{at.noise + p + 1}]",
+            "reach = extent if extent > reach else reach",
+        ]
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,14 @@ from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.loop import RecordLoop
+from symdebias.codegen.score.normal import SphericalForm
 from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors
 
 # Beyond so many second derivatives of one record's loss (several scores under Laplace noise have thousands) printing
 # and compiling them takes minutes.
 _MOST_SECOND_DERIVATIVES = 150
+_MOST_OPERATIONS = 10_000
 
 _Kind = TypeVar("_Kind", bound=Statistic)
 
@@ -102,7 +104,14 @@ class ScoreProgram:
         if self.has_lookups:
             return False
         count = len(self.scores) + len(self._loop.all_symbols)
-        return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES
+        pairs = count * (count + 1) // 2
+        # High derivatives in several scores, whose own second derivatives are longer by far.
+        long = len(self.scores) > 1 and bool(self.having(SphericalForm)) and pairs * self._operations > _MOST_OPERATIONS
+        return pairs <= _MOST_SECOND_DERIVATIVES and not long
+
+    @functools.cached_property
+    def _operations(self) -> int:
+        return int(sp.count_ops(self.expression))
 
     @functools.cached_property
     def has_point_masses(self) -> bool:

@@ -134,7 +134,7 @@ class Measured:
     def require_normal(self, what: str) -> None:
         """Raise NoExactCorrectionError where the noise of a column is not normal."""
         for place, noise in self.release.noises(self.columns):
-            if isinstance(noise, AdditiveNoise) and not noise.is_gaussian:
+            if not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
                 names = self.labelled.correction.release.columns or ()
                 raise NoExactCorrectionError(
                     f"{what} is for normal noise, and that of {', '.join(names[place])} is another. Use debias, which "
