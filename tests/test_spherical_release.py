@@ -1,5 +1,7 @@
 """Losses corrected under spherical noise: kernels against means over the noise and differences, limits, fits."""
 
+import math
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -220,3 +222,55 @@ def test_stochastic_gradient_descent_runs_on_the_kernel():
     fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
     wanted = sd.m_estimate(corrected, noised.X, noised.y, l2=0.1).theta
     assert np.linalg.norm(fit.theta - wanted) < 0.15
+
+
+# ---- margin releases -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_margin_release_with_spherical_noise_is_that_of_its_vector(intercept):
+    """The scale is that of the whole vector, its coordinates share the noise, and fits know the truth."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (40_000, 2))
+    theta = np.array([1.0, -0.5, 0.4][: 2 + intercept])
+    score = np.column_stack([X, np.ones(len(X))])[:, : len(theta)] @ theta
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-score)), 1.0, -1.0)
+    columns = {("a", "b"): sd.SphericalLaplaceMechanism(4.0, radius=math.sqrt(2))}
+    release = sd.Release(columns, target="margin", fit_intercept=intercept)
+    radius = math.sqrt(2 + intercept)
+    assert release.guarantee.epsilon == 4.0
+    assert release.guarantee.delta == 0.0
+    assert sd.Release.from_json(release.to_json()) == release
+    noised = release.privatize(X, y, random_state=1)
+    assert (noised.y is None) == (not intercept)
+    by_hand = np.column_stack([X * y[:, None], y])[:, : len(theta)]
+    sent = noised.X if noised.y is None else np.column_stack([noised.X, noised.y])
+    # b = 2 R'/epsilon, and a coordinate of d has the variance (d + 1) b^2.
+    variance = (len(theta) + 1) * (2 * radius / 4.0) ** 2
+    np.testing.assert_allclose((sent - by_hand).var(axis=0), variance, rtol=5 * math.sqrt(5 / len(X)))
+    corrected = sd.debias(sd.losses.squared_margin(), release)
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    known = sd.Release(sd.SphericalLaplaceMechanism.from_scale(2 * radius / 4.0))
+    same = sd.m_estimate(sd.debias(sd.losses.squared_margin(), known), sent, np.ones(len(X)))
+    np.testing.assert_allclose(fit.theta, same.theta, rtol=1e-9)
+    np.testing.assert_allclose(fit.standard_errors, same.standard_errors, rtol=1e-9)
+    logistic = sd.m_estimate(sd.debias(sd.losses.logistic(), release), noised.X, noised.y)
+    ends = logistic.confidence_interval(0.9999)
+    assert np.all((ends[:, 0] < theta) & (theta < ends[:, 1]))
+    assert np.all(logistic.standard_errors < 0.2)
+
+
+REFUSED_IN_ONE_VECTOR = {
+    "joint": ({"target": "joint", "target_bounds": (-1.0, 1.0)}, {}, "features and target together"),
+    "weighed target": ({"target": "margin", "fit_intercept": True, "target_scale": 0.5}, {}, "Leave target_scale out"),
+    "declared dimension": (
+        {"target": "margin", "fit_intercept": True}, {"delta": 1e-5, "dimension": 2}, "one coordinate more",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED_IN_ONE_VECTOR)
+def test_what_spherical_noise_of_one_vector_cannot_be_is_refused(case):
+    options, own, message = REFUSED_IN_ONE_VECTOR[case]
+    with pytest.raises(ValueError, match=message):
+        sd.Release({("a", "b"): sd.SphericalLaplaceMechanism(4.0, 1.0, **own)}, **options)

@@ -183,7 +183,8 @@ class Mechanism(ABC):
         """
         raise ValueError(
             f"{self!r} does not state the noise of the columns of a vector. Margin and joint releases take mechanisms "
-            "with the same independent noise on every column: GaussianMechanism, or LaplaceMechanism with radius=."
+            "whose noise is known column by column: GaussianMechanism, LaplaceMechanism with radius=, or "
+            "SphericalLaplaceMechanism."
         )
 
     def clip(self, values: ArrayLike) -> Clipped:

@@ -251,6 +251,44 @@ class SphericalLaplaceMechanism(Mechanism):
         ends = ((sign * self.radius, *(0.0,) * (self.dimension - 1)) for sign in (-1, 1))
         return next(ends), next(ends)
 
+    def known_columns(
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
+    ) -> tuple[tuple[int, Mechanism], ...]:
+        """Return the noise of all coordinates as one group, which they share.
+
+        Parameters
+        ----------
+        columns, radius, last, of_residual
+            As for `Mechanism.known_columns`.
+
+        Raises
+        ------
+        ValueError
+            The last coordinate is divided, or is the target of a joint release, or the columns were counted without it.
+        """
+        count = columns + (last is not None)
+        if of_residual:
+            raise ValueError(
+                f"{self!r} has one noise for features and target together, which is undone for margin losses. Use a "
+                'GaussianMechanism for target="joint", or release the target by a mechanism of its own.'
+            )
+        if last is not None and last[0] != 1.0:
+            raise ValueError(
+                f"target_scale={last[0]:g} weighs the last coordinate of the vector, and {self!r} is undone for "
+                "coordinates that all have the same noise. Leave target_scale out."
+            )
+        if last is not None and self.dimension is not None:
+            raise ValueError(
+                f"dimension={self.dimension} counts the features, and with an intercept the released vector has one "
+                "coordinate more. Leave dimension and delta out."
+            )
+        return ((count, type(self).from_scale(self.scale, radius=self.radius, padded=self.padded)),)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         width = 1 if values.ndim == 1 else values.shape[1]
         if self.dimension not in (None, width):
