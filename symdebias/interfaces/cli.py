@@ -82,9 +82,9 @@ def _add_plan(commands: Any) -> None:
     planned.add_argument(
         "--mechanisms",
         nargs="+",
-        choices=("gaussian", "laplace", "laplace-per-column"),
-        default=("gaussian", "laplace"),
-        help="what to compare (a budget per column takes minutes)",
+        choices=("gaussian", "laplace", "spherical-laplace", "laplace-per-column"),
+        help="what to compare (default: gaussian and laplace, and spherical-laplace with --target margin; a budget per "
+        "column takes minutes)",
     )
     planned.add_argument("--intercept", action="store_true", help="the model has an intercept")
     how = planned.add_mutually_exclusive_group()
@@ -133,7 +133,7 @@ def _plan(options: argparse.Namespace) -> None:
         raise ValueError("--target-bounds takes two numbers, as 0,10.")
     settings: dict[str, Any] = {
         "delta": options.delta,
-        "mechanisms": [name.replace("-", " ") for name in options.mechanisms],
+        "mechanisms": options.mechanisms and [name.replace("-", " ") for name in options.mechanisms],
         "target": options.target or ("public" if options.public_target else "noised"),
         "target_bounds": options.target_bounds,
         "fit_intercept": options.intercept,

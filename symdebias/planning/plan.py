@@ -11,14 +11,20 @@ import numpy as np
 from symdebias._domains import DELTA, EPSILON, POSITIVE, shown
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
-from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
+from symdebias.mechanisms import (
+    GaussianMechanism,
+    LaplaceMechanism,
+    Mechanism,
+    RandomizedResponse,
+    SphericalLaplaceMechanism,
+)
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
 from symdebias.planning.population import Population
 from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
 from symdebias.release.coupling import KINDS
 
-_MECHANISMS = ("gaussian", "laplace", "laplace per column")
+_MECHANISMS = ("gaussian", "laplace", "spherical laplace", "laplace per column")
 # Powers of two of the weights of the target that are tried, in the middle of the range of usual ones.
 _WEIGHTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 
@@ -30,7 +36,7 @@ class Option:
     Attributes
     ----------
     mechanism : str
-        ``"gaussian"``, ``"laplace"`` or ``"laplace per column"``.
+        ``"gaussian"``, ``"laplace"``, ``"spherical laplace"`` or ``"laplace per column"``.
     expected : ExpectedFit or None
         What to expect; None where it is refused.
     budgets : tuple of float
@@ -132,7 +138,7 @@ def plan(
     delta: float = 1e-5,
     n: float | None = None,
     standard_error: float | None = None,
-    mechanisms: Sequence[str] = ("gaussian", "laplace"),
+    mechanisms: Sequence[str] | None = None,
     target: str = "noised",
     target_bounds: tuple[float, float] | None = None,
     norm: float | None = None,
@@ -155,9 +161,11 @@ def plan(
         Of the Gaussian mechanism, in (0, 1).
     n, standard_error : float
         Give one: the number of records there will be, or the standard error that is wanted.
-    mechanisms : sequence of str
+    mechanisms : sequence of str, optional
         ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
-        columns; ``"laplace per column"``: a budget for each column, split as the criterion wants.
+        columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions, not with ``"joint"``;
+        ``"laplace per column"``: a budget for each column, split as the criterion wants. The first two by default, and
+        the third as well with ``"margin"``.
     target : {"noised", "public", "margin", "joint"}
         Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise. With
         ``"margin"`` and ``"joint"`` features and target go into one vector with the whole budget, see `Release`; the
@@ -204,6 +212,8 @@ def plan(
     check_criterion(criterion)
     if target not in ("noised", "public", *KINDS):
         raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin" or "joint".')
+    if mechanisms is None:
+        mechanisms = ("gaussian", "laplace", *(("spherical laplace",) if target == "margin" else ()))
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
@@ -212,6 +222,11 @@ def plan(
         raise ValueError(
             f'target="{target}" noises one vector by one mechanism, and "laplace per column" has one for each column. '
             'Leave it out: "laplace" has the same noise on all columns.'
+        )
+    if target == "joint" and "spherical laplace" in mechanisms:
+        raise ValueError(
+            'target="joint" has no correction for "spherical laplace", whose noise features and target share. Leave it '
+            'out: "gaussian" and "laplace" have one.'
         )
     p = population.X.shape[1]
     if np.abs(population.X).max() > 1 + 1e-12:
@@ -231,6 +246,8 @@ def plan(
         features: dict[Any, Mechanism]
         if mechanism == "gaussian":
             features = {names: GaussianMechanism(epsilon=spent[0], delta=chance, radius=radius)}
+        elif mechanism == "spherical laplace":
+            features = {names: SphericalLaplaceMechanism(epsilon=spent[0], radius=radius)}
         elif mechanism == "laplace":
             features = {names: LaplaceMechanism(epsilon=spent[0], radius=min(float(p), radius * math.sqrt(p)))}
         else:
@@ -256,7 +273,9 @@ def plan(
         columns = p if mechanism == "laplace per column" else 1
         collect = functools.partial(build, mechanism)
         noised = make_target is not None
-        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, weights))
+        # Spherical noise is undone where all coordinates have the same weight.
+        tried = (1.0,) if weights and mechanism == "spherical laplace" else weights
+        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, tried))
 
     def order(option: Option) -> tuple[bool, float]:
         fit = option.expected

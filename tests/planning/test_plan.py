@@ -38,10 +38,38 @@ def test_a_plan_without_an_option_says_why():
         _ = plan.best
 
 
+def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
+    plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin")
+    options = {option.mechanism: option.expected for option in plan.options}
+    assert set(options) == {"gaussian", "laplace", "spherical laplace"}
+    release = options["spherical laplace"].release
+    assert (release.guarantee.epsilon, release.guarantee.delta) == (4.0, 0.0)
+    # Pure, and of two columns in the square the best: noise variance 6, 8 and 13 times (1/2)^2.
+    assert plan.best.mechanism == "spherical laplace"
+
+
+@pytest.mark.exhaustive
+def test_the_weight_of_the_target_under_spherical_noise_is_one():
+    only = sd.plan(
+        sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin", fit_intercept=True,
+        mechanisms=["spherical laplace"],
+    )  # fmt: skip
+    assert "the weight of the target is 1" in str(only)
+    assert only.best.expected.release.coupling.scale == 1.0
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0), ValueError, "neither"),
+        (
+            lambda: sd.plan(
+                sd.losses.least_squares(), POPULATION, epsilon=1.0, n=10, target="joint", target_bounds=(-1, 1),
+                mechanisms=["spherical laplace"],
+            ),
+            ValueError,
+            "features and target share",
+        ),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0, n=10, standard_error=1.0), ValueError, "both"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=0.0, n=10), ValueError, "epsilon"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, mechanisms="gaussian"), ValueError, "list"),
