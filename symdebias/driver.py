@@ -8,7 +8,7 @@ import sympy as sp
 
 from symdebias._budget import derivation_limits
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
-from symdebias.assessment import gradient_inflation, series_biases
+from symdebias.assessment import gradient_inflation, reference_variance, series_biases
 from symdebias.codegen.printer import require_printable
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction, columns_to_show
@@ -291,14 +291,14 @@ def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> Corr
             raise
         reason = str(refusal)
     else:
-        inflation = gradient_inflation(
-            exact.at(columns_to_show(loss, release)), settings.get("radius"), settings.get("score_variance")
-        )
+        correction = exact.at(columns_to_show(loss, release))
+        inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
         if inflation <= _REASONABLE_INFLATION:
             return exact
+        level = "this noise" if settings else f"a score with noise of variance {reference_variance(correction):g}"
         reason = (
             f"the exact correction makes the mean square of the slopes {_much(inflation)} times that of the "
-            "uncorrected ones" + (" at this noise" if settings else " at a score with much noise")
+            f"uncorrected ones at {level}"
         )
         try:
             CorrectedLoss(loss, release, Surrogate())

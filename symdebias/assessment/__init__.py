@@ -1,7 +1,7 @@
 """What a correction is worth: its certificate, the bias of the noise, variances, inflation, bias against variance."""
 
 from symdebias.assessment.certificate import Certificate, certify
-from symdebias.assessment.inflation import gradient_inflation, series_biases
+from symdebias.assessment.inflation import gradient_inflation, reference_variance, series_biases
 from symdebias.assessment.loss_bias import loss_biases
 from symdebias.assessment.noise_bias import NoiseBias, bias
 from symdebias.assessment.tradeoff import Choice, Tradeoff, tradeoff
@@ -16,6 +16,7 @@ __all__ = [
     "certify",
     "gradient_inflation",
     "loss_biases",
+    "reference_variance",
     "series_biases",
     "tradeoff",
     "variance_bound",

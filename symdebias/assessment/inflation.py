@@ -32,6 +32,11 @@ _REFERENCE_VARIANCE, _REFERENCE_RADIUS = 4.0, 3.0
 _REFERENCE_OF_GROUPS = 16.0
 
 
+def reference_variance(correction: Correction) -> float:
+    """Return the noise variance of the score that the price of an exact correction is looked at with by default."""
+    return _REFERENCE_OF_GROUPS if correction.program.having(SphericalForm) else _REFERENCE_VARIANCE
+
+
 def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
     """Return by how much an exact correction inflates the mean square of the slope of a loss of one score.
 
@@ -62,8 +67,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
-    reference = _REFERENCE_OF_GROUPS if program.having(SphericalForm) else _REFERENCE_VARIANCE
-    level = reference if score_variance is None else score_variance
+    level = reference_variance(correction) if score_variance is None else score_variance
     for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:

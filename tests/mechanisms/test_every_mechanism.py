@@ -572,10 +572,24 @@ def test_mechanisms_without_a_radius_have_no_other(name):
         MECHANISMS[name].with_radius(1.0)
 
 
-@where(lambda mechanism: not isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)))
+@where(
+    lambda mechanism: (
+        not isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism, sd.SphericalLaplaceMechanism))
+    )
+)
 def test_noise_of_columns_that_is_not_known_is_refused(name):
     with pytest.raises(ValueError, match="does not state the noise of the columns"):
         MECHANISMS[name].known_columns(2, radius=1.5, last=(4.0, 2.0))
+
+
+@where(lambda mechanism: isinstance(mechanism, sd.SphericalLaplaceMechanism))
+def test_noise_that_columns_share_is_one_group(name):
+    mechanism = MECHANISMS[name]
+    ((count, known),) = mechanism.known_columns(3, radius=1.5)
+    assert (count, known.radius, known.guarantee) == (3, mechanism.radius, None)
+    assert known.noise_on(3).variance == pytest.approx(mechanism.noise_on(3).variance)
+    with pytest.raises(ValueError, match="weighs the last coordinate"):
+        mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
 
 
 @where(lambda mechanism: isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)) and not mechanism.width)
