@@ -8,7 +8,7 @@ minimise the mean squared error of the gradient for a sample size.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from scipy import special
 from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Largest, enclosed, largest
 from symdebias.bounds.intervals import Range
+from symdebias.codegen.numeric import numeric
 from symdebias.transforms.surrogate import ROUNDING, Part, Scores
 from symdebias.zonal import LEAST_FACTOR, ZonalNoise, legendre, monomial_table
 
@@ -117,10 +118,10 @@ def largest_errors(polynomial: Polynomial, function: sp.Expr, variable: sp.Symbo
         Bounds on abs(p - f) and abs(p' - f'), at most a part in a thousand above what is taken, with `proved`; or the
         largest errors that were found, where f has no interval arithmetic or a jump.
     """
-    value, slope = (sp.lambdify(variable, part, "numpy") for part in (function, sp.diff(function, variable)))
+    value, slope = (numeric(part, (variable,)) for part in (function, sp.diff(function, variable)))
 
     def at(u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        own = [np.broadcast_to(np.asarray(one(u), dtype=float), u.shape) for one in (value, slope)]
+        own = value(u), slope(u)
         size = polynomial.size(bound) + np.abs(own[0]) + np.abs(own[1])
         return polynomial.value(u) - own[0], polynomial.slope(u) - own[1], 4 * ROUNDING * size
 
@@ -428,9 +429,5 @@ def part_of(function: sp.Expr, variable: sp.Symbol, *, inflation: float = 1.0) -
     inflation : float
         The mean square of what released data multiply it with over that of true ones, at least 1.
     """
-
-    def numbers(expression: sp.Expr) -> Callable[[FloatArray], FloatArray]:
-        plain = sp.lambdify(variable, expression, "numpy")
-        return lambda u: np.broadcast_to(np.asarray(plain(u), dtype=float), np.shape(u))
-
-    return Part(numbers(function), numbers(sp.diff(function, variable)), inflation=inflation)
+    slope = numeric(sp.diff(function, variable), (variable,))
+    return Part(numeric(function, (variable,)), slope, inflation=inflation)
