@@ -24,7 +24,7 @@ from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
 from symdebias.derivation.problem import Build, ScoreProblem, finish
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
-from symdebias.derivation.universal import Factor, column_factors, normal_factor, spherical_factor
+from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -401,7 +401,7 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     factors = column_factors(problem, build, every)
     if problem.gaussian:
         factors.append(normal_factor(every, problem.symbols.score_variance))
-    factors += [spherical_factor(every, noise) for noise in problem.spherical]
+    factors += [group_factor(every, noise) for noise in problem.spherical]
     if parts.target_noise is not None:
         factors.append(_target_factor(every, parts.target_noise, problem.symbols))
     total = sp.Add(

@@ -21,7 +21,7 @@ from symdebias.derivation.symbols import free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
 from symdebias.release.design import Categorical, Linear
-from symdebias.transforms import ExponentialSum, exponential_sum, spherical_jet
+from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
 _HIGHEST_POWER = 32
@@ -80,7 +80,7 @@ def normal_factor(terms: ExponentialSum, variance: sp.Expr) -> Factor:
     return factor
 
 
-def spherical_factor(terms: ExponentialSum, noise: SphericalNoiseOfScores) -> Factor:
+def group_factor(terms: ExponentialSum, noise: SphericalNoiseOfScores) -> Factor:
     """Return the factor of the noise of a group of columns that is alike in all directions.
 
     Raises
@@ -88,13 +88,12 @@ def spherical_factor(terms: ExponentialSum, noise: SphericalNoiseOfScores) -> Fa
     NoExactCorrectionError
         The noise does more to waves than multiply them.
     """
-    law, (s,) = noise.group.noise, noise.symbols
-    if law.factor(s) is None:
+    law, (square,) = noise.group.noise, noise.symbols
+    if law.factor(square) is None:
         raise NoExactCorrectionError(
             f"the inverse of the noise of {law.dimension} columns together takes waves of the score to other functions."
         )
-    jets = [spherical_jet(law, s, mode.value, mode.order, imaginary=mode.imaginary) for mode in terms.modes]
-    return lambda index, k: jets[index][k]
+    return spherical_factor(terms, square, law)
 
 
 def _additive_factors(problem: ScoreProblem, build: Build, terms: ExponentialSum) -> Any:

@@ -3,7 +3,7 @@
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -394,3 +394,28 @@ def _as_json(value: Any) -> Any:
 
 def _from_json(value: Any) -> Any:
     return mechanism_of(value) if isinstance(value, dict) else value
+
+
+def independent_columns(
+    known: Callable[..., Mechanism],
+    scale: float,
+    columns: int,
+    radius: float | None,
+    last: tuple[float, float] | None,
+) -> tuple[tuple[int, Mechanism], ...]:
+    """Return `Mechanism.known_columns` of noise that is independent and of one scale on all columns.
+
+    Parameters
+    ----------
+    known : callable
+        Takes a scale and ``radius=``, and returns noise of that scale without a claim.
+    scale : float
+        The scale on the released vector; the last column, which is divided, has a divided one.
+    columns, radius, last
+        As for `Mechanism.known_columns`.
+    """
+    first = (columns, known(scale, radius=radius))
+    if last is None:
+        return (first,)
+    divisor, bound = last
+    return first, (1, known(scale / divisor, radius=bound))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Mechanism, independent_columns
 from symdebias.mechanisms.ranges import Ball
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
@@ -206,11 +206,7 @@ class GaussianMechanism(Mechanism):
             if last is not None:
                 return super().known_columns(columns, radius=radius, last=last, of_residual=of_residual)
             return ((columns, GaussianMechanism.from_covariance(self.covariance, radius=radius)),)
-        first = (columns, GaussianMechanism.from_scale(self.scale, radius=radius))
-        if last is None:
-            return (first,)
-        divisor, bound = last
-        return first, (1, GaussianMechanism.from_scale(self.scale / divisor, radius=bound))
+        return independent_columns(GaussianMechanism.from_scale, self.scale, columns, radius, last)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         if self.covariance is None:

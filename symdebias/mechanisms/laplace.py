@@ -10,7 +10,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Mechanism, independent_columns
 from symdebias.mechanisms.ranges import Ball, Numbers, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -129,11 +129,7 @@ class LaplaceMechanism(Mechanism):
         columns, radius, last, of_residual
             As for `Mechanism.known_columns`.
         """
-        first = (columns, LaplaceMechanism.from_scale(self.scale, radius=radius))
-        if last is None:
-            return (first,)
-        divisor, bound = last
-        return first, (1, LaplaceMechanism.from_scale(self.scale / divisor, radius=bound))
+        return independent_columns(LaplaceMechanism.from_scale, self.scale, columns, radius, last)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         return values + sampling.laplace_noise(self.scale, values.shape, source)

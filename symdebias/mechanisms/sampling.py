@@ -97,10 +97,7 @@ def radial_noise(scale: float, dimension: int, source: Source) -> FloatArray:
 
     Its direction is uniform on the sphere, and its norm has the gamma distribution of the shape `dimension`.
     """
-    direction = source.generator.standard_normal(dimension)
-    length = scale * source.generator.gamma(dimension)
-    noise: FloatArray = direction * (length / np.linalg.norm(direction))
-    return noise
+    return np.asarray(radial_noise_rows(scale, 1, dimension, source)[0])
 
 
 def radial_noise_rows(scale: float, count: int, dimension: int, source: Source) -> FloatArray:

@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray
 
 # Curvatures that noise may have made are at least this share of the largest.
-_LEAST_SHARE = 1e-3
+LEAST_SHARE = 1e-3
 # Directions of less than this share of the largest are rounding.
 _ROUNDING = 1e-12
 
@@ -34,7 +34,7 @@ def inverse_root(metric: FloatArray) -> FloatArray:
 
 
 def positive(
-    hessian: FloatArray, metric: FloatArray, floor: float = 0.0, share: float = _LEAST_SHARE
+    hessian: FloatArray, metric: FloatArray, floor: float = 0.0, share: float = LEAST_SHARE
 ) -> tuple[FloatArray, float]:
     """Return a matrix with the curvatures of a Hessian made positive, and the least curvature as it was.
 

@@ -9,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records
-from symdebias.solvers.metric import positive
+from symdebias.solvers.metric import LEAST_SHARE, positive
 from symdebias.solvers.regions import Near
 
 # Steps, and halvings of one step, before a fit is given up.
@@ -122,11 +122,11 @@ def newton(
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
     last, curved = math.inf, 0.0
-    kept = {} if has_noisy_curvature else {"share": _FLAT}
+    share_kept = LEAST_SHARE if has_noisy_curvature else _FLAT
     for step in range(1, _STEPS + 1):
         gradient = before.gradient + penalty * theta
         try:
-            matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, **kept)
+            matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, share_kept)
             move = near.minimiser(theta, gradient, matrix) - theta
         except np.linalg.LinAlgError as error:
             raise DivergenceError(

@@ -17,7 +17,7 @@ from symdebias.transforms.spherical import (
     inverse_spherical,
     operator_terms,
     second_derivative,
-    spherical_jet,
+    spherical_factor,
 )
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
     "require_moment",
     "require_smooth",
     "second_derivative",
-    "spherical_jet",
+    "spherical_factor",
     "truncated_series",
     "truncation_bias",
 ]

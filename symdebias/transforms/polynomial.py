@@ -6,20 +6,18 @@ The score of a record is within R |theta|, and so is the released one: no tail i
 minimise the mean squared error of the gradient for a sample size.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Largest, enclosed, largest
 from symdebias.bounds.intervals import Range
 from symdebias.codegen.numeric import numeric
+from symdebias.transforms.quadrature import coordinate_of_direction
 from symdebias.transforms.surrogate import ROUNDING, Part, Scores
 from symdebias.zonal import LEAST_FACTOR, ZonalNoise, legendre, monomial_table
 
@@ -400,21 +398,13 @@ def _released_cosines(
 ) -> tuple[FloatArray, FloatArray]:
     """Return points and weights of the cosine of theta and the released point, for those of theta and the true one."""
     t, mass = noise.law.rule(dimension)
-    z, share = _across(dimension)
+    # A coordinate of a uniform point of the sphere across the true one.
+    z, share = coordinate_of_direction(dimension - 1, _ACROSS)
     sines = np.sqrt(np.maximum(1 - t**2, 0.0))
     heights = np.sqrt(np.maximum(1 - cosines**2, 0.0))
     points = np.multiply.outer(cosines, t)[:, :, None] + np.multiply.outer(np.multiply.outer(heights, sines), z)
     weights = np.multiply.outer(np.multiply.outer(chances, mass), share)
     return np.clip(points.ravel(), -1.0, 1.0), weights.ravel()
-
-
-@functools.lru_cache(maxsize=256)
-def _across(dimension: int) -> tuple[FloatArray, FloatArray]:
-    """Return the Gauss rule of a coordinate of a uniform point of the sphere in R^(D - 1)."""
-    if dimension == 2:
-        return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
-    rule: Any = special.roots_jacobi(_ACROSS, (dimension - 4) / 2, (dimension - 4) / 2)
-    return rule[0], rule[1] / rule[1].sum()
 
 
 def part_of(function: sp.Expr, variable: sp.Symbol, *, inflation: float = 1.0) -> Part:

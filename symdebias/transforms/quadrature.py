@@ -76,7 +76,7 @@ def _in_all_directions(noise: SphericalNoise, width: int, nodes: int) -> Rule:
     points, weights = np.zeros((1, 0)), np.ones(1)
     left = np.ones(1)
     for place in range(width):
-        t, own = _coordinate_of_direction(noise.ambient - place, nodes)
+        t, own = coordinate_of_direction(noise.ambient - place, nodes)
         points = np.concatenate(
             [np.repeat(points, len(t), axis=0), (np.multiply.outer(np.sqrt(left), t)).reshape(-1, 1)], axis=1
         )
@@ -87,8 +87,16 @@ def _in_all_directions(noise: SphericalNoise, width: int, nodes: int) -> Rule:
 
 
 @functools.lru_cache(maxsize=256)
-def _coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Return the Gauss rule of one coordinate of a uniform direction: of density (1 - t^2)^((dimension - 3)/2)."""
+def coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, FloatArray]:
+    """Return the Gauss rule of one coordinate of a uniform direction: of density (1 - t^2)^((dimension - 3)/2).
+
+    Parameters
+    ----------
+    dimension : int
+        Of the space that the direction lies in.
+    nodes : int
+        How many points; in one dimension there are two.
+    """
     if dimension == 1:
         return np.array([-1.0, 1.0]), np.array([0.5, 0.5])
     # The recurrence of Gegenbauer polynomials: beside the diagonal of zeros their coefficients.

@@ -7,7 +7,7 @@ polynomials, exp(-s z^2/2), the heat flow), which has rules of its own in `heat`
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import sympy as sp
 
@@ -130,7 +130,7 @@ def _laplacian(expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: 
     return total
 
 
-def spherical_jet(noise: SphericalNoise, square: sp.Expr, at: sp.Expr, order: int, *, imaginary: bool) -> list[sp.Expr]:
+def _jet(noise: SphericalNoise, square: sp.Expr, at: sp.Expr, order: int, *, imaginary: bool) -> list[sp.Expr]:
     """Return the Taylor coefficients of the factor of exp(z u) around a rate, or around i times a frequency.
 
     Parameters
@@ -182,10 +182,20 @@ def _of_terms(expression: sp.Expr, variable: sp.Symbol, square: sp.Expr, noise: 
         terms = exponential_sum(stable.plain(expression), variable)
     except NoExactCorrectionError:
         return None
-    return _times(terms, square, noise)
+    return terms.times([spherical_factor(terms, square, noise)])
 
 
-def _times(terms: ExponentialSum, square: sp.Expr, noise: SphericalNoise) -> sp.Expr:
-    jets = [spherical_jet(noise, square, mode.value, mode.order, imaginary=mode.imaginary) for mode in terms.modes]
+def spherical_factor(terms: ExponentialSum, square: sp.Expr, noise: SphericalNoise) -> Callable[[int, int], sp.Expr]:
+    """Return what the noise makes of the modes of a sum: the k-th Taylor coefficient at the mode of an index.
 
-    return terms.times([lambda index, k: jets[index][k]])
+    Parameters
+    ----------
+    terms : ExponentialSum
+        The sum.
+    square : sympy.Expr
+        s.
+    noise : SphericalNoise
+        The noise, whose `factor` exists.
+    """
+    jets = [_jet(noise, square, mode.value, mode.order, imaginary=mode.imaginary) for mode in terms.modes]
+    return lambda index, k: jets[index][k]

@@ -64,14 +64,14 @@ class Measured:
             A column of categories is noised, or the noise of the target has no exact inverse.
         """
         plain = debias(loss, release, method="none")
-        correction = plain.at(release.design_matrix(X).shape[1])
+        matrix, target = release.design_matrix(X), y
+        correction = plain.at(matrix.shape[1])
         if correction.design.categorical:
             raise NoExactCorrectionError(
                 "the methods for measurement error take columns with additive noise, and the release noises a column "
                 "of categories. Use debias, which undoes the channel."
             )
         check_same_index(X, y)
-        matrix, target = release.design_matrix(X), y
         if correction.collected is not None:
             matrix, target = correction.checked_records(X, y)
         loss, noised = correction.loss, correction.release
