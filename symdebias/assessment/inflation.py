@@ -20,6 +20,7 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, SphericalNoise
 from symdebias.transforms import quadrature, truncated_series
+from symdebias.zonal import ZonalNoise
 
 # Points of a product rule over several scores.
 _MOST_POINTS = 300_000
@@ -84,6 +85,9 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     ]
     forms = [linear**2 @ group.all_weights(len(linear)) + group.constant for group in derivation.spherical]
     for form, group in zip(forms, derivation.spherical, strict=True):
+        if isinstance(group.noise, ZonalNoise):
+            # A polynomial of the score, for which there is nothing else.
+            return 1.0
         drawn.append((math.sqrt(form / group.noise.weight), group.noise))
     for factor, own in drawn:
         whole = quadrature.rule(single(own), 1, 64)

@@ -19,6 +19,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.transforms.quadrature import Rule
+from symdebias.zonal import ZonalNoise
 
 _POINTS = 24
 # Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
@@ -86,6 +87,13 @@ def released_records(
             places.append((place, True))
             continue
         columns = range(place.start, place.stop)
+        if isinstance(noise, ZonalNoise):
+            kept = [column for column in columns if active is None or active[column]]
+            if kept:
+                directions = np.eye(len(columns))[np.array(kept) - place.start]
+                parts.append(quadrature.around(noise, record[place], directions, nodes))
+                places.append((np.array(kept), True))
+            continue
         if isinstance(noise, SphericalNoise):
             # Whatever columns of the group take part, their noise is that of as many first coordinates.
             taken = [column for column in columns if active is None or active[column]]
@@ -285,7 +293,7 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
 def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1
-    dimensions: list[tuple[AdditiveNoise | SphericalNoise, int]] = []
+    dimensions: list[tuple[AdditiveNoise | SphericalNoise | ZonalNoise, int]] = []
     for place, noise in release.noises(columns):
         if isinstance(noise, ChannelNoise):
             fixed *= len(noise.outputs)

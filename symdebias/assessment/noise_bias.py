@@ -23,6 +23,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import Categorical, SphericalGroup
 from symdebias.transforms import affine_in_target, heat, quadrature
+from symdebias.zonal import ZonalNoise
 
 _MOST_NODES = 300_000
 
@@ -255,7 +256,8 @@ def _argument_rule(
             if own is not None and not own.is_gaussian and rows[:, part.parameter].any():
                 points, weights = quadrature.one_dimensional(own, nodes)
                 rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
-        rules += [_spherical_rule(group, rows[:, design.linear_parameters], nodes) for group in design.spherical]
+        linear = rows[:, design.linear_parameters]
+        rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
         rules += [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
         if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
             break
@@ -280,8 +282,12 @@ def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
 
 
-def _spherical_rule(group: SphericalGroup, rows: FloatArray, nodes: int) -> quadrature.Rule:
+def _spherical_rule(group: SphericalGroup, rows: FloatArray, record: FloatArray, nodes: int) -> quadrature.Rule:
     """Return what the noise of a group adds to the scores: that of as many coordinates as there are directions."""
+    if isinstance(group.noise, ZonalNoise):
+        own, taken = rows[:, list(group.columns)], record[list(group.columns)]
+        around = quadrature.around(group.noise, taken, own, nodes)
+        return quadrature.Rule(around.points - own @ taken, around.weights)
     weights = group.all_weights(rows.shape[1]) / group.noise.weight
     values, vectors = np.linalg.eigh(rows @ (weights[:, None] * rows.T))
     kept = values > 1e-14 * max(values.max(), 1e-300)

@@ -23,6 +23,7 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import heat, quadrature
+from symdebias.zonal import ZonalNoise
 
 _MOST_NODES = 300_000
 
@@ -281,7 +282,8 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
         if isinstance(noise, ChannelNoise):
             size *= len(noise.outputs)
         else:
-            size *= quadrature.size(single(noise), place.stop - place.start, nodes)
+            one = noise if isinstance(noise, ZonalNoise) else single(noise)
+            size *= quadrature.size(one, place.stop - place.start, nodes)
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         size *= len(target.outputs)

@@ -29,8 +29,9 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
-from symdebias.transforms import ExponentialSum, surrogate
+from symdebias.transforms import ExponentialSum, polynomial, surrogate
 from symdebias.transforms.exponential import Mode
+from symdebias.zonal import ZonalNoise
 
 # Where parts are looked at to see whether they are even, odd, or vanish.
 _PROBES = np.linspace(0.05, 7.9, 64)
@@ -217,8 +218,21 @@ class SurrogateParts:
 
         return largest(at, ranges, -bound, bound)
 
-    def design(self, *, radius: float, score_variance: float, records: float) -> surrogate.Design:
-        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`."""
+    def design(
+        self, *, radius: float, score_variance: float, records: float, zonal: ZonalNoise | None = None
+    ) -> surrogate.Design:
+        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`.
+
+        Parameters
+        ----------
+        radius, score_variance, records
+            As there.
+        zonal : ZonalNoise, optional
+            The noise of the vector that the score is one of; see `symdebias.transforms.polynomial.design`.
+        """
+        if zonal is not None:
+            numbers = [part.numbers for part in self.replaced]
+            return polynomial.design(numbers, zonal, radius=radius, score_variance=score_variance, records=records)
         extra = 0.0 if self.target_noise is None else self.target_noise.variance
         return surrogate.design(
             [part.numbers for part in self.replaced],
@@ -464,7 +478,18 @@ def _places(part: SurrogatePart, waves: int) -> list[tuple[str, int]]:
 
 
 def numbers_of(parts: SurrogateParts, design: surrogate.Design) -> list[float]:
-    """Return the coefficients of a design in the order in which corrections have them."""
+    """Return the coefficients of a design in the order in which corrections have them.
+
+    Raises
+    ------
+    ValueError
+        The design has polynomials in place of waves, which are for zonal noise.
+    """
+    if design.degree > 2:
+        raise ValueError(
+            "these surrogates are polynomials, which are for a spherical cap; under this noise they have waves. Let a "
+            "solver design them."
+        )
     return [
         _number(found, kind, k)
         for part, found in zip(parts.replaced, design.surrogates, strict=True)

@@ -99,8 +99,18 @@ class SphericalCapMechanism(Mechanism):
 
     @property
     def noise(self) -> ZonalNoise:
-        """What a correction undoes: the factors of the Legendre polynomials of the sphere."""
-        return ZonalNoise(self.radius, self.law)
+        """The noise of a single number."""
+        return self.noise_on(1)
+
+    def noise_on(self, width: int) -> ZonalNoise:
+        """Return what a correction undoes: the factors of the Legendre polynomials of the sphere.
+
+        Parameters
+        ----------
+        width : int
+            d, the number of columns.
+        """
+        return ZonalNoise(self.radius, self.law, width)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -145,6 +155,33 @@ class SphericalCapMechanism(Mechanism):
             d.
         """
         return normaliser_loss(self.law, width + 1)
+
+    def known_columns(
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
+    ) -> tuple[tuple[int, Mechanism], ...]:
+        """Return the noise of all coordinates as one group: the point of a sphere is one for all.
+
+        Parameters
+        ----------
+        columns, radius, last, of_residual
+            As for `Mechanism.known_columns`.
+
+        Raises
+        ------
+        ValueError
+            The last coordinate is divided, or is the target of a joint release.
+        """
+        if of_residual or (last is not None and last[0] != 1.0):
+            raise ValueError(
+                f"{self!r} is undone for coordinates that are released as they are. Leave target_scale out, and use "
+                'target="margin", or release the target by a mechanism of its own.'
+            )
+        return ((columns + (last is not None), self),)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         rows = values.reshape(len(values), -1)

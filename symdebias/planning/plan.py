@@ -16,6 +16,7 @@ from symdebias.mechanisms import (
     LaplaceMechanism,
     Mechanism,
     RandomizedResponse,
+    SphericalCapMechanism,
     SphericalLaplaceMechanism,
 )
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
@@ -24,7 +25,7 @@ from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
 from symdebias.release.coupling import KINDS
 
-_MECHANISMS = ("gaussian", "laplace", "spherical laplace", "laplace per column")
+_MECHANISMS = ("gaussian", "laplace", "spherical laplace", "spherical cap", "laplace per column")
 # Powers of two of the weights of the target that are tried, in the middle of the range of usual ones.
 _WEIGHTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 
@@ -36,7 +37,7 @@ class Option:
     Attributes
     ----------
     mechanism : str
-        ``"gaussian"``, ``"laplace"``, ``"spherical laplace"`` or ``"laplace per column"``.
+        ``"gaussian"``, ``"laplace"``, ``"spherical laplace"``, ``"spherical cap"`` or ``"laplace per column"``.
     expected : ExpectedFit or None
         What to expect; None where it is refused.
     budgets : tuple of float
@@ -248,6 +249,8 @@ def plan(
             features = {names: GaussianMechanism(epsilon=spent[0], delta=chance, radius=radius)}
         elif mechanism == "spherical laplace":
             features = {names: SphericalLaplaceMechanism(epsilon=spent[0], radius=radius)}
+        elif mechanism == "spherical cap":
+            features = {names: SphericalCapMechanism(epsilon=spent[0], radius=radius)}
         elif mechanism == "laplace":
             features = {names: LaplaceMechanism(epsilon=spent[0], radius=min(float(p), radius * math.sqrt(p)))}
         else:

@@ -11,6 +11,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release.categories import spelled
 from symdebias.release.columns import PerColumn, in_order
 from symdebias.release.groups import undoable
+from symdebias.zonal import ZonalNoise
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,15 @@ class Linear:
     ----------
     column, parameter : int
         Its places among the columns of X and the parameters.
-    noise : AdditiveNoise, SphericalNoise or None
-        Its noise; spherical noise is that of its whole group, see `ColumnDesign.spherical`.
+    noise : AdditiveNoise, SphericalNoise, ZonalNoise or None
+        Its noise; spherical and zonal noise is that of its whole group, see `ColumnDesign.spherical`.
     group : int
         Which group of columns it belongs to; -1 without noise.
     """
 
     column: int
     parameter: int
-    noise: AdditiveNoise | SphericalNoise | None
+    noise: AdditiveNoise | SphericalNoise | ZonalNoise | None
     group: int
 
     @property
@@ -40,7 +41,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class SphericalGroup:
-    """Linear columns that share spherical noise.
+    """Linear columns that share noise of a vector: spherical noise, or a point of a sphere in place of the true one.
 
     The score of their vector has the noise of s = sum_j weight_j theta_j^2 + constant. A coordinate c x_j that is
     released as x_j has the weight of the noise over c^2, and one whose coefficient in the score is a number a and no
@@ -48,7 +49,7 @@ class SphericalGroup:
 
     Attributes
     ----------
-    noise : SphericalNoise
+    noise : SphericalNoise or ZonalNoise
         The noise of the vector.
     columns : tuple of int
         The columns, by their places among the linear ones.
@@ -58,7 +59,7 @@ class SphericalGroup:
         What a coordinate without a parameter adds.
     """
 
-    noise: SphericalNoise
+    noise: SphericalNoise | ZonalNoise
     columns: tuple[int, ...]
     weights: tuple[float, ...]
     constant: float = 0.0
@@ -128,7 +129,7 @@ class ColumnDesign:
     intercept : bool
         Whether the last parameter is an intercept.
     spherical : tuple of SphericalGroup
-        The groups of linear columns with spherical noise.
+        The groups of linear columns with noise of their vector.
     """
 
     parameters: tuple[str, ...]
@@ -192,7 +193,7 @@ class ColumnDesign:
             parameters.append("intercept")
         spherical = []
         for group, noise in enumerate(noises):
-            if isinstance(noise, SphericalNoise):
+            if isinstance(noise, (SphericalNoise, ZonalNoise)):
                 own = tuple(index for index, part in enumerate(linear) if part.group == group)
                 spherical.append(SphericalGroup(noise, own, (noise.weight,) * len(own)))
         return cls(tuple(parameters), tuple(linear), tuple(categorical), covariance, intercept, tuple(spherical))

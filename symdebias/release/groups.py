@@ -1,11 +1,12 @@
 """Groups of columns, each with the mechanism that noises it."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.ranges import BoolArray, Labels
@@ -13,6 +14,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, Spherical
 from symdebias.release.columns import checked_names
 from symdebias.zonal import ZonalNoise
 
+Undoable = AdditiveNoise | ChannelNoise | SphericalNoise | ZonalNoise
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
 
@@ -82,7 +84,7 @@ def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
 
 def undoable(
     noise: AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise,
-) -> AdditiveNoise | ChannelNoise | SphericalNoise:
+) -> Undoable:
     """Return noise that a correction can undo.
 
     Raises
@@ -90,9 +92,55 @@ def undoable(
     NoExactCorrectionError
         It is not: whoever asks for the noise wants to undo or to integrate it.
     """
-    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+    if isinstance(noise, ClippedNoise):
         raise NoExactCorrectionError(noise.refusal)
     return noise
+
+
+def undoable_target(mechanism: Mechanism) -> AdditiveNoise | ChannelNoise:
+    """Return the noise of a target that a correction can undo.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It is not.
+    """
+    noise = undoable(mechanism.noise_on(1))
+    # One number has a direction of either sign, and noise of one coordinate.
+    assert not isinstance(noise, SphericalNoise)
+    if isinstance(noise, ZonalNoise):
+        raise NoExactCorrectionError(
+            f"{mechanism!r} releases vectors, and the target is one number. Use a LaplaceMechanism or "
+            'RandomizedResponse for it, or target="margin" for features and target in one vector.'
+        )
+    return noise
+
+
+def without_gain(matrix: FloatArray, groups: Sequence[tuple[slice, Mechanism]]) -> FloatArray:
+    """Return released columns as estimates without bias: those of zonal noise divided by its gain.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, p), float64
+        Released columns; they are not changed.
+    groups : sequence of (slice, Mechanism)
+        The places of columns with what noises them.
+    """
+    for place, mechanism in groups:
+        noise = mechanism.noise_on(place.stop - place.start)
+        if isinstance(noise, ZonalNoise):
+            matrix = matrix.copy()
+            matrix[:, place] /= noise.gain
+    return matrix
+
+
+def squared_radius(groups: Groups, noiseless: int) -> float:
+    """Return a bound on the squared norm of a record; see `symdebias.Release.record_radius`."""
+    total = float(noiseless)
+    for _, mechanism in groups:
+        one_hot = isinstance(mechanism, ChannelMechanism) and not mechanism.range.is_number_pair
+        total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
+    return total
 
 
 def report_outside(flags: list[BoolArray], records: int, outside: str, *, stacklevel: int = 3) -> None:

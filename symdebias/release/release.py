@@ -12,21 +12,25 @@ from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.mechanisms import Mechanism, sampling
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import column_codes, target_numbers
-from symdebias.release.columns import (
-    PerColumn,
-    as_json,
-    checked_names,
-    checked_numbers,
-    named_numbers,
-)
+from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
 from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign, original_units
-from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target, undoable
+from symdebias.release.groups import (
+    Groups,
+    Undoable,
+    checked_groups,
+    labels_of,
+    labels_of_target,
+    squared_radius,
+    undoable,
+    undoable_target,
+    without_gain,
+)
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 
@@ -275,6 +279,8 @@ class Release:
     def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.
 
+        Columns of a spherical cap are divided by its gain: all numbers are estimates of the true ones without bias.
+
         Parameters
         ----------
         X : array of shape (n, p) or table
@@ -292,7 +298,8 @@ class Release:
         TypeError, ValueError
             X does not fit; see `symdebias._arrays.features_array`.
         """
-        return self._coded_matrix(X, "sent", check_finite=check_finite)
+        matrix = self._coded_matrix(X, "sent", check_finite=check_finite)
+        return matrix if self.coupling is not None else without_gain(matrix, self.placed(matrix.shape[1]))
 
     def true_matrix(self, X: Any) -> FloatArray:
         """Return true X as a checked array of shape (n, p), float64, with codes for categories.
@@ -374,10 +381,7 @@ class Release:
             The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
         self._require_apart()
-        noise = None if self.target is None else undoable(self.target.noise_on(1))
-        # One number has a direction of either sign, and noise of one coordinate.
-        assert not isinstance(noise, SphericalNoise)
-        return noise
+        return None if self.target is None else undoable_target(self.target)
 
     @property
     def clips_target(self) -> bool:
@@ -410,7 +414,7 @@ class Release:
                 variances[place] = noise.coordinate_variances(place.stop - place.start)
         return variances
 
-    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, Undoable], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
         self._require_apart()
         return tuple(
@@ -467,11 +471,7 @@ class Release:
             The number of columns of X.
         """
         self._check_count(number_of_columns)
-        total = float(len(self.noiseless)) if self.groups else float(number_of_columns)
-        for _, mechanism in self.groups:
-            one_hot = isinstance(mechanism, ChannelMechanism) and not mechanism.range.is_number_pair
-            total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
-        return math.sqrt(total)
+        return math.sqrt(squared_radius(self.groups, len(self.noiseless) if self.groups else number_of_columns))
 
     # ---- privacy -----------------------------------------------------------------------------------------
 
@@ -581,7 +581,9 @@ class Release:
         """
         matrix = self.design_matrix(X, check_finite=check_finite)
         assert self.coupling is not None
-        return self.coupling.columns(matrix, y)
+        columns, target = self.coupling.columns(matrix, y)
+        apart = self.in_columns(matrix.shape[1])
+        return without_gain(columns, apart.placed(columns.shape[1])), target
 
     def original_units(self, theta: FloatArray) -> FloatArray:
         """Return coefficients for the columns in their own units, `center` and `scale` undone.

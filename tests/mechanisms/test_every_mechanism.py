@@ -574,7 +574,10 @@ def test_mechanisms_without_a_radius_have_no_other(name):
 
 @where(
     lambda mechanism: (
-        not isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism, sd.SphericalLaplaceMechanism))
+        not isinstance(
+            mechanism,
+            (sd.GaussianMechanism, sd.LaplaceMechanism, sd.SphericalLaplaceMechanism, sd.SphericalCapMechanism),
+        )
     )
 )
 def test_noise_of_columns_that_is_not_known_is_refused(name):
