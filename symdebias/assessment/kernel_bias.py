@@ -15,8 +15,9 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
+from symdebias.release.design import SphericalGroup
 from symdebias.transforms import quadrature
 from symdebias.transforms.quadrature import Rule
 
@@ -88,9 +89,14 @@ def released_records(
         columns = range(place.start, place.stop)
         if isinstance(noise, SphericalNoise):
             # Whatever columns of the group take part, their noise is that of as many first coordinates.
+            factors = group_at(release, count, place.start).factors
             taken = [column for column in columns if active is None or active[column]]
+            chosen = factors[np.array(taken, dtype=int) - place.start]
+            if len(factors) > len(columns) and noise_on[1]:
+                taken, chosen = [*taken, count], np.append(chosen, factors[-1])
             if taken:
-                parts.append(quadrature.rule(noise, len(taken), nodes))
+                one = quadrature.rule(noise, len(taken), nodes)
+                parts.append(Rule(one.points * chosen, one.weights))
                 places.append((np.array(taken), False))
             continue
         if noise.covariance is not None and scales is None:
@@ -108,22 +114,26 @@ def released_records(
     target_noise = release.target_noise if noise_on[1] else None
     if isinstance(target_noise, ChannelNoise):
         parts.append(quadrature.channel_rule(target_noise, int(target)))
-    elif target_noise is not None:
+        places.append((slice(count, count + 1), True))
+    elif isinstance(target_noise, AdditiveNoise):
         parts.append(quadrature.rule(target_noise, 1, nodes))
+        places.append((slice(count, count + 1), False))
     whole = quadrature.product(parts)
-    X = np.tile(record, (len(whole.weights), 1))
+    # The target stands beside the columns.
+    seen = np.tile(np.append(record, target), (len(whole.weights), 1))
     position = 0
     for place, replaced in places:
         width = place.stop - place.start if isinstance(place, slice) else len(place)
         values = whole.points[:, position : position + width]
-        X[:, place] = values if replaced else X[:, place] + values
+        seen[:, place] = values if replaced else seen[:, place] + values
         position += width
-    y = np.full(len(whole.weights), float(target))
-    if isinstance(target_noise, ChannelNoise):
-        y = whole.points[:, position]
-    elif target_noise is not None:
-        y = y + whole.points[:, position]
-    return SeenRecord(X, y, whole.weights)
+    return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
+
+
+def group_at(release: Release, columns: int, start: int) -> SphericalGroup:
+    """Return the group with spherical noise whose first column is at a place among so many."""
+    design = release.design(columns)
+    return next(group for group in design.spherical if design.linear[group.columns[0]].column == start)
 
 
 def _unit(noise: AdditiveNoise) -> AdditiveNoise:
@@ -268,8 +278,13 @@ def _size(release: Release, chosen: FloatArray, columns: int) -> int:
         else:
             inside = int(np.count_nonzero((chosen >= place.start) & (chosen < place.stop)))
             together = isinstance(noise, AdditiveNoise) and noise.covariance is not None
-            size *= 1 if together else quadrature.size(noise, inside, 16)
+            size *= 1 if together else quadrature.size(noise, inside + shares_target(release, noise), 16)
     return size
+
+
+def shares_target(release: Release, noise: AdditiveNoise | SphericalNoise) -> bool:
+    """Whether the target of a release is a coordinate of the vector of a noise: of its only spherical one."""
+    return isinstance(noise, SphericalNoise) and isinstance(release.target_noise, CoordinateNoise)
 
 
 def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
@@ -290,11 +305,11 @@ def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int
         if isinstance(noise, ChannelNoise):
             fixed *= len(noise.outputs)
         else:
-            dimensions.append((noise, int(active[place].sum())))
+            dimensions.append((noise, int(active[place].sum()) + shares_target(release, noise)))
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         fixed *= len(target.outputs)
-    elif target is not None:
+    elif isinstance(target, AdditiveNoise):
         dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
         size = fixed * math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)

@@ -19,7 +19,7 @@ from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.release.design import Categorical, SphericalGroup
 from symdebias.transforms import affine_in_target, heat, quadrature
@@ -136,6 +136,8 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if release.clips_target or release.coupling is not None:
         _ = release.target_noise  # says why
+    if isinstance(release.target_noise, CoordinateNoise):
+        raise NoExactCorrectionError(release.target_noise.refusal)
     loss = on_labels(loss, release)
     return NoiseBias(loss, release, *_closed_parts(loss, release))
 
@@ -191,7 +193,7 @@ def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols:
         middle = (low + high) / 2
         mean = middle + (loss.target - middle) / symbols.gain
         return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean)
-    if not noise.is_gaussian:
+    if not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
         raise NoExactCorrectionError("only normal noise of the target is written in closed form.")
     return heat(expression, loss.target, symbols.target_variance).expression
 
@@ -227,6 +229,7 @@ def _target_rule(release: Release, target: float) -> tuple[FloatArray, FloatArra
         return np.array([target]), np.ones(1)
     if isinstance(noise, ChannelNoise):
         return np.array(noise.outputs), np.array(noise.matrix[int(target)])
+    assert isinstance(noise, AdditiveNoise)
     points, weights = quadrature.one_dimensional(noise, 48)
     return target + points, weights
 

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.assessment.kernel_bias import NODES, encoded, released_records
+from symdebias.assessment.kernel_bias import NODES, encoded, released_records, shares_target
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.codegen import stable
@@ -281,11 +281,11 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
         if isinstance(noise, ChannelNoise):
             size *= len(noise.outputs)
         else:
-            size *= quadrature.size(single(noise), place.stop - place.start, nodes)
+            size *= quadrature.size(single(noise), place.stop - place.start + shares_target(release, noise), nodes)
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         size *= len(target.outputs)
-    elif target is not None:
+    elif isinstance(target, AdditiveNoise):
         size *= len(quadrature.one_dimensional(target, nodes)[1])
     return size
 

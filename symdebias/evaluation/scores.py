@@ -94,7 +94,7 @@ class ReleasedScores:
             own = at[[part.group == group for part in design.linear]]
             if own.any():
                 bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
-        forms = [(group, float(at**2 @ group.all_weights(len(at)) + group.constant)) for group in design.spherical]
+        forms = [(group, float(at**2 @ group.all_weights(len(at)))) for group in design.spherical]
         categories = []
         for column in design.categorical:
             values = column.rows(len(theta)) @ theta

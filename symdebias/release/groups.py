@@ -8,22 +8,37 @@ import numpy as np
 
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
+from symdebias.mechanisms.base import Noise
+from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
 from symdebias.mechanisms.ranges import BoolArray, Labels
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release.columns import checked_names
 from symdebias.zonal import ZonalNoise
 
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
 
-def checked_groups(features: Any) -> Groups:
+def checked_groups(features: Any, target: Any = None) -> Groups:
     """Return declared features as groups of columns, each with its mechanism.
 
     Raises
     ------
     TypeError, ValueError
-        They are no mechanisms, or one does not fit its columns.
+        They are no mechanisms, or one does not fit its columns; or the target is a coordinate of a vector whose others
+        are elsewhere.
     """
+    groups = _groups(features)
+    together = [mechanism.target for _, mechanism in groups if isinstance(mechanism, Coordinates)]
+    shared = [part for part in together if part is not None]
+    if shared != ([target] if isinstance(target, TargetCoordinate) else []):
+        raise ValueError(
+            "a target that is a coordinate of the vector of the features is released with these, and they with it. "
+            'Take both from one release with target="joint".'
+        )
+    return groups
+
+
+def _groups(features: Any) -> Groups:
     if features is None:
         return ()
     if isinstance(features, Mechanism):
@@ -81,7 +96,7 @@ def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
 
 
 def undoable(
-    noise: AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise,
+    noise: Noise,
 ) -> AdditiveNoise | ChannelNoise | SphericalNoise:
     """Return noise that a correction can undo.
 
@@ -90,8 +105,18 @@ def undoable(
     NoExactCorrectionError
         It is not: whoever asks for the noise wants to undo or to integrate it.
     """
-    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+    if isinstance(noise, (ClippedNoise, CoordinateNoise, ZonalNoise)):
         raise NoExactCorrectionError(noise.refusal)
+    return noise
+
+
+def undoable_of_target(mechanism: Mechanism | None) -> AdditiveNoise | ChannelNoise | CoordinateNoise | None:
+    """Return the noise of a target, or None; see `undoable`."""
+    if mechanism is None or isinstance(mechanism, TargetCoordinate):
+        return None if mechanism is None else mechanism.noise
+    noise = undoable(mechanism.noise_on(1))
+    # One number has a direction of either sign, and noise of one coordinate.
+    assert not isinstance(noise, SphericalNoise)
     return noise
 
 

@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import column_codes, target_numbers
@@ -26,7 +26,7 @@ from symdebias.release.columns import (
 )
 from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign, original_units
-from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target, undoable
+from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target, undoable, undoable_of_target
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 
@@ -122,7 +122,7 @@ class Release:
         target_values: Sequence[float] | None = None,
         target_bounds: Sequence[float] | None = None,
     ) -> None:
-        groups = checked_groups(features)
+        groups = checked_groups(features, target)
         noiseless = checked_names(noiseless, "noiseless")
         if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
@@ -365,7 +365,7 @@ class Release:
         return ColumnDesign.of(columns, groups, intercept=self.fit_intercept)
 
     @property
-    def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
+    def target_noise(self) -> AdditiveNoise | ChannelNoise | CoordinateNoise | None:
         """The noise of the target, or None.
 
         Raises
@@ -374,10 +374,7 @@ class Release:
             The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
         self._require_apart()
-        noise = None if self.target is None else undoable(self.target.noise_on(1))
-        # One number has a direction of either sign, and noise of one coordinate.
-        assert not isinstance(noise, SphericalNoise)
-        return noise
+        return undoable_of_target(self.target)
 
     @property
     def clips_target(self) -> bool:
@@ -387,7 +384,7 @@ class Release:
     @property
     def target_radius(self) -> float | None:
         """The declared bound on the absolute value of a target with additive noise, if there is one."""
-        if self.target is None or not isinstance(self.target.noise, AdditiveNoise):
+        if self.target is None or not isinstance(self.target.noise, (AdditiveNoise, CoordinateNoise)):
             return None
         return self.target.bound
 
@@ -405,9 +402,10 @@ class Release:
             In the order of `columns`.
         """
         variances = np.zeros(number_of_columns)
-        for place, noise in self.noises(number_of_columns):
+        for (place, noise), (_, mechanism) in zip(self.noises(number_of_columns), self.groups, strict=True):
             if not isinstance(noise, ChannelNoise):
-                variances[place] = noise.coordinate_variances(place.stop - place.start)
+                width = place.stop - place.start
+                variances[place] = noise.coordinate_variances(width) / mechanism.divisors_on(width) ** 2
         return variances
 
     def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:

@@ -327,8 +327,8 @@ def _shape(corrected: CorrectedLoss, design: ColumnDesign) -> float:
     if len(design.spherical) != 1 or design.categorical:
         return math.inf
     (group,) = design.spherical
-    # Noise of a target stands in a residual.
-    alone = len(group.columns) == noised and group.constant == 0 and not corrected.surrogate_parts.is_residual
+    # Noise of a target stands in a residual: of the same vector, or another.
+    alone = len(group.columns) == noised and (group.constant > 0) == corrected.surrogate_parts.is_residual
     return group.noise.shape if alone else math.inf
 
 
