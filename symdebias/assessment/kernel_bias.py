@@ -153,7 +153,9 @@ def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
     return default_targets(declared.target_values, release.target_radius)
 
 
-def kernel_biases(correction: Correction, *, record_radius: float, theta_radius: float) -> Biases:
+def kernel_biases(
+    correction: Correction, *, record_radius: float, theta_radius: float, residual_radius: float | None = None
+) -> Biases:
     """Return the largest biases of a corrected loss at points spread over the domain.
 
     Parameters
@@ -162,6 +164,8 @@ def kernel_biases(correction: Correction, *, record_radius: float, theta_radius:
         The correction.
     record_radius, theta_radius : float
         Bounds on ||x|| and ||theta||.
+    residual_radius : float, optional
+        For a loss of the residual: targets are those with a residual up to this, in place of the declared ones.
 
     Returns
     -------
@@ -186,6 +190,9 @@ def kernel_biases(correction: Correction, *, record_radius: float, theta_radius:
         _silence(theta, active, declared, release, columns)
         # One target of a continuum; where a channel noises it, all of them by what it gives out.
         tried = np.array(targets if channel is not None else [targets[point % len(targets)]], dtype=float)
+        if residual_radius is not None:
+            (score,) = truth.arguments(theta, record[None, :], tried)[0]
+            tried = score - residual_radius * np.linspace(-1, 1, _POINTS)[[point]]
         values = np.array([truth.target(target) for target in tried])
         arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
         wanted = np.broadcast_to(function(*arguments), values.shape)

@@ -6,6 +6,7 @@ over the released target and W that over the released features, B W F - F = (B -
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
-from symdebias.release.design import Categorical, SphericalGroup
+from symdebias.release.design import Categorical, ColumnDesign, SphericalGroup
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 _MOST_NODES = 300_000
@@ -136,8 +137,6 @@ def bias(loss: Loss, release: Release) -> NoiseBias:
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
     if release.clips_target or release.coupling is not None:
         _ = release.target_noise  # says why
-    if isinstance(release.target_noise, CoordinateNoise):
-        raise NoExactCorrectionError(release.target_noise.refusal)
     loss = on_labels(loss, release)
     return NoiseBias(loss, release, *_closed_parts(loss, release))
 
@@ -211,14 +210,34 @@ def _flat(loss: Loss, release: Release, theta: ArrayLike, columns: int) -> Float
 def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, target: float) -> tuple[float, ...]:
     truth = DeclaredLoss(loss, release)
     function, _ = truth.functions()
-    targets, chances = _target_rule(release, target)
     value = truth.target(target)
-    points, weights = _argument_rule(loss, release, theta, record)
     plain = truth.arguments(theta, record[None, :], np.array([value]))[:-1]
     still = float(np.asarray(function(*plain, np.array([value]))).reshape(-1)[0])
+    if isinstance(release.target_noise, CoordinateNoise):
+        (score,) = plain
+        return _shared_parts(function, release.design(len(record)), theta, score, value)
+    targets, chances = _target_rule(release, target)
+    points, weights = _argument_rule(loss, release, theta, record)
     label = float(np.array([function(*plain, np.array([t]))[0] for t in targets]) @ chances)
     noised = np.array([function(*points, np.full(len(weights), t)) @ weights for t in (value, *targets)])
     feature, both = float(noised[0]), float(noised[1:] @ chances)
+    return label - still, feature - still, both - label - feature + still
+
+
+def _shared_parts(
+    function: Callable[..., FloatArray], design: ColumnDesign, theta: FloatArray, score: FloatArray, target: float
+) -> tuple[float, ...]:
+    """Return the parts where features and target are one vector with spherical noise: of a loss of one score."""
+    (group,) = design.spherical
+    # In all directions alike: along the parameters of the features, and along the target beside these.
+    form = theta[design.linear_parameters] ** 2 @ group.all_weights(len(design.linear)) / group.noise.weight
+    rule = quadrature.rule(group.noise, 2, NODES[0])
+    scores, targets = score + math.sqrt(form) * rule.points[:, 0], target + group.factors[-1] * rule.points[:, 1]
+    still = float(np.ravel(function(score, np.array([target])))[0])
+    label, feature, both = (
+        float(np.broadcast_to(function(u, y), len(rule.weights)) @ rule.weights)
+        for u, y in ((score, targets), (scores, np.array([target])), (scores, targets))
+    )
     return label - still, feature - still, both - label - feature + still
 
 
