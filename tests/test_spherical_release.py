@@ -34,6 +34,7 @@ RELEASES = {
         COIN,
     ),
     "several scores": sd.Release({("a", "b"): PADDED}, ZERO_OR_ONE),
+    "three scores": sd.Release({("a", "b"): PADDED}, sd.RandomizedResponse(epsilon=2.0, categories=(0, 1, 2))),
     "margins with a weighed intercept": sd.Release(
         {("a", "b"): SPHERICAL}, target="margin", fit_intercept=True, target_scale=0.7
     ),
@@ -47,12 +48,17 @@ LOSSES = {
     "two groups": sd.losses.exponential(),
     "beside normal and Laplace noise, and a category": sd.losses.exponential(),
     "several scores": sd.losses.softmax(2),
+    "three scores": sd.losses.softmax(3),
     "margins with a weighed intercept": sd.losses.logistic(),
     "joint with the target": sd.Loss((U - Y) ** 4 / 4 - sp.cos(U - Y), score=U, target=Y),
 }
 
 
-@pytest.mark.parametrize("name", RELEASES)
+# Half a minute of compilation.
+LONG = ("three scores",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in LONG)) for n in RELEASES])
 def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
     corrected = sd.debias(LOSSES[name], RELEASES[name], method="exact")
     correction = corrected.at(RELEASES[name].number_of_columns)
