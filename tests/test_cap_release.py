@@ -27,6 +27,11 @@ RELEASES = {
     "fourth powers": sd.Release({("a", "b", "c"): CAP}, COIN),
     "fourth powers, another rim": sd.Release({("a", "b"): sd.SphericalCapMechanism(2.0, 1.0, gamma=0.6)}, COIN),
     "margins": sd.Release({("a", "b"): CAP}, target="margin", fit_intercept=True),
+    "margins, a weighed label": sd.Release({("a", "b"): CAP}, target="margin", fit_intercept=True, target_scale=0.6),
+    "residuals": sd.Release({("a", "b"): CAP}, target="joint", target_bounds=(-2.0, 1.0), target_scale=0.4),
+    "squares of residuals with an intercept": sd.Release(
+        {("a", "b"): CAP}, target="joint", target_bounds=(-2.0, 1.0), fit_intercept=True
+    ),
     "several scores": sd.Release({("a", "b"): CAP}, sd.RandomizedResponse(epsilon=2.0, categories=(0, 1))),
 }
 LOSSES = {
@@ -35,6 +40,9 @@ LOSSES = {
     "fourth powers": QUARTIC,
     "fourth powers, another rim": QUARTIC,
     "margins": QUARTIC,
+    "margins, a weighed label": QUARTIC,
+    "residuals": sd.Loss((Y - U) ** 4 + (U - Y) ** 3 / 5, score=U, target=Y),
+    "squares of residuals with an intercept": sd.losses.least_squares(),
     "several scores": sd.Loss(
         (sp.Symbol("v", real=True) - U) ** 2 / 2 + Y * U, score=(U, sp.Symbol("v", real=True)), target=Y,
         target_values=(0, 1),
@@ -61,6 +69,7 @@ def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name)
     theta = rng.uniform(-0.8, 0.8, size)
     record = rng.uniform(-0.5, 0.5, correction.columns)
     code = 1.0 if release.target is not None else -1.0
+    code = 0.3 if "residuals" in name else code
     seen = released_records(release, record, code, nodes=10)
     X, y = encoded(correction, seen.X, seen.y)
     truth = DeclaredLoss(correction.loss, release)
@@ -123,9 +132,10 @@ def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
         (sd.losses.logistic(), RELEASES["squares"]),
         (sd.losses.exponential(), RELEASES["margins"]),
         (sd.losses.poisson(), sd.Release({("a", "b"): CAP})),
-        (sd.losses.hinge(), RELEASES["margins"]),
+        (sd.losses.hinge(), RELEASES["margins, a weighed label"]),
+        (sd.losses.huber(1.0), RELEASES["residuals"]),
     ],
-    ids=["logistic margins", "logistic", "exponential margins", "Poisson", "hinge margins"],
+    ids=["logistic margins", "logistic", "exponential margins", "Poisson", "hinge margins", "Huber residuals"],
 )
 def test_a_surrogate_is_unbiased_for_its_polynomial(loss, release):
     """The corrected loss and gradient have the polynomial as mean, and its certificate bounds what it is off by."""
@@ -136,7 +146,7 @@ def test_a_surrogate_is_unbiased_for_its_polynomial(loss, release):
     correction = corrected.at(release.number_of_columns)
     theta = np.full(correction.number_of_parameters, 0.3)
     record = np.full(correction.columns, 0.4)
-    target = 1.0
+    target = 0.7 if loss.target_values is None else 1.0
     seen = released_records(correction.release, record, target, nodes=12)
     X, y = encoded(correction, seen.X, seen.y)
     values, gradients = np.empty(len(X)), np.empty((len(X), len(theta)))
@@ -319,11 +329,6 @@ def test_what_has_no_correction_is_refused(case):
     loss, release, options, message = REFUSED[case]
     with pytest.raises(NoExactCorrectionError, match=message):
         sd.debias(loss, release, **options)
-
-
-def test_a_weighed_target_is_refused():
-    with pytest.raises(ValueError, match="Leave target_scale out"):
-        sd.Release(CAP, target="margin", fit_intercept=True, target_scale=0.5)
 
 
 def test_the_uncorrected_loss_is_that_of_unbiased_columns():

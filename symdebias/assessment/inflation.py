@@ -18,7 +18,7 @@ from symdebias.codegen.score.normal import NormalNoise, SphericalForm
 from symdebias.correction import Correction
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, CoordinateNoise, SphericalNoise
 from symdebias.transforms import quadrature, truncated_series
 from symdebias.zonal import ZonalNoise
 
@@ -68,7 +68,13 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
-    level = reference_variance(correction) if score_variance is None else score_variance
+    level = score_variance
+    if level is None:
+        # What the target adds to the noise of the residual is there at any parameters.
+        shared = correction.release.target_noise
+        level = max(
+            0.0, reference_variance(correction) - (shared.variance if isinstance(shared, CoordinateNoise) else 0)
+        )
     for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:

@@ -27,7 +27,7 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.transforms import ExponentialSum, polynomial, surrogate
 from symdebias.transforms.exponential import Mode
@@ -71,7 +71,7 @@ class SurrogateParts:
         What stands for it: the score, or the residual u - y.
     labelled : Labelled
         The loss with its label noise undone.
-    target_noise : AdditiveNoise or None
+    target_noise : AdditiveNoise, CoordinateNoise or None
         The noise of the target where it is part of the argument.
     parts : tuple of SurrogatePart
         The parts.
@@ -84,7 +84,7 @@ class SurrogateParts:
     variable: sp.Symbol
     argument: sp.Expr
     labelled: Labelled
-    target_noise: AdditiveNoise | None
+    target_noise: AdditiveNoise | CoordinateNoise | None
     parts: tuple[SurrogatePart, ...]
     target: sp.Symbol
     classes: tuple[float, ...] | None = None
@@ -230,10 +230,12 @@ class SurrogateParts:
         zonal : ZonalNoise, optional
             The noise of the vector that the score is one of; see `symdebias.transforms.polynomial.design`.
         """
+        extra = 0.0 if self.target_noise is None else self.target_noise.variance
         if zonal is not None:
             numbers = [part.numbers for part in self.replaced]
-            return polynomial.design(numbers, zonal, radius=radius, score_variance=score_variance, records=records)
-        extra = 0.0 if self.target_noise is None else self.target_noise.variance
+            return polynomial.design(
+                numbers, zonal, radius=radius, score_variance=score_variance + extra, records=records
+            )
         return surrogate.design(
             [part.numbers for part in self.replaced],
             radius=radius,
@@ -274,7 +276,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
             _require_residual(loss, written, residual)
         noise = release.target_noise
         assert not isinstance(noise, ChannelNoise)
-        labelled = Labelled(expression, variance=0.0 if noise is None else noise.variance)
+        labelled = Labelled(expression, variance=noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
         part = _part(written, residual, sp.Integer(1), 1.0)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
@@ -416,7 +418,8 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     if problem.gaussian:
         factors.append(normal_factor(every, problem.symbols.score_variance))
     factors += [group_factor(every, noise) for noise in problem.spherical]
-    if parts.target_noise is not None:
+    # A target that is a coordinate of the vector of a group has its part in the form of that.
+    if isinstance(parts.target_noise, AdditiveNoise):
         factors.append(_target_factor(every, parts.target_noise, problem.symbols))
     total = sp.Add(
         *(

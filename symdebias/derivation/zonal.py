@@ -5,6 +5,7 @@ kernels' vector of noise, so that one kernel serves all budgets and radii.
 """
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import sympy as sp
@@ -29,11 +30,30 @@ def zonal_noise(problem: ScoreProblem) -> SphericalNoiseOfScores | None:
     return next((noise for noise in problem.spherical if isinstance(noise.group.noise, ZonalNoise)), None)
 
 
-def undo_powers(problem: ScoreProblem, build: Build, noise: SphericalNoiseOfScores) -> None:
-    """Undo zonal noise in a polynomial of the scores.
+def undo_powers(
+    expression: sp.Expr,
+    variables: Sequence[sp.Symbol],
+    problem: ScoreProblem,
+    build: Build,
+    noise: SphericalNoiseOfScores,
+) -> sp.Expr:
+    """Return a polynomial of the scores with zonal noise undone.
 
     Up to degree 2 it is noise like any other, whatever stands beside its columns in the scores. Higher degrees need a
     single score that is all of the noised vector.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        The polynomial.
+    variables : sequence of sympy.Symbol
+        The scores, or the residual where the target is a coordinate of the vector.
+    problem : ScoreProblem
+        The loss and its noise.
+    build : Build
+        Keeps the numbers of the inverse.
+    noise : SphericalNoiseOfScores
+        The noise.
 
     Raises
     ------
@@ -42,21 +62,18 @@ def undo_powers(problem: ScoreProblem, build: Build, noise: SphericalNoiseOfScor
     """
     law = noise.group.noise
     assert isinstance(law, ZonalNoise)
-    expression = _budget.expand(build.expression)
-    if not expression.is_polynomial(*problem.scores):
+    expression = _budget.expand(expression)
+    if not expression.is_polynomial(*variables):
         raise NoExactCorrectionError(
             f"a point of a sphere is no sum of a record and noise: polynomials of the score are corrected exactly "
-            f"under a spherical cap, and {build.expression} is none."
+            f"under a spherical cap, and {expression} is none."
         )
-    degree = sp.Poly(expression, *problem.scores).total_degree()
+    degree = sp.Poly(expression, *variables).total_degree()
     if degree <= 2 and abs(law.square_gain - 1) < _ROUNDING:
         terms = (sp.Integer(1), -sp.Rational(1, 2))
-        build.expression = sp.Add(
-            *(term for term, _ in derivative_terms(expression, problem.scores, noise.covariance, terms))
-        )
-        return
+        return sp.Add(*(term for term, _ in derivative_terms(expression, variables, noise.covariance, terms)))
     _require_alone(problem, noise)
-    (score,), (square,) = problem.scores, noise.symbols
+    (score,), (square,) = variables, noise.symbols
     numbers = law.table(degree)
     symbols: list[sp.Symbol] = []
     values: list[float] = []
@@ -74,8 +91,8 @@ def undo_powers(problem: ScoreProblem, build: Build, noise: SphericalNoiseOfScor
             symbols.append(free_symbol(f"h{j}_{i}", expression, real=True))
             values.append(float(numbers[j, i]))
             total += coefficient * symbols[-1] * square ** ((j - i) // 2) * score**i
-    build.expression = total
     build.coefficients, build.constants["coefficients"] = tuple(symbols), np.array(values)
+    return total
 
 
 def _require_alone(problem: ScoreProblem, noise: SphericalNoiseOfScores) -> None:
@@ -114,10 +131,10 @@ def by_polynomials(problem: ScoreProblem, parts: SurrogateParts, *, degree: int)
     noise = zonal_noise(problem)
     assert noise is not None
     _require_alone(problem, noise)
-    if parts.is_residual:
+    if parts.is_residual and noise.group.constant == 0:
         raise NoExactCorrectionError(
             "the residual u - y has no bound that the noised vector gives, and polynomial surrogates stand for losses "
-            "within it. Use the least squares loss, or a GaussianMechanism."
+            'within it. Use the least squares loss, target="joint", or a GaussianMechanism.'
         )
     (square,) = noise.symbols
     build = Build(parts.labelled.expression, exact=False)
@@ -127,7 +144,7 @@ def by_polynomials(problem: ScoreProblem, parts: SurrogateParts, *, degree: int)
         for i, k in terms:
             symbols.append(free_symbol(f"c{m}_{i}{k}", parts.labelled.expression, real=True))
             total += parts.parts[m].multiplier * symbols[-1] * square**k * parts.variable**i
-    build.expression = total
+    build.expression = total.xreplace({parts.variable: parts.argument})
     build.coefficients, build.constants["coefficients"] = tuple(symbols), np.full(len(symbols), np.nan)
     return finish(problem, build)
 

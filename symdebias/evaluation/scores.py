@@ -99,7 +99,7 @@ class ReleasedScores:
         for shared in design.spherical:
             if isinstance(shared.noise, ZonalNoise):
                 _require_additive_squares(shared.noise)
-            forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)) + shared.constant)))
+            forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)))))
         categories = []
         for column in design.categorical:
             values = column.rows(len(theta)) @ theta

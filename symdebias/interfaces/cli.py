@@ -83,7 +83,7 @@ def _add_plan(commands: Any) -> None:
         "--mechanisms",
         nargs="+",
         choices=("gaussian", "laplace", "spherical-laplace", "laplace-per-column"),
-        help="what to compare (default: gaussian and laplace, and spherical-laplace with --target margin; a budget per "
+        help="what to compare (default: gaussian and laplace, and spherical-laplace with --target; a budget per "
         "column takes minutes)",
     )
     planned.add_argument("--intercept", action="store_true", help="the model has an intercept")

@@ -12,6 +12,7 @@ from symdebias._domains import RADIUS
 from symdebias.mechanisms import directions, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
+from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.ranges import Ball
 from symdebias.privacy import Guarantee, largest_ratio
 from symdebias.zonal import ZonalNoise
@@ -170,18 +171,8 @@ class SphericalCapMechanism(Mechanism):
         ----------
         columns, radius, last, of_residual
             As for `Mechanism.known_columns`.
-
-        Raises
-        ------
-        ValueError
-            The last coordinate is divided, or is the target of a joint release.
         """
-        if of_residual or (last is not None and last[0] != 1.0):
-            raise ValueError(
-                f"{self!r} is undone for coordinates that are released as they are. Leave target_scale out, and use "
-                'target="margin", or release the target by a mechanism of its own.'
-            )
-        return ((columns + (last is not None), self),)
+        return shared_columns(self, columns, radius=radius, last=last, of_residual=of_residual)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         rows = values.reshape(len(values), -1)

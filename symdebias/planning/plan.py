@@ -164,9 +164,9 @@ def plan(
         Give one: the number of records there will be, or the standard error that is wanted.
     mechanisms : sequence of str, optional
         ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
-        columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions, not with ``"joint"``;
-        ``"laplace per column"``: a budget for each column, split as the criterion wants. The first two by default, and
-        the third as well with ``"margin"``.
+        columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions; ``"laplace per column"``:
+        a budget for each column, split as the criterion wants. The first two by default, and the third as well with
+        ``"margin"`` and ``"joint"``.
     target : {"noised", "public", "margin", "joint"}
         Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise. With
         ``"margin"`` and ``"joint"`` features and target go into one vector with the whole budget, see `Release`; the
@@ -214,7 +214,7 @@ def plan(
     if target not in ("noised", "public", *KINDS):
         raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin" or "joint".')
     if mechanisms is None:
-        mechanisms = ("gaussian", "laplace", *(("spherical laplace",) if target == "margin" else ()))
+        mechanisms = ("gaussian", "laplace", *(("spherical laplace",) if target in KINDS else ()))
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
@@ -223,11 +223,6 @@ def plan(
         raise ValueError(
             f'target="{target}" noises one vector by one mechanism, and "laplace per column" has one for each column. '
             'Leave it out: "laplace" has the same noise on all columns.'
-        )
-    if target == "joint" and "spherical laplace" in mechanisms:
-        raise ValueError(
-            'target="joint" has no correction for "spherical laplace", whose noise features and target share. Leave it '
-            'out: "gaussian" and "laplace" have one.'
         )
     p = population.X.shape[1]
     if np.abs(population.X).max() > 1 + 1e-12:
@@ -276,9 +271,7 @@ def plan(
         columns = p if mechanism == "laplace per column" else 1
         collect = functools.partial(build, mechanism)
         noised = make_target is not None
-        # Spherical noise is undone where all coordinates have the same weight.
-        tried = (1.0,) if weights and mechanism == "spherical laplace" else weights
-        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, tried))
+        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, weights))
 
     def order(option: Option) -> tuple[bool, float]:
         fit = option.expected

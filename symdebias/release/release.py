@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import column_codes, target_numbers
@@ -24,6 +24,7 @@ from symdebias.release.groups import (
     Groups,
     Undoable,
     checked_groups,
+    gain_of,
     labels_of,
     labels_of_target,
     squared_radius,
@@ -126,7 +127,7 @@ class Release:
         target_values: Sequence[float] | None = None,
         target_bounds: Sequence[float] | None = None,
     ) -> None:
-        groups = checked_groups(features)
+        groups = checked_groups(features, target)
         noiseless = checked_names(noiseless, "noiseless")
         if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
@@ -372,7 +373,7 @@ class Release:
         return ColumnDesign.of(columns, groups, intercept=self.fit_intercept)
 
     @property
-    def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
+    def target_noise(self) -> AdditiveNoise | ChannelNoise | CoordinateNoise | None:
         """The noise of the target, or None.
 
         Raises
@@ -391,7 +392,7 @@ class Release:
     @property
     def target_radius(self) -> float | None:
         """The declared bound on the absolute value of a target with additive noise, if there is one."""
-        if self.target is None or not isinstance(self.target.noise, AdditiveNoise):
+        if self.target is None or not isinstance(self.target.noise, (AdditiveNoise, CoordinateNoise)):
             return None
         return self.target.bound
 
@@ -409,9 +410,10 @@ class Release:
             In the order of `columns`.
         """
         variances = np.zeros(number_of_columns)
-        for place, noise in self.noises(number_of_columns):
+        for (place, noise), (_, mechanism) in zip(self.noises(number_of_columns), self.groups, strict=True):
             if not isinstance(noise, ChannelNoise):
-                variances[place] = noise.coordinate_variances(place.stop - place.start)
+                width = place.stop - place.start
+                variances[place] = noise.coordinate_variances(width) / mechanism.divisors_on(width) ** 2
         return variances
 
     def noises(self, number_of_columns: int) -> tuple[tuple[slice, Undoable], ...]:
@@ -531,17 +533,15 @@ class Release:
 
         Notes
         -----
-        Of all noise only that of a `SphericalCapMechanism` is hardened against floating-point attacks; see
-        `symdebias.mechanisms.sampling`.
+        Of all noise only that of a `SphericalCapMechanism` is hardened; see `symdebias.mechanisms.sampling`.
         """
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
-        source = sampling.source(random_state)
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        return noised_records(self._bound_to(X), X, y, source, outside)
+        return noised_records(self._bound_to(X), X, y, sampling.source(random_state), outside)
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
@@ -583,7 +583,7 @@ class Release:
         assert self.coupling is not None
         columns, target = self.coupling.columns(matrix, y)
         apart = self.in_columns(matrix.shape[1])
-        return without_gain(columns, apart.placed(columns.shape[1])), target
+        return without_gain(columns, apart.placed(columns.shape[1])), target / gain_of(apart.target, 1)
 
     def original_units(self, theta: FloatArray) -> FloatArray:
         """Return coefficients for the columns in their own units, `center` and `scale` undone.

@@ -98,6 +98,9 @@ def moments_of(
             places = [design.linear_parameters[column] for column in group.columns]
             for gram in found:
                 gram[np.ix_(places, places)] /= group.noise.square_gain
+            if group.constant > 0:
+                # The target is a coordinate of the vector.
+                cross[places] /= group.noise.square_gain
     records = total**2 / float(weights @ weights) if len(weights) else total
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 

@@ -291,8 +291,8 @@ class ReleasedRecords:
         released = self.rows @ theta
         if self.parts.is_residual:
             released = released - self.target
-        if self.zonal is not None and not self.parts.is_residual:
-            reach = self.zonal.reach(self.score_variance(theta))
+        if self.zonal is not None:
+            reach = self.zonal.reach(self.score_variance(theta) + self.target_noise)
             return deconvolved_on_sphere(released, self.chances, self.zonal, reach) if reach > 0 else _ZERO
         noise = self.score_variance(theta) + self.target_noise
         middle = float(self.chances @ released)
@@ -386,8 +386,8 @@ def _shape(corrected: CorrectedLoss, design: ColumnDesign) -> float:
     if len(design.spherical) != 1 or design.categorical:
         return math.inf
     (group,) = design.spherical
-    # Noise of a target stands in a residual.
-    alone = len(group.columns) == noised and group.constant == 0 and not corrected.surrogate_parts.is_residual
+    # Noise of a target stands in a residual: of the same vector, or another.
+    alone = len(group.columns) == noised and (group.constant > 0) == corrected.surrogate_parts.is_residual
     return group.noise.shape if alone else math.inf
 
 

@@ -93,6 +93,31 @@ def _direction(dimension: int, width: int, nodes: int) -> Rule:
     return Rule(points, weights)
 
 
+def added(noise: SphericalNoise | ZonalNoise, vector: FloatArray, directions: FloatArray, nodes: int) -> Rule:
+    """Return a rule for what the noise of a vector adds to what is estimated of it in some directions.
+
+    Parameters
+    ----------
+    noise : SphericalNoise or ZonalNoise
+        The noise of the vector.
+    vector : array of shape (d,), float64
+        The true vector, which zonal noise depends on.
+    directions : array of shape (k, d), float64
+        Directions, of any lengths.
+    nodes : int
+        As for `rule`.
+    """
+    if isinstance(noise, ZonalNoise):
+        whole = around(noise, vector, directions, nodes)
+        return Rule(whole.points - directions @ vector, whole.weights)
+    left, sizes, _ = np.linalg.svd(directions, full_matrices=False)
+    kept = sizes > 1e-14 * max(float(sizes.max(initial=0.0)), 1e-300)
+    if not kept.any():
+        return Rule(np.zeros((1, len(directions))), np.ones(1))
+    whole = rule(noise, int(kept.sum()), nodes)
+    return Rule(whole.points @ (left[:, kept] * sizes[kept]).T, whole.weights)
+
+
 def around(noise: ZonalNoise, record: FloatArray, directions: FloatArray, nodes: int) -> Rule:
     """Return a rule for what is estimated of a true record under zonal noise: its coordinates in some directions.
 

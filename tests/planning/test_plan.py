@@ -49,27 +49,31 @@ def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
 
 
 @pytest.mark.exhaustive
-def test_the_weight_of_the_target_under_spherical_noise_is_one():
-    only = sd.plan(
-        sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin", fit_intercept=True,
-        mechanisms=["spherical laplace"],
-    )  # fmt: skip
-    assert "the weight of the target is 1" in str(only)
-    assert only.best.expected.release.coupling.scale == 1.0
+def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
+    """A weight four times as large or as small has larger errors; R/B and the root of R are in the middle."""
+    population = sd.planning.Population(POPULATION.X, POPULATION.X @ [1.0, -0.5] + 0.2)
+    for loss, of, options in (
+        (sd.losses.squared_margin(), POPULATION, {"target": "margin", "fit_intercept": True}),
+        (sd.losses.least_squares(), population, {"target": "joint", "target_bounds": (-4, 4)}),
+    ):
+        plan = sd.plan(loss, of, epsilon=4.0, n=1e6, **options)
+        assert {option.mechanism for option in plan.options} == {"gaussian", "laplace", "spherical laplace"}
+        best = plan.best
+        assert best.mechanism == "spherical laplace"
+        release = best.expected.release
+        weight = release.coupling.scale
+        assert any(f"the weight of the target is {weight:.3g}" in note for note in best.expected.notes)
+        for other in (weight / 4, 4 * weight):
+            declared = {**options, "target_scale": other}
+            worse = sd.Release(dict(release.groups), **declared)
+            expected = sd.planning.expected_fit(loss, worse, of, n=1e6)
+            assert expected.standard_errors.max() > best.expected.standard_errors.max()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0), ValueError, "neither"),
-        (
-            lambda: sd.plan(
-                sd.losses.least_squares(), POPULATION, epsilon=1.0, n=10, target="joint", target_bounds=(-1, 1),
-                mechanisms=["spherical laplace"],
-            ),
-            ValueError,
-            "features and target share",
-        ),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0, n=10, standard_error=1.0), ValueError, "both"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=0.0, n=10), ValueError, "epsilon"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, mechanisms="gaussian"), ValueError, "list"),
