@@ -5,25 +5,22 @@ import numpy as np
 import pytest
 
 from symdebias.exceptions import MissingDependencyError
-from symdebias.interfaces import cli, datasets, demo, plotting
+from symdebias.interfaces import cli, datasets, demo, plotting, spending
 
 
 @pytest.fixture
 def small(monkeypatch):
     """The demonstration on few records."""
 
-    def problems(data):
-        return [lambda: demo.synthetic_problem(2, 2.0, records=200_000)]
-
-    monkeypatch.setattr(demo, "problems", problems)
+    monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: demo.synthetic_problem(2, 2.0, records=200_000))
 
 
-def test_the_demo_prints_a_table_and_draws_a_picture(small, tmp_path, capsys):
+def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
     picture = tmp_path / "curves.png"
     assert cli.main(["demo", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    for curve in demo.CURVES:
-        assert curve in printed
+    for name in (*demo.CURVES, "paper's recipe", "best split", *spending.DESIGNED):
+        assert name in printed
     assert str(picture) in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -138,7 +135,7 @@ def test_census_as_it_is(data_folder):
 
 @pytest.mark.parametrize(("module", "extra", "call"), [
     ("sklearn.datasets", "sklearn", lambda: datasets.synthetic(2, 100)),
-    ("matplotlib.figure", "plot", lambda: plotting.excess_risk([])),
+    ("matplotlib.figure", "plot", lambda: plotting.planned_errors({})),
 ])  # fmt: skip
 def test_missing_packages_say_what_to_install(module, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
