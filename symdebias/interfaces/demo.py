@@ -190,7 +190,7 @@ class Outcome:
     seconds: float
 
 
-def run(problem: Problem, *, random_state: int = 0, record: int = 60, progress: bool = False) -> Outcome:
+def run(problem: Problem, *, random_state: int = 0, record: int = 40, progress: bool = False) -> Outcome:
     """Fit the three curves of a problem and measure their risk on the true records.
 
     Parameters

@@ -117,7 +117,7 @@ def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
     right.set_xticks(range(len(spendings)), [_broken(way) for way in spendings], fontsize=9)
     right.set_xlim(-0.6, len(spendings) - 0.4)
     right.tick_params(axis="y", labelleft=True)
-    _label(right, "", "", "the same budget and records, released and trained otherwise")
+    _label(right, "", "", "the same records and budget, spent in other ways")
     for panel in (left, right):
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=1, frameon=False, fontsize=9)
     return figure

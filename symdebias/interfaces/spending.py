@@ -69,7 +69,7 @@ def designed_release(problem: Problem, mechanism: Callable[[float, float], Mecha
     return Release(mechanism(problem.epsilon, problem.radius), target="margin")
 
 
-def compare(problem: Problem, *, draws: int = 10, random_state: int = 0) -> list[Spending]:
+def compare(problem: Problem, *, draws: int = 8, random_state: int = 0) -> list[Spending]:
     """Fit the records of a problem from releases of one budget, over independent draws of the noise.
 
     Parameters
