@@ -265,6 +265,25 @@ def test_benchmarks_run(command, monkeypatch, capsys):
     assert QUICK[command] in capsys.readouterr().out
 
 
+def test_the_benchmark_of_adult(data_folder, monkeypatch, capsys):
+    """Rows that are asked for have their figures, and what a collector's noise costs is next to nothing."""
+    options = ["--draws", "2", "--epsilon", "8", "--rows", "recipe", "margin spherical laplace, s*", "central output"]
+    monkeypatch.setattr(sys, "argv", ["adult.py", *options])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
+        runpy.run_path(str(ROOT / "benchmarks" / "adult.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert "32,561 records to train on, 16,281 to test on" in lines[0]
+    found = {line[2:38].strip(): line[38:].split() for line in lines if line.startswith("  ")}
+    assert {"recipe", "margin spherical laplace, surrogate", "central output"} <= set(found)
+    refused, lost, median, _, worst, accuracy, *_ = map(float, found["central output"])
+    assert (refused, lost) == (0, 0)
+    assert 0 < median < worst < 5e-3
+    assert accuracy > 0.81
+    refused, lost, *_ = map(float, found["margin spherical laplace, surrogate"])
+    assert refused + lost <= 1
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("command", LONG)
 def test_long_benchmarks_run(command):
