@@ -74,7 +74,10 @@ def l1(radius):
 
 # Mechanisms of a margin release by the names of their rows: a line each. They take the budget and the radius of x.
 MARGINS = {
+    "margin spherical cap": (sd.SphericalCapMechanism, {}),
+    "margin spherical cap, c .5": (sd.SphericalCapMechanism, {"target_scale": 0.5}),
     "margin spherical laplace": (sd.SphericalLaplaceMechanism, {}),
+    "margin spherical laplace, c .5": (sd.SphericalLaplaceMechanism, {"target_scale": 0.5}),
     "margin laplace": (lambda epsilon, radius: sd.LaplaceMechanism(epsilon, radius=l1(radius)), {}),
     "margin laplace, c .5": (
         lambda epsilon, radius: sd.LaplaceMechanism(epsilon, radius=l1(radius)), {"target_scale": 0.5},

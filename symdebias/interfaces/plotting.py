@@ -21,6 +21,8 @@ from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
 
 # Okabe & Ito's palette tells apart in print and for the colour-blind.
+# How far below its mean a draw is shown.
+_LOWEST = 30.0
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _COLOURS = dict(zip(CURVES, ("#000000", "#D55E00", "#0072B2"), strict=True))
 _MARKS = {
@@ -111,6 +113,15 @@ def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
         right.plot(place + spread, way.excess, "o", color=colour, markersize=4, alpha=0.55, markeredgewidth=0)
         right.hlines(way.excess.mean(), place - 0.28, place + 0.28, color=colour, linewidth=2.4)
         right.hlines(way.limit, place - 0.34, place + 0.34, color="#000000", linewidth=1.4, linestyles=":")
+    # A draw that happens to be next to the optimum would leave the others no room: it is shown at the edge.
+    least = [np.min(excess[1:]) for excess in outcome.excess.values()]
+    bottom = min([*least, *(min(way.limit, float(way.excess.mean())) / _LOWEST for way in spendings)])
+    for place, way in enumerate(spendings):
+        if way.excess.min() < bottom:
+            right.plot(
+                place, bottom, "v", color=_PALETTE[2], markersize=5, alpha=0.55, markeredgewidth=0, clip_on=False
+            )
+    left.set_ylim(bottom=bottom)
     right.plot([], [], "o", color="#666666", markersize=4, label="one draw of the noise")
     right.plot([], [], "-", color="#666666", linewidth=2.4, label="mean")
     right.plot([], [], ":", color="#000000", linewidth=1.4, label="sandwich limit of M-estimation")

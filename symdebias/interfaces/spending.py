@@ -10,13 +10,19 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.interfaces.demo import DELTA, Problem
 from symdebias.losses import exponential
-from symdebias.mechanisms import GaussianMechanism, Mechanism, RandomizedResponse, SphericalLaplaceMechanism
+from symdebias.mechanisms import (
+    GaussianMechanism,
+    Mechanism,
+    RandomizedResponse,
+    SphericalCapMechanism,
+    SphericalLaplaceMechanism,
+)
 from symdebias.planning import Population, expected_fit
 from symdebias.release import Release
 from symdebias.solvers import m_estimate, sgd
 
 # What releases y x with the whole budget: a row of the table and a column of the picture each.
-DESIGNED: dict[str, Callable[[float, float], Mechanism]] = {"spherical Laplace": SphericalLaplaceMechanism}
+DESIGNED: dict[str, Callable[[float, float], Mechanism]] = {"spherical cap": SphericalCapMechanism}
 # Of Gaussian, Laplace and spherical Laplace noise the last has the least risk with a split budget, at all three
 # problems of the demonstration. The risk is flat in the share of the features: 6% of it lie between neighbours.
 _SHARES = (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
