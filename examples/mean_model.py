@@ -1,6 +1,6 @@
 """Does IWP-SGD go to the true minimiser? Many draws of the noise, and the risk of the mean model.
 
-    python examples/mean_model.py [--data synthetic|adult] [--draws 20]
+    python examples/mean_model.py [--data synthetic synthetic-10 adult] [--draws 20]
 
 The mean of the models over independent draws of noise and order averages the noise away and leaves the bias. Its
 excess risk on the true records is compared with what unbiased models of the same spread would have,
@@ -46,11 +46,11 @@ def mean_model_report(problem: demo.Problem, draws: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", choices=("synthetic", "adult"), default="synthetic")
+    parser.add_argument("--data", nargs="+", choices=demo.PROBLEMS, default=["synthetic", "synthetic-10"])
     parser.add_argument("--draws", type=int, default=20)
     options = parser.parse_args()
-    for make in demo.problems(options.data):
-        print(mean_model_report(make(), options.draws), flush=True)
+    for name in options.data:
+        print(mean_model_report(demo.PROBLEMS[name](), options.draws), flush=True)
 
 
 if __name__ == "__main__":

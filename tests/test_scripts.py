@@ -223,8 +223,8 @@ def test_benchmarks_call_a_training_pass_as_it_is():
 QUICK = {
     "sgd_kernel.py --records 5000 --repeats 1 --columns 2": "SGDClassifier, one pass / shuffled",
     "input_perturbation.py --log2-records 12 --columns 3 --repeats 1 --draws 2": "server, with standard errors",
-    "excess_risk.py --columns 2 --epsilon 8 --records 20000 --draws 2 --steps analytic margin-spherical-laplace": (
-        "margin spherical laplace"
+    "excess_risk.py --columns 2 --epsilon 8 9 --records 20000 --draws 2 --steps analytic margin-spherical-laplace": (
+        "epsilon      analytic  margin-spherical-laplace"
     ),
     "excess_risk.py --columns 2 --epsilon 12 --records 20000 --draws 2 --steps published newton": "M-estimation, same",
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
@@ -255,6 +255,25 @@ def test_benchmarks_run(command, monkeypatch, capsys):
         warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
         runpy.run_path(str(ROOT / "benchmarks" / script), run_name="__main__")
     assert QUICK[command] in capsys.readouterr().out
+
+
+def test_the_benchmark_of_adult(data_folder, monkeypatch, capsys):
+    """Rows that are asked for have their figures, and what a collector's noise costs is next to nothing."""
+    options = ["--draws", "2", "--epsilon", "8", "--rows", "recipe", "margin spherical laplace, s*", "central output"]
+    monkeypatch.setattr(sys, "argv", ["adult.py", *options])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
+        runpy.run_path(str(ROOT / "benchmarks" / "adult.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert "32,561 records to train on, 16,281 to test on" in lines[0]
+    found = {line[2:38].strip(): line[38:].split() for line in lines if line.startswith("  ")}
+    assert {"recipe", "margin spherical laplace, surrogate", "central output"} <= set(found)
+    refused, lost, median, _, worst, accuracy, *_ = map(float, found["central output"])
+    assert (refused, lost) == (0, 0)
+    assert 0 < median < worst < 5e-3
+    assert accuracy > 0.81
+    refused, lost, *_ = map(float, found["margin spherical laplace, surrogate"])
+    assert refused + lost <= 1
 
 
 @pytest.mark.exhaustive

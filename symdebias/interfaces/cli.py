@@ -9,7 +9,7 @@ from typing import Any
 
 from symdebias import losses
 from symdebias.exceptions import SymdebiasError
-from symdebias.interfaces import demo, plotting
+from symdebias.interfaces import demo, plotting, spending
 from symdebias.planning import ExpectedFit, Population, plan
 
 
@@ -44,13 +44,14 @@ def _parser() -> argparse.ArgumentParser:
         "demo",
         help="train on noised records with and without correction, and draw the risks",
         description="Train three models: by SGD on true records, by SGD on noised records, and by IWP-SGD on "
-        "the same noised records; print their risks on the true records and draw the curves.",
+        "the same noised records. Then spend the same budget on the same records in three ways: as published, split at "
+        "best, and all on y x. Print the risks on the true records and draw them.",
     )
     shown.add_argument(
         "--data",
-        choices=("synthetic", "adult"),
+        choices=tuple(demo.PROBLEMS),
         default="synthetic",
-        help="synthetic problems of 1,000,000 records, or UCI Adult from the folder SYMDEBIAS_DATA",
+        help="1,000,000 synthetic records of 2 columns or of 10, or UCI Adult from the folder SYMDEBIAS_DATA",
     )
     shown.add_argument(
         "--output", type=Path, default=None, help="the PNG file to write (default: symdebias-demo-DATA.png)"
@@ -82,8 +83,8 @@ def _add_plan(commands: Any) -> None:
     planned.add_argument(
         "--mechanisms",
         nargs="+",
-        choices=("gaussian", "laplace", "spherical-laplace", "laplace-per-column"),
-        help="what to compare (default: gaussian and laplace, and spherical-laplace with --target; a budget per "
+        choices=("gaussian", "laplace", "spherical-laplace", "spherical-cap", "laplace-per-column"),
+        help="what to compare (default: gaussian and laplace, with --target the spherical ones as well; a budget per "
         "column takes minutes)",
     )
     planned.add_argument("--intercept", action="store_true", help="the model has an intercept")
@@ -91,8 +92,9 @@ def _add_plan(commands: Any) -> None:
     how.add_argument("--public-target", action="store_true", help="the target is released as it is")
     how.add_argument(
         "--target",
-        choices=("margin", "joint"),
-        help="features and target in one vector with the whole budget: for margin losses, or for those of a residual",
+        choices=("margin", "joint", "any"),
+        help="features and target in one vector with the whole budget: for margin losses, or for those of a residual; "
+        "any compares these with a target that is noised by itself",
     )
     planned.add_argument("--target-bounds", type=_numbers, help="public bounds of a continuous target, as 0,10")
     planned.add_argument("--l2", type=float, default=0.0, help="regularisation (default: 0)")
@@ -150,14 +152,14 @@ def _plan(options: argparse.Namespace) -> None:
     print(answer)
     best = answer.best.expected
     assert best is not None
-    print(f"\nbest: {answer.best.mechanism}; release:\n  {best.release!r}")
+    print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):
             there = plan(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
             for option in there.options:
                 if option.expected is not None:
-                    curves.setdefault(option.mechanism, []).append(option.expected)
+                    curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
         print(f"standard errors in {options.plot}")
 
@@ -167,14 +169,13 @@ def _demo(options: argparse.Namespace) -> None:
     if not output.parent.is_dir():
         raise ValueError(f"the folder {output.parent} of --output does not exist. Make it, or name another file.")
     began = time.perf_counter()
-    outcomes = []
-    for make in demo.problems(options.data):
-        outcome = demo.run(make(), random_state=options.seed, progress=sys.stderr.isatty())
-        outcomes.append(outcome)
-        print(demo.table(outcome))
-        print()
-    plotting.save(plotting.excess_risk(outcomes), output)
-    print(f"curves in {output}; {time.perf_counter() - began:.0f} s in all")
+    problem = demo.PROBLEMS[options.data]()
+    outcome = demo.run(problem, random_state=options.seed, progress=sys.stderr.isatty())
+    print(f"{demo.table(outcome)}\n", flush=True)
+    spendings = spending.compare(problem, random_state=options.seed)
+    print(f"{spending.table(spendings)}\n")
+    plotting.save(plotting.excess_risk(outcome, spendings), output)
+    print(f"picture in {output}; {time.perf_counter() - began:.0f} s in all")
 
 
 if __name__ == "__main__":

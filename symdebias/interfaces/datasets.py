@@ -16,6 +16,8 @@ _VARIABLE = "SYMDEBIAS_DATA"
 _ADULT_FILES = ("adult.data", "adult.test")
 _ADULT_COLUMNS = {"age": 0, "education-num": 4, "hours-per-week": 12, "sex": 9}
 _ADULT_FIELDS = 15
+_MARITAL = 5
+_MARRIED = ("Married-civ-spouse", "Married-AF-spouse")
 
 _CENSUS_FILE = "census-income.test"
 _CENSUS_FIELDS = 42
@@ -157,9 +159,43 @@ def adult(folder: str | Path | None = None) -> Dataset:
     ValueError
         A line is not of the files' form.
     """
-    records = [_adult_record(*line) for line in _lines(folder, _ADULT_FILES, "Adult", "2/adult")]
-    rows, labels = [row for row, _ in records], [label for _, label in records]
-    return Dataset(np.array(rows), np.array(labels), tuple(_ADULT_COLUMNS))
+    train, test = adult_parts(folder)
+    X, y = np.concatenate([train.X, test.X]), np.concatenate([train.y, test.y])
+    return Dataset(X[:, : len(_ADULT_COLUMNS)], y, tuple(_ADULT_COLUMNS))
+
+
+def adult_parts(folder: str | Path | None = None) -> tuple[Dataset, Dataset]:
+    """Read UCI Adult as its two files: the columns of `adult`, and whether a spouse is there.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        As for `adult`.
+
+    Returns
+    -------
+    train, test : Dataset
+        The 32,561 records of ``adult.data`` and the 16,281 of ``adult.test``; the column ``"married"`` is +1 for the
+        words Married-civ-spouse and Married-AF-spouse, and -1 for all other ones.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As for `adult`.
+    """
+    parts: dict[str, list[tuple[list[float], float]]] = {name: [] for name in _ADULT_FILES}
+    for line, where in _lines(folder, _ADULT_FILES, "Adult", "2/adult"):
+        parts[where.split(",")[0]].append(_adult_record(line, where))
+    columns = (*_ADULT_COLUMNS, "married")
+    train, test = (
+        Dataset(
+            np.array([row for row, _ in records]).reshape(len(records), len(columns)),
+            np.array([label for _, label in records]),
+            columns,
+        )
+        for records in parts.values()
+    )
+    return train, test
 
 
 def census(folder: str | Path | None = None) -> Dataset:
@@ -268,4 +304,5 @@ def _adult_record(line: str, where: str) -> tuple[list[float], float]:
     for name, position in _ADULT_COLUMNS.items():
         value = fields[position]
         row.append({"Male": 1.0, "Female": -1.0}[value] if name == "sex" else float(value))
+    row.append(1.0 if fields[_MARITAL] in _MARRIED else -1.0)
     return row, 1.0 if income == ">50K" else -1.0

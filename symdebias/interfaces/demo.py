@@ -18,7 +18,8 @@ from symdebias.release import Release
 from symdebias.solvers import Fit, sgd
 
 CURVES = ("SGD on true records", "SGD on noised records", "IWP-SGD on noised records")
-_DELTA = 1e-5
+# Of Gaussian noise.
+DELTA = 1e-5
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,9 @@ class Problem:
     y : array of shape (n,), float64
         True labels, -1 or +1.
     release : Release
-        How the records are noised.
+        How the records are noised for the three curves.
+    epsilon, radius : float
+        The whole budget, as the sum of its parts, and the public radius of the ball of the features.
     l2, step_size, batch_size, epochs
         Settings of `sgd`, the same for all three curves.
     """
@@ -43,6 +46,8 @@ class Problem:
     X: FloatArray
     y: FloatArray
     release: Release
+    epsilon: float
+    radius: float
     l2: float
     step_size: float
     batch_size: int
@@ -121,11 +126,13 @@ def synthetic_problem(columns: int, epsilon: float, *, records: int = 1_000_000)
     """
     data = datasets.synthetic(columns, records)
     release = Release(
-        features=GaussianMechanism(epsilon=epsilon / 2, delta=_DELTA, radius=math.sqrt(columns)),
+        features=GaussianMechanism(epsilon=epsilon / 2, delta=DELTA, radius=math.sqrt(columns)),
         target=RandomizedResponse(epsilon=epsilon / 2),
     ).bind(data.columns)
     name = f"synthetic, p = {columns}, epsilon = {epsilon:g}"
-    return Problem(name, data.X, data.y, release, l2=5.0, step_size=1e-4, batch_size=128, epochs=1)
+    return Problem(
+        name, data.X, data.y, release, epsilon, math.sqrt(columns), l2=5.0, step_size=1e-4, batch_size=128, epochs=1
+    )  # fmt: skip
 
 
 def adult_problem(epsilon: float = 8.0) -> Problem:
@@ -141,7 +148,7 @@ def adult_problem(epsilon: float = 8.0) -> Problem:
     """
     data = datasets.adult()
     release = Release(
-        features=GaussianMechanism(epsilon=epsilon / 2, delta=_DELTA, radius=1.0),
+        features=GaussianMechanism(epsilon=epsilon / 2, delta=DELTA, radius=1.0),
         target=RandomizedResponse(epsilon=epsilon / 2),
     ).bind(data.columns)
     centre, scale = np.array([40.0, 10.0, 40.0, 0.0]), np.array([30.0, 6.0, 40.0, 2.0])
@@ -150,7 +157,9 @@ def adult_problem(epsilon: float = 8.0) -> Problem:
     # Four of five records train, drawn once; the order of the files is not random.
     rows = np.random.default_rng(0).permutation(len(X))[: int(0.8 * len(X))]
     name = f"UCI Adult, p = {len(data.columns)}, epsilon = {epsilon:g}"
-    return Problem(name, X[rows], data.y[rows], release, l2=1.0, step_size=4e-3, batch_size=128, epochs=10)
+    return Problem(
+        name, X[rows], data.y[rows], release, epsilon, 1.0, l2=1.0, step_size=4e-3, batch_size=128, epochs=10
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -181,7 +190,7 @@ class Outcome:
     seconds: float
 
 
-def run(problem: Problem, *, random_state: int = 0, record: int = 60, progress: bool = False) -> Outcome:
+def run(problem: Problem, *, random_state: int = 0, record: int = 40, progress: bool = False) -> Outcome:
     """Fit the three curves of a problem and measure their risk on the true records.
 
     Parameters
@@ -219,8 +228,9 @@ def table(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def problems(data: str) -> list[Callable[[], Problem]]:
-    """Return the makers of the problems of a data set: ``"synthetic"`` or ``"adult"``."""
-    if data == "adult":
-        return [adult_problem]
-    return [lambda: synthetic_problem(2, 2.0), lambda: synthetic_problem(10, 5.0)]
+# By the names that the command line takes.
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "synthetic": lambda: synthetic_problem(2, 2.0),
+    "synthetic-10": lambda: synthetic_problem(10, 5.0),
+    "adult": adult_problem,
+}

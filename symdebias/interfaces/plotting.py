@@ -16,6 +16,7 @@ from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias.assessment import Tradeoff
 from symdebias.interfaces.demo import CURVES, Outcome
+from symdebias.interfaces.spending import Spending
 from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
 
@@ -73,32 +74,52 @@ class ErrorCurve:
     errors: FloatArray
 
 
-def excess_risk(outcomes: Sequence[Outcome]) -> Any:
-    """Draw the excess risk of the three curves against the records seen, a panel per problem.
+def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
+    """Draw the excess risk of the three curves against the records seen, and beside it that of other releases.
 
     Parameters
     ----------
-    outcomes : sequence of Outcome
-        What to draw.
+    outcome : Outcome
+        The three curves.
+    spendings : sequence of Spending
+        Ways to spend the same budget on the same records: a column of dots each, one per draw of the noise, with
+        their mean and the sandwich limit.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Two panels with one axis of excess risk.
     """
-    figure = _figure(5.2 * len(outcomes), 3.9)
-    axes = np.atleast_1d(figure.subplots(1, len(outcomes)))
-    for panel, outcome in zip(axes, outcomes, strict=True):
-        for curve, fit in outcome.fits.items():
-            # Step 0 has no place on a logarithmic axis.
-            panel.plot(
-                fit.history.records[1:] / 1e6,
-                outcome.excess[curve][1:],
-                _STYLES[curve],
-                color=_COLOURS[curve],
-                label=curve,
-                linewidth=1.8,
-            )
-        panel.set_yscale("log")
-        _label(panel, "records seen (millions)", "excess risk on true records", outcome.problem.name)
-    # Above the panels, where no curve runs.
-    columns = len(CURVES) if len(outcomes) > 1 else 1
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=columns, frameon=False)
+    figure = _figure(10.4, 4.6)
+    left, right = figure.subplots(1, 2, sharey=True)
+    for curve, fit in outcome.fits.items():
+        # Step 0 has no place on a logarithmic axis.
+        left.plot(
+            fit.history.records[1:] / 1e6,
+            outcome.excess[curve][1:],
+            _STYLES[curve],
+            color=_COLOURS[curve],
+            label=curve,
+            linewidth=1.8,
+        )
+    left.set_yscale("log")
+    _label(left, "records seen (millions)", "excess risk on true records", outcome.problem.name)
+    for place, way in enumerate(spendings):
+        count = len(way.excess)
+        spread = np.linspace(-0.16, 0.16, count) if count > 1 else np.zeros(1)
+        colour = _PALETTE[2] if place else _COLOURS[CURVES[2]]
+        right.plot(place + spread, way.excess, "o", color=colour, markersize=4, alpha=0.55, markeredgewidth=0)
+        right.hlines(way.excess.mean(), place - 0.28, place + 0.28, color=colour, linewidth=2.4)
+        right.hlines(way.limit, place - 0.34, place + 0.34, color="#000000", linewidth=1.4, linestyles=":")
+    right.plot([], [], "o", color="#666666", markersize=4, label="one draw of the noise")
+    right.plot([], [], "-", color="#666666", linewidth=2.4, label="mean")
+    right.plot([], [], ":", color="#000000", linewidth=1.4, label="sandwich limit of M-estimation")
+    right.set_xticks(range(len(spendings)), [_broken(way) for way in spendings], fontsize=9)
+    right.set_xlim(-0.6, len(spendings) - 0.4)
+    right.tick_params(axis="y", labelleft=True)
+    _label(right, "", "", "the same records and budget, spent in other ways")
+    for panel in (left, right):
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=1, frameon=False, fontsize=9)
     return figure
 
 
@@ -339,6 +360,11 @@ def errors_by_records(panels: Mapping[str, tuple[str, Mapping[str, ErrorCurve]]]
         [handles[name] for name in names], names, loc="outside lower center", ncols=3, frameon=False, fontsize=9
     )
     return figure
+
+
+def _broken(way: Spending) -> str:
+    """Return what stands below the column of a way, in short lines."""
+    return f"{way.name}, {way.detail}".replace(", ", ",\n").replace(": ", ":\n")
 
 
 def _budget(fit: ExpectedFit) -> float:

@@ -5,25 +5,22 @@ import numpy as np
 import pytest
 
 from symdebias.exceptions import MissingDependencyError
-from symdebias.interfaces import cli, datasets, demo, plotting
+from symdebias.interfaces import cli, datasets, demo, plotting, spending
 
 
 @pytest.fixture
 def small(monkeypatch):
     """The demonstration on few records."""
 
-    def problems(data):
-        return [lambda: demo.synthetic_problem(2, 2.0, records=200_000)]
-
-    monkeypatch.setattr(demo, "problems", problems)
+    monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: demo.synthetic_problem(2, 2.0, records=200_000))
 
 
-def test_the_demo_prints_a_table_and_draws_a_picture(small, tmp_path, capsys):
+def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
     picture = tmp_path / "curves.png"
     assert cli.main(["demo", "--output", str(picture)]) == 0
     printed = capsys.readouterr().out
-    for curve in demo.CURVES:
-        assert curve in printed
+    for name in (*demo.CURVES, "paper's recipe", "best split", *spending.DESIGNED):
+        assert name in printed
     assert str(picture) in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -60,12 +57,17 @@ RECORD = (
 
 
 def test_adult_is_read_as_its_files_are_written(tmp_path):
+    wife = RECORD.format(sex="Female", income=">50K.").replace("Never-married", "Married-AF-spouse")
     (tmp_path / "adult.data").write_text(RECORD.format(sex="Male", income="<=50K") + "\n\n")
-    (tmp_path / "adult.test").write_text("|1x3 Cross validator\n" + RECORD.format(sex="Female", income=">50K.") + "\n")
+    (tmp_path / "adult.test").write_text("|1x3 Cross validator\n" + wife + "\n")
     data = datasets.adult(tmp_path)
     np.testing.assert_array_equal(data.X, [[39, 13, 40, 1], [39, 13, 40, -1]])
     np.testing.assert_array_equal(data.y, [-1, 1])
     assert data.columns == ("age", "education-num", "hours-per-week", "sex")
+    train, test = datasets.adult_parts(tmp_path)
+    np.testing.assert_array_equal(train.X, [[39, 13, 40, 1, -1]])
+    np.testing.assert_array_equal(test.X, [[39, 13, 40, -1, 1]])
+    assert (train.y.tolist(), test.y.tolist(), train.columns) == ([-1], [1], (*data.columns, "married"))
 
 
 def test_a_broken_line_is_named(tmp_path):
@@ -79,6 +81,10 @@ def test_adult_as_it_is(data_folder):
     data = datasets.adult(data_folder)
     assert data.X.shape == (48_842, 4)
     assert np.mean(data.y == 1) == pytest.approx(0.2393, abs=1e-4)
+    train, test = datasets.adult_parts(data_folder)
+    assert (len(train.X), len(test.X)) == (32_561, 16_281)
+    np.testing.assert_array_equal(np.concatenate([train.X, test.X])[:, :4], data.X)
+    assert (train.X[:, 4] == 1).sum() == 14_976 + 23
 
 
 def census_line(**changes):
@@ -138,7 +144,7 @@ def test_census_as_it_is(data_folder):
 
 @pytest.mark.parametrize(("module", "extra", "call"), [
     ("sklearn.datasets", "sklearn", lambda: datasets.synthetic(2, 100)),
-    ("matplotlib.figure", "plot", lambda: plotting.excess_risk([])),
+    ("matplotlib.figure", "plot", lambda: plotting.planned_errors({})),
 ])  # fmt: skip
 def test_missing_packages_say_what_to_install(module, extra, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)

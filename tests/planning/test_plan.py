@@ -41,11 +41,31 @@ def test_a_plan_without_an_option_says_why():
 def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
     plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin")
     options = {option.mechanism: option.expected for option in plan.options}
-    assert set(options) == {"gaussian", "laplace", "spherical laplace"}
-    release = options["spherical laplace"].release
-    assert (release.guarantee.epsilon, release.guarantee.delta) == (4.0, 0.0)
-    # Pure, and of two columns in the square the best: noise variance 6, 8 and 13 times (1/2)^2.
-    assert plan.best.mechanism == "spherical laplace"
+    assert set(options) == {"gaussian", "laplace", "spherical laplace", "spherical cap"}
+    for name in ("spherical laplace", "spherical cap"):
+        assert (options[name].release.guarantee.epsilon, options[name].release.guarantee.delta) == (4.0, 0.0)
+    # Pure, and of two columns in the square: noise variances 6, 8 and 13 times (1/2)^2, and .35 of a cap.
+    assert [option.mechanism for option in plan.options] == [
+        "spherical cap",
+        "spherical laplace",
+        "laplace",
+        "gaussian",
+    ]
+
+
+def test_a_plan_of_any_target_compares_what_the_loss_allows():
+    plan = sd.plan(
+        sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="any", mechanisms=["gaussian", "laplace"]
+    )
+    assert {option.title for option in plan.options} == {"gaussian", "laplace", "margin, gaussian", "margin, laplace"}
+    assert plan.best.title == "margin, laplace"
+    assert plan.best.expected.release.coupling is not None
+    assert "margin, laplace" in str(plan)
+    counts = Population.guess([1.0, -0.5], family="count")
+    only = sd.plan(
+        sd.losses.poisson(), counts, epsilon=20.0, n=1e6, target="any", target_bounds=(0, 10), mechanisms=["gaussian"]
+    )
+    assert [option.target for option in only.options] == ["noised"]
 
 
 @pytest.mark.exhaustive
@@ -57,7 +77,9 @@ def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
         (sd.losses.least_squares(), population, {"target": "joint", "target_bounds": (-4, 4)}),
     ):
         plan = sd.plan(loss, of, epsilon=4.0, n=1e6, **options)
-        assert {option.mechanism for option in plan.options} == {"gaussian", "laplace", "spherical laplace"}
+        assert {option.mechanism for option in plan.options} == {
+            "gaussian", "laplace", "spherical laplace", "spherical cap",
+        }  # fmt: skip
         best = plan.best
         assert best.mechanism == "spherical laplace"
         release = best.expected.release
