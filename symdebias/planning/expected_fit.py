@@ -24,6 +24,7 @@ from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
+    noise_shape,
     scene_on_sphere,
     share_of_noise,
     targets_of,
@@ -253,6 +254,7 @@ class Study:
             n,
             targets_of(corrected, y),
             share_of_noise=share_of_noise(rows.T @ rows / len(rows) + noise, noise),
+            shape=noise_shape(parts, correction.design),
             quick=quick,
         )
         return corrected.with_design(design)

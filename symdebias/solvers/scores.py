@@ -20,12 +20,12 @@ from symdebias.correction import Correction
 from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
-from symdebias.release.design import ColumnDesign
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.moments import leverages, moments_of
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
+    noise_shape,
     rms_error,
     scene_on_sphere,
     share_of_noise,
@@ -211,7 +211,7 @@ class ReleasedRecords:
             own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
         return cls(
             corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
-            moments.mean[0], moments.records, _shape(corrected, design), records.correction.zonal,
+            moments.mean[0], moments.records, noise_shape(corrected.surrogate_parts, design), records.correction.zonal,
         )  # fmt: skip
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
@@ -378,17 +378,6 @@ class ReleasedRecords:
             share_of_noise=share_of_noise(self.metric, self.noise), shape=self.shape, quick=quick,
         )  # fmt: skip
         return self.corrected.with_design(found)
-
-
-def _shape(corrected: CorrectedLoss, design: ColumnDesign) -> float:
-    """Return the shape of the noise of the score; infinite unless one group of columns shares all of it."""
-    noised = sum(part.noise is not None for part in design.linear)
-    if len(design.spherical) != 1 or design.categorical:
-        return math.inf
-    (group,) = design.spherical
-    # Noise of a target stands in a residual: of the same vector, or another.
-    alone = len(group.columns) == noised and (group.constant > 0) == corrected.surrogate_parts.is_residual
-    return group.noise.shape if alone else math.inf
 
 
 def _told(

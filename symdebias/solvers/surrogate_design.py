@@ -10,6 +10,7 @@ from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
 from symdebias.inference import critical_value
+from symdebias.release.design import ColumnDesign
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
@@ -62,6 +63,25 @@ def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
     """
     share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
     return min(max(share, 0.0), 0.999)
+
+
+def noise_shape(parts: SurrogateParts, design: ColumnDesign) -> float:
+    """Return the shape of the noise of the score; infinite unless one group of columns shares all of it.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    design : ColumnDesign
+        How columns enter its score.
+    """
+    noised = sum(part.noise is not None for part in design.linear)
+    if len(design.spherical) != 1 or design.categorical:
+        return math.inf
+    (group,) = design.spherical
+    # Noise of a target stands in a residual: of the same vector, or another.
+    alone = len(group.columns) == noised and (group.constant > 0) == parts.is_residual
+    return group.noise.shape if alone else math.inf
 
 
 def rms_error(
