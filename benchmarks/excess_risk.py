@@ -34,6 +34,7 @@ MARGINS = {
     "margin-gaussian": lambda epsilon, p: sd.GaussianMechanism(epsilon, DELTA, math.sqrt(p)),
     "margin-laplace": lambda epsilon, p: sd.LaplaceMechanism(epsilon, radius=float(p)),
     "margin-spherical-laplace": lambda epsilon, p: sd.SphericalLaplaceMechanism(epsilon, math.sqrt(p)),
+    "margin-spherical-cap": lambda epsilon, p: sd.SphericalCapMechanism(epsilon, math.sqrt(p)),
 }
 STEPS = ("published", "newton", "analytic", "split", "mechanism", *MARGINS)
 

@@ -184,8 +184,7 @@ class CorrectedLoss:
             raise ValueError(f"method={self.method!r} needs no radius, score variance and n; use it as it is.")
         if self.label_mixing is not None:
             raise ValueError("the nearest loss in the range of a channel needs no radius, score variance and n.")
-        found = self.surrogate_parts.design(radius=radius, score_variance=score_variance, records=n)
-        return self.with_design(found)
+        return self.with_design(self.shown.designed(radius=radius, score_variance=score_variance, records=n))
 
     def with_design(self, design: Design) -> "CorrectedLoss":
         """Return the surrogate with the given numbers in place of its own."""

@@ -35,6 +35,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import ColumnDesign
 from symdebias.transforms.surrogate import Design
+from symdebias.zonal import ZonalNoise
 
 
 def columns_to_show(loss: Loss, release: Release) -> int:
@@ -206,6 +207,17 @@ class Correction:
     def surrogate_parts(self) -> SurrogateParts:
         """The parts of the loss that surrogates stand for; see `CorrectedLoss.surrogate_parts`."""
         return surrogate_parts(self.loss, self.release)
+
+    @property
+    def zonal(self) -> ZonalNoise | None:
+        """The zonal noise of a vector of columns, where there is some."""
+        return next((group.noise for group in self.design.spherical if isinstance(group.noise, ZonalNoise)), None)
+
+    def designed(self, *, radius: float, score_variance: float, records: float) -> Design:
+        """Return surrogates for a range, a noise level and a sample size; see `CorrectedLoss.resolve`."""
+        return self.surrogate_parts.design(
+            radius=radius, score_variance=score_variance, records=records, zonal=self.zonal
+        )
 
     @property
     def score_level(self) -> float:

@@ -26,7 +26,7 @@ from symdebias.derivation import (
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.release.groups import undoable
 
@@ -220,6 +220,8 @@ def _with_noise(release: Release, mechanism: Callable[[float], Mechanism]) -> It
     if release.coupling is not None:
         yield from _with_noise_of_vectors(release, mechanism)
         return
+    if isinstance(release.target_noise, CoordinateNoise):
+        return  # columns of a vector have the noise of that
     features = {names: part for names, part in release.groups if not isinstance(part.noise, ChannelNoise)}
     target = release.target if isinstance(release.target_noise, AdditiveNoise) else None
     for where, of_features, of_target in (

@@ -264,6 +264,30 @@ class SphericalNoise(ABC):
 
 
 @dataclass(frozen=True)
+class CoordinateNoise:
+    """Noise of a target that is one coordinate of a vector with `SphericalNoise`, of which features are the others.
+
+    It has mean 0 and is uncorrelated with that of the features, and is not independent of it: what undoes the noise of
+    the vector in a residual undoes this with it, and nothing else does.
+
+    Attributes
+    ----------
+    variance : float
+        Its variance.
+    """
+
+    variance: float
+
+    @property
+    def refusal(self) -> str:
+        """Why it is not undone by itself, and what to do."""
+        return (
+            "the noise of this target is a coordinate of that of a vector of features and target, which is undone in "
+            "residuals alone. Ask the release of the vector."
+        )
+
+
+@dataclass(frozen=True)
 class ClippedNoise:
     """Additive noise whose sum with the value is clipped: it has no inverse here, and only a target may have it.
 

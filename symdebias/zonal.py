@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import special
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import RADIUS
+from symdebias._domains import COUNT, RADIUS
 
 # A factor of a degree that is smaller has lost more digits than a correction can spare: the degree is not corrected.
 LEAST_FACTOR = 1e-6
@@ -154,12 +155,38 @@ class ZonalLaw(Protocol):
         """Return the hash of a value."""
 
 
+@functools.lru_cache(maxsize=32)
+def _transition(law: ZonalLaw, dimension: int, cells: int, cosines: tuple[float, ...]) -> FloatArray:
+    """Return the chances of cells of the released cosine with a direction, given the true one: shape (cells, m).
+
+    A released point has the cosine t with the true point a, and that with a direction at the cosine c to a is
+    c t + sqrt(1 - c^2) sqrt(1 - t^2) z, z a coordinate of a uniform point of the sphere in D - 1 dimensions.
+    """
+    t, mass = law.rule(dimension)
+    edges = np.linspace(-1.0, 1.0, cells + 1)
+    found = np.empty((cells, len(cosines)))
+    half = (dimension - 2) / 2
+    for place, c in enumerate(cosines):
+        width = math.sqrt(max(1 - c * c, 0.0)) * np.sqrt(np.maximum(1 - t**2, 0.0))
+        z = (edges[:, None] - c * t) / np.maximum(width, 1e-12)
+        below = (
+            special.betainc(half, half, np.clip((1 + z) / 2, 0.0, 1.0))
+            if half
+            else (np.sign(z + 1) + np.sign(z - 1) + 2) / 4
+        )
+        below[0], below[-1] = 0.0, 1.0
+        found[:, place] = np.diff(below @ mass)
+    return found
+
+
 @dataclass(frozen=True)
 class ZonalNoise:
     """A vector x of the ball of radius R is lifted to a point a of a sphere, and a random point v is released for it.
 
     The lift is a = (x, sqrt(R^2 - |x|^2))/R in R^D, D = d + 1. The law of v depends on its cosine with a alone, and
-    what is released is R (v_1, ..., v_d).
+    what is released is R (v_1, ..., v_d), with the mean lambda_1 x. Divided by lambda_1, the `gain`, it is an estimate
+    of x without bias, and that is what corrections are functions of: its score has the noise variance
+    s = `variance` |theta|^2 and more by (`square_gain` - 1) u^2, and powers of it have the inverse `table`.
 
     Parameters
     ----------
@@ -167,83 +194,114 @@ class ZonalNoise:
         R.
     law : ZonalLaw
         What the law does to the Legendre polynomials of each degree.
+    dimension : int
+        d, the number of columns.
     """
 
     radius: float
     law: ZonalLaw
+    dimension: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", RADIUS.check("radius", self.radius))
+        object.__setattr__(self, "dimension", COUNT.check("dimension", self.dimension))
 
-    # It is neither added nor on a grid.
+    # It is on no grid; what is released is bounded; and its score has no density that waves would be priced by.
     step = None
+    tail_rate = math.inf
+    shape = math.inf
+
+    @functools.cached_property
+    def gain(self) -> float:
+        """lambda_1, the mean of a released vector over the true one."""
+        return float(self.factors(1)[1])
+
+    @functools.cached_property
+    def square_gain(self) -> float:
+        """lambda_2/lambda_1^2: what u^2 is multiplied by in the second moment of the estimated score; 1 for some laws.
+
+        It is 1 for a cap whose rim has the largest lambda_1: moments are then those of additive noise.
+        """
+        return float(self.factors(2)[2]) / self.gain**2
+
+    @functools.cached_property
+    def variance(self) -> float:
+        """(1 - lambda_2) R^2/(D lambda_1^2): the second moment of an estimated coordinate where the true one is 0."""
+        return (1 - float(self.factors(2)[2])) * self.radius**2 / ((self.dimension + 1) * self.gain**2)
 
     @property
-    def refusal(self) -> str:
-        """Why losses are not corrected under this noise as under others, and what to do."""
-        return (
-            "a point of a sphere is no sum of a record and noise: debias has no correction under a spherical cap. "
-            "Polynomials of the score have one, by its noise.unbiased, and symdebias.transforms.polynomial designs "
-            "them for other losses. For debias release the vector with a GaussianMechanism or a LaplaceMechanism."
-        )
+    def weight(self) -> float:
+        """The weight of a coordinate in s."""
+        return self.variance
 
-    def factors(self, width: int, degree: int) -> FloatArray:
-        """Return lambda_0, ..., lambda_m for records of a width.
+    def coordinate_variances(self, width: int) -> tuple[float, ...]:
+        """Return the variance of each of so many coordinates."""
+        return (self.variance,) * width
+
+    def factors(self, degree: int) -> FloatArray:
+        """Return lambda_0, ..., lambda_m.
 
         Parameters
         ----------
-        width : int
-            d, the number of columns.
         degree : int
             m.
         """
-        return self.law.factors(width + 1, degree)
+        return self.law.factors(self.dimension + 1, degree)
 
-    def inverse(self, width: int, degree: int) -> FloatArray:
-        """Return e, the inverse on powers of the score; see `inverse_on_monomials`.
+    def hides(self, degree: int) -> bool:
+        """Return whether the noise hides polynomials of a degree: whether the factor is below `LEAST_FACTOR`."""
+        return not abs(self.factors(degree)[degree]) >= LEAST_FACTOR
+
+    def usable(self, degree: int) -> list[int]:
+        """Return the powers of the score up to a degree that have an inverse: those whose parts are not hidden."""
+        return [j for j in range(degree + 1) if not any(self.hides(k) for k in range(j, 0, -2))]
+
+    def table(self, degree: int) -> FloatArray:
+        """Return e, shape (m + 1, m + 1): u^j is the mean of sum_i e_ji s^((j - i)/2) times the estimated score^i.
+
+        Rows of powers that the noise hides are NaN; the first two are those of the identity.
 
         Parameters
         ----------
-        width : int
-            d, the number of columns.
         degree : int
             m.
-
-        Raises
-        ------
-        ValueError
-            The law hides a degree: its factor is below `LEAST_FACTOR`.
         """
-        factors = self.factors(width, degree)
-        hidden = [k for k, factor in enumerate(factors) if not abs(factor) >= LEAST_FACTOR]
-        if hidden:
-            raise ValueError(
-                f"the noise hides polynomials of degree {hidden[0]}: their factor is {factors[hidden[0]]:.3g}. It must "
-                f"be {LEAST_FACTOR:g} or more in size. Correct polynomials of degree {hidden[0] - 1} at most, or take "
-                "another gamma."
-            )
-        return inverse_on_monomials(factors, width + 1)
+        factors = self.factors(degree)
+        usable = self.usable(degree)
+        kept = np.where(np.abs(factors) < LEAST_FACTOR, 1.0, factors)
+        found = inverse_on_monomials(kept, self.dimension + 1)
+        power = np.arange(degree + 1)
+        # s is `variance` |theta|^2, and R^2 |theta|^2 there; the score is lambda_1 times the estimated one.
+        ratio = self.radius / math.sqrt(self.variance)
+        exponents = np.maximum(power[:, None] - power, 0)
+        found = found * self.gain**power * ratio**exponents
+        found[[j for j in power if j not in usable]] = math.nan
+        found[:2, :2] = np.eye(2)[: degree + 1, : degree + 1]
+        return np.asarray(found, dtype=np.float64)
 
-    def unbiased(self, coefficients: Sequence[float] | FloatArray, width: int, size: float) -> FloatArray:
-        """Return the polynomial of the released score whose mean is a given polynomial of the true one.
+    def transition(self, cells: int, cosines: FloatArray) -> FloatArray:
+        """Return the chances of cells of the released cosine with a direction, given the true one.
 
         Parameters
         ----------
-        coefficients : array of shape (m + 1,)
-            c_0, ..., c_m of sum_j c_j u^j.
-        width : int
-            d.
-        size : float
-            The norm of theta, from 0 up.
+        cells : int
+            How many cells of equal width [-1, 1] is divided into.
+        cosines : array of shape (m,), float64
+            True cosines.
 
         Returns
         -------
-        array of shape (m + 1,), float64
-            The coefficients of the powers of the released score.
+        array of shape (cells, m), float64
+            Columns sum to 1.
         """
-        given = np.asarray(coefficients, dtype=float)
-        degree = len(given) - 1
-        table = self.inverse(width, degree)
-        root = self.radius * size
-        powers = [[root ** (j - i) if j >= i else 0.0 for i in range(degree + 1)] for j in range(degree + 1)]
-        return np.array([math.fsum(given * table[:, i] * np.array(powers)[:, i]) for i in range(degree + 1)])
+        return _transition(self.law, self.dimension + 1, cells, tuple(cosines.tolist()))
+
+    def reach(self, square: float) -> float:
+        """Return R |theta|, the largest score that a record has, for s.
+
+        Parameters
+        ----------
+        square : float
+            s.
+        """
+        return self.radius * math.sqrt(square / self.variance)

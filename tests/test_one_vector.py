@@ -243,17 +243,30 @@ def least_squares_of(X, rows):
 
 
 @pytest.mark.parametrize(
-    "kind", ["margin", *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ("margin, intercept", "joint"))]
+    "kind",
+    [
+        "margin",
+        "joint, spherical",
+        *(
+            pytest.param(kind, marks=pytest.mark.exhaustive)
+            for kind in ("margin, intercept", "margin, intercept, spherical", "joint")
+        ),
+    ],
 )
 def test_intervals_cover(kind):
     """Of the intervals of 200 fits at 95%, 363 to 393 of 400 hold the truth at false alarms of 1e-3."""
     theta, hits, repeats, n = np.array([0.8, -0.5]), 0, 200, 2_000
-    joint, intercept = kind == "joint", kind == "margin, intercept"
+    joint, intercept = "joint" in kind, "intercept" in kind
     mechanism = sd.GaussianMechanism.from_scale(SIGMA)
+    if "spherical" in kind:
+        # Three coordinates of the same variance: (3 + 1) b^2.
+        mechanism = sd.SphericalLaplaceMechanism.from_scale(SIGMA / 2)
     loss = sd.losses.least_squares() if joint else sd.losses.squared_margin()
-    release = {"margin": MARGIN, "margin, intercept": WITH_INTERCEPT}.get(kind) or sd.Release(
-        mechanism, target="joint", target_bounds=(-9, 9), target_scale=C
-    )
+    release = MARGIN
+    if joint:
+        release = sd.Release(mechanism, target="joint", target_bounds=(-9, 9), target_scale=C)
+    elif intercept:
+        release = sd.Release(mechanism, target="margin", fit_intercept=True, target_scale=C)
     corrected = sd.debias(loss, release.bind(["a", "b"]))
     rng = np.random.default_rng(7)
     # The truth is that of the population that records are drawn from.

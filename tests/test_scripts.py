@@ -39,23 +39,15 @@ def test_the_example_of_pure_and_approximate_privacy():
     assert "(2, 0)-differential privacy" in text
 
 
-def test_the_example_of_the_spherical_cap():
-    """From nothing but released margins, within what ten times fewer records than the figure's leave."""
+@pytest.mark.parametrize("records", [20_000, pytest.param(100_000, marks=pytest.mark.exhaustive)])
+def test_the_example_of_the_spherical_cap(records):
+    """The released margins are fitted where the split budget, at a quarter of the noise, is mostly lost."""
     script = runpy.run_path(str(ROOT / "examples" / "spherical_cap.py"))
-    mechanism, l2 = sd.SphericalCapMechanism(4.0, 2**0.5), 0.1
-    data = datasets.synthetic(2, 60_000)
-    Z = data.y[:, None] * data.X
-    theta, degree = script["from_cap"](mechanism, mechanism.privatize(Z, random_state=0), l2)
-    assert degree >= 2
-    least = min(script["risk"](at, Z, l2)[0] for at in (theta, 1.02 * theta, 0.98 * theta))
-    assert script["risk"](theta, Z, l2)[0] < least + 1e-3
-    assert np.linalg.norm(script["risk"](theta, Z, l2)[1]) < 0.02
-
-
-@pytest.mark.exhaustive
-def test_the_table_of_the_spherical_cap():
-    script = runpy.run_path(str(ROOT / "examples" / "spherical_cap.py"))
-    assert "margins through a cap" in script["report"](40_000, 2, epsilon=4.0, l2=0.1)
+    lines = script["report"](records, 2, epsilon=4.0, l2=0.1).splitlines()
+    (ours,) = (line for line in lines if "margins through a cap" in line)
+    *_, excess, _, lost = ours.split()
+    assert (float(excess) < 40 / records, lost) == (True, "0")
+    assert "(4, 0)-differential privacy" in lines[-1]
 
 
 def test_known_parameters_are_found():

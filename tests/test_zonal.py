@@ -48,37 +48,53 @@ def test_without_noise_the_inverse_is_the_identity():
 
 
 @pytest.mark.parametrize(("epsilon", "dimension"), SETTINGS)
-def test_the_inverse_on_powers_is_undone_by_the_channel(epsilon, dimension):
-    """E sum_i e_ji s^((j - i)/2) u~^i = u^j to 1e-12 of the largest term, by quadrature over the density."""
-    law = CapLaw(epsilon)
-    degree = 4
-    noise = ZonalNoise(1.7, law)
-    table = noise.inverse(dimension - 1, degree)
+@pytest.mark.parametrize("gamma", [None, 0.5])
+def test_the_inverse_on_powers_is_undone_by_the_channel(epsilon, dimension, gamma):
+    """E sum_i e_ji s^((j - i)/2) u^i = u^j at a theta, of the estimated score u, to 1e-11 of the largest term."""
+    law, radius, size, degree = CapLaw(epsilon, gamma), 1.7, 0.6, 4
+    noise = ZonalNoise(radius, law, dimension - 1)
+    table, s = noise.table(degree), noise.variance * size**2
+    assert noise.reach(s) == pytest.approx(radius * size, rel=1e-14)
+    np.testing.assert_array_equal(table[:2, :2], np.eye(2))
+    powers = np.arange(degree + 1)
     for cosine in (-1.0, -0.4, 0.0, 0.3, 1.0):
-        for j in range(degree + 1):
-            row = table[j]
+        for j in noise.usable(degree):
+            row = table[j] * s ** (np.maximum(j - powers, 0) / 2)
             mean = channel_mean(
-                lambda t, row=row: np.polynomial.polynomial.polyval(t, row),
+                lambda t, row=row: np.polynomial.polynomial.polyval(radius * size * t / noise.gain, row),
                 epsilon=epsilon, rim=law.rim(dimension), dimension=dimension, cosine=cosine,
             )  # fmt: skip
-            assert mean == pytest.approx(cosine**j, abs=1e-12 * max(1.0, np.abs(row).max()))
+            largest = np.abs(row * (radius * size / noise.gain) ** powers).max()
+            assert mean == pytest.approx((radius * size * cosine) ** j, abs=1e-11 * max(1.0, largest))
 
 
-def test_a_polynomial_of_the_score_is_unbiased():
-    """At a size of theta and a radius that are not 1: the mean of the released polynomial is the true one."""
-    epsilon, width, radius, size = 3.0, 4, 1.7, 0.6
-    law = CapLaw(epsilon, 0.5)
-    coefficients = np.array([0.3, -1.0, 2.0, 0.5, -0.25])
-    released = ZonalNoise(radius, law).unbiased(coefficients, width, size)
-    for cosine in (-0.9, 0.2, 0.7):
-        mean = channel_mean(
-            lambda t: np.polynomial.polynomial.polyval(radius * size * t, released),
-            epsilon=epsilon, rim=0.5, dimension=width + 1, cosine=cosine,
-        )  # fmt: skip
-        wanted = np.polynomial.polynomial.polyval(radius * size * cosine, coefficients)
-        assert mean == pytest.approx(wanted, abs=1e-12)
-    constant = ZonalNoise(radius, law).unbiased(coefficients, width, 0.0)
-    np.testing.assert_array_equal(constant[0], 0.3)
+@pytest.mark.parametrize(("epsilon", "dimension"), SETTINGS)
+def test_with_the_best_rim_moments_are_those_of_additive_noise(epsilon, dimension):
+    """lambda_2 = lambda_1 gamma: with gamma = lambda_1 the square of the estimated score has the mean u^2 + s."""
+    noise = ZonalNoise(1.3, CapLaw(epsilon), dimension - 1)
+    assert noise.square_gain == pytest.approx(1.0, abs=1e-12)
+    np.testing.assert_allclose(noise.table(2)[2], [-1.0, 0.0, 1.0], atol=1e-12)
+    other = ZonalNoise(1.3, CapLaw(epsilon, 0.5), dimension - 1)
+    assert other.square_gain == pytest.approx(0.5 / other.gain, rel=1e-12)
+
+
+def test_the_second_moments_of_the_sheet_of_known_values():
+    """The variance per column at the centre, at epsilon 2 and R^2 = 2, and at epsilon 5 and R^2 = 10."""
+    assert ZonalNoise(math.sqrt(2), CapLaw(2.0), 2).variance == pytest.approx(2.46, abs=5e-3)
+    assert ZonalNoise(math.sqrt(10), CapLaw(5.0), 10).variance == pytest.approx(2.37, abs=5e-3)
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 11])
+def test_the_transition_is_the_law_of_the_released_cosine(dimension):
+    """Its columns sum to 1, and its means are lambda_1 times the true cosine up to the width of the cells."""
+    law = CapLaw(3.0)
+    noise = ZonalNoise(1.0, law, dimension - 1)
+    cells, cosines = 400, np.array([-1.0, -0.35, 0.0, 0.8, 1.0])
+    found = noise.transition(cells, cosines)
+    np.testing.assert_allclose(found.sum(axis=0), 1.0, atol=1e-12)
+    assert found.min() >= -1e-15
+    middles = (np.arange(cells) + 0.5) * 2 / cells - 1
+    np.testing.assert_allclose(middles @ found, noise.gain * cosines, atol=3e-3)
 
 
 def test_the_table_of_the_square():
@@ -89,17 +105,20 @@ def test_the_table_of_the_square():
     assert table[2, 0] == pytest.approx((1 - 1 / two) / 3, rel=1e-13)
 
 
-def test_a_hidden_degree_is_refused():
+def test_a_hidden_degree_has_no_inverse():
     """At gamma = 0 the cap is half of the sphere, and even degrees are hidden; near it they nearly are."""
-    noise = ZonalNoise(1.0, CapLaw(2.0, 1e-7))
-    assert noise.inverse(2, 1)[1, 1] == pytest.approx(1 / noise.factors(2, 1)[1])
-    with pytest.raises(ValueError, match="hides polynomials of degree 2"):
-        noise.inverse(2, 2)
+    noise = ZonalNoise(1.0, CapLaw(2.0, 1e-7), 2)
+    assert noise.usable(3) == [0, 1, 3]
+    table = noise.table(3)
+    assert np.isnan(table[2]).all()
+    assert np.isfinite(table[[0, 1, 3]]).all()
 
 
 def test_noises_are_values():
-    assert ZonalNoise(1.0, CapLaw(2.0)) == ZonalNoise(1, CapLaw(2))
-    assert hash(ZonalNoise(1.0, CapLaw(2.0))) == hash(ZonalNoise(1, CapLaw(2)))
-    assert ZonalNoise(1.0, CapLaw(2.0)) != ZonalNoise(1.0, CapLaw(2.0, 0.5))
-    with pytest.raises(ValueError, match="radius"):
-        ZonalNoise(math.inf, CapLaw(2.0))
+    assert ZonalNoise(1.0, CapLaw(2.0), 3) == ZonalNoise(1, CapLaw(2), 3)
+    assert hash(ZonalNoise(1.0, CapLaw(2.0), 3)) == hash(ZonalNoise(1, CapLaw(2), 3))
+    assert ZonalNoise(1.0, CapLaw(2.0), 3) != ZonalNoise(1.0, CapLaw(2.0, 0.5), 3)
+    assert ZonalNoise(1.0, CapLaw(2.0), 3) != ZonalNoise(1.0, CapLaw(2.0), 4)
+    for arguments in ((math.inf, CapLaw(2.0), 3), (1.0, CapLaw(2.0), 0)):
+        with pytest.raises(ValueError, match=r"radius|dimension"):
+            ZonalNoise(*arguments)

@@ -232,8 +232,10 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
             tails = math.sqrt(max(group.weights) * theta_radius**2 + group.constant) / group.noise.tail_rate
             scales = np.append(scales, tails / theta_radius)
         reach = float(scales.max(initial=0.0)) * theta_radius * math.sqrt(len(correction.program.scores))
-    inside = theta_radius
+    inside, targets, residual = theta_radius, true_codes(correction.loss, release), None
     if surrogates is not None:
+        if correction.surrogate_parts.is_residual:
+            residual, targets = surrogates.radius, (0.0,)
         # Waves that are tuned for little noise vary too fast under much of it for any rule.
         inside = min(theta_radius, surrogates.radius / math.hypot(record_radius, release.fit_intercept))
         inside = min(inside, math.sqrt(correction.score_level / noisiest)) if noisiest > 0 else inside
@@ -244,16 +246,18 @@ def _of_columns(correction: Correction, theta_radius: float) -> Certificate:
         exists = _conditions_hold(correction, theta_radius)
     biases = Biases.unknown()
     if exists:
-        biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside)
+        biases = kernel_biases(correction, record_radius=record_radius, theta_radius=inside, residual_radius=residual)
     bound = theta_radius * record_radius if correction.is_of_scores else math.inf
     if surrogates is not None:
-        bound = min(bound, surrogates.radius)
+        bound = min(bound, surrogates.radius) if residual is None else residual
     proved = False
     if math.isfinite(biases.loss_bias):
-        biases, proved = _with_bounds_of_surrogates(correction, biases, bound, record_radius)
+        # An intercept is one more entry of the gradient.
+        row = math.hypot(record_radius, release.fit_intercept)
+        biases, proved = _with_bounds_of_surrogates(correction, biases, bound, row)
     return _certificate(
         correction, biases, proved, theta_radius=theta_radius, record_radius=record_radius, score_bound=bound,
-        noise_variance=variance, targets=true_codes(correction.loss, release), reach=reach,
+        noise_variance=variance, targets=targets, reach=reach,
     )  # fmt: skip
 
 

@@ -18,8 +18,9 @@ from symdebias.codegen.score.normal import NormalNoise, SphericalForm
 from symdebias.correction import Correction
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, CoordinateNoise, SphericalNoise
 from symdebias.transforms import quadrature, truncated_series
+from symdebias.zonal import ZonalNoise
 
 # Points of a product rule over several scores.
 _MOST_POINTS = 300_000
@@ -67,7 +68,13 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     noised = [part for part in correction.design.linear if part.noise is not None]
     theta = np.zeros(program.number_of_parameters)
     variances = correction.release.feature_variances(correction.columns)
-    level = reference_variance(correction) if score_variance is None else score_variance
+    level = score_variance
+    if level is None:
+        # What the target adds to the noise of the residual is there at any parameters.
+        shared = correction.release.target_noise
+        level = max(
+            0.0, reference_variance(correction) - (shared.variance if isinstance(shared, CoordinateNoise) else 0)
+        )
     for part in noised:
         theta[part.parameter] = math.sqrt(level / (len(noised) * variances[part.column]))
     try:
@@ -84,6 +91,9 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     ]
     forms = [linear**2 @ group.all_weights(len(linear)) + group.constant for group in derivation.spherical]
     for form, group in zip(forms, derivation.spherical, strict=True):
+        if isinstance(group.noise, ZonalNoise):
+            # A polynomial of the score, for which there is nothing else.
+            return 1.0
         drawn.append((math.sqrt(form / group.noise.weight), group.noise))
     for factor, own in drawn:
         whole = quadrature.rule(single(own), 1, 64)

@@ -15,10 +15,12 @@ from symdebias.correction import Correction
 from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
+from symdebias.release.design import SphericalGroup
 from symdebias.transforms import quadrature
 from symdebias.transforms.quadrature import Rule
+from symdebias.zonal import ZonalNoise
 
 _POINTS = 24
 # Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
@@ -86,12 +88,15 @@ def released_records(
             places.append((place, True))
             continue
         columns = range(place.start, place.stop)
-        if isinstance(noise, SphericalNoise):
-            # Whatever columns of the group take part, their noise is that of as many first coordinates.
-            taken = [column for column in columns if active is None or active[column]]
-            if taken:
-                parts.append(quadrature.rule(noise, len(taken), nodes))
-                places.append((np.array(taken), False))
+        if isinstance(noise, (SphericalNoise, ZonalNoise)):
+            factors = group_at(release, count, place.start).factors
+            vector = np.append(record[place], target)[: len(factors)] / factors
+            rows = [index for index, column in enumerate(columns) if active is None or active[column]]
+            if len(factors) > len(columns) and noise_on[1]:
+                rows.append(len(columns))
+            if rows:
+                parts.append(quadrature.added(noise, vector, np.diag(factors)[rows], nodes))
+                places.append((np.array([*columns, count])[rows], False))
             continue
         if noise.covariance is not None and scales is None:
             parts.append(quadrature.rule(noise, place.stop - place.start, nodes))
@@ -108,22 +113,26 @@ def released_records(
     target_noise = release.target_noise if noise_on[1] else None
     if isinstance(target_noise, ChannelNoise):
         parts.append(quadrature.channel_rule(target_noise, int(target)))
-    elif target_noise is not None:
+        places.append((slice(count, count + 1), True))
+    elif isinstance(target_noise, AdditiveNoise):
         parts.append(quadrature.rule(target_noise, 1, nodes))
+        places.append((slice(count, count + 1), False))
     whole = quadrature.product(parts)
-    X = np.tile(record, (len(whole.weights), 1))
+    # The target stands beside the columns.
+    seen = np.tile(np.append(record, target), (len(whole.weights), 1))
     position = 0
     for place, replaced in places:
         width = place.stop - place.start if isinstance(place, slice) else len(place)
         values = whole.points[:, position : position + width]
-        X[:, place] = values if replaced else X[:, place] + values
+        seen[:, place] = values if replaced else seen[:, place] + values
         position += width
-    y = np.full(len(whole.weights), float(target))
-    if isinstance(target_noise, ChannelNoise):
-        y = whole.points[:, position]
-    elif target_noise is not None:
-        y = y + whole.points[:, position]
-    return SeenRecord(X, y, whole.weights)
+    return SeenRecord(np.ascontiguousarray(seen[:, :-1]), seen[:, -1].copy(), whole.weights)
+
+
+def group_at(release: Release, columns: int, start: int) -> SphericalGroup:
+    """Return the group with spherical noise whose first column is at a place among so many."""
+    design = release.design(columns)
+    return next(group for group in design.spherical if design.linear[group.columns[0]].column == start)
 
 
 def _unit(noise: AdditiveNoise) -> AdditiveNoise:
@@ -143,7 +152,9 @@ def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
     return default_targets(declared.target_values, release.target_radius)
 
 
-def kernel_biases(correction: Correction, *, record_radius: float, theta_radius: float) -> Biases:
+def kernel_biases(
+    correction: Correction, *, record_radius: float, theta_radius: float, residual_radius: float | None = None
+) -> Biases:
     """Return the largest biases of a corrected loss at points spread over the domain.
 
     Parameters
@@ -152,6 +163,8 @@ def kernel_biases(correction: Correction, *, record_radius: float, theta_radius:
         The correction.
     record_radius, theta_radius : float
         Bounds on ||x|| and ||theta||.
+    residual_radius : float, optional
+        For a loss of the residual: targets are those with a residual up to this, in place of the declared ones.
 
     Returns
     -------
@@ -176,6 +189,9 @@ def kernel_biases(correction: Correction, *, record_radius: float, theta_radius:
         _silence(theta, active, declared, release, columns)
         # One target of a continuum; where a channel noises it, all of them by what it gives out.
         tried = np.array(targets if channel is not None else [targets[point % len(targets)]], dtype=float)
+        if residual_radius is not None:
+            (score,) = truth.arguments(theta, record[None, :], tried)[0]
+            tried = score - residual_radius * np.linspace(-1, 1, _POINTS)[[point]]
         values = np.array([truth.target(target) for target in tried])
         arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
         wanted = np.broadcast_to(function(*arguments), values.shape)
@@ -268,8 +284,13 @@ def _size(release: Release, chosen: FloatArray, columns: int) -> int:
         else:
             inside = int(np.count_nonzero((chosen >= place.start) & (chosen < place.stop)))
             together = isinstance(noise, AdditiveNoise) and noise.covariance is not None
-            size *= 1 if together else quadrature.size(noise, inside, 16)
+            size *= 1 if together else quadrature.size(noise, inside + shares_target(release, noise), 16)
     return size
+
+
+def shares_target(release: Release, noise: AdditiveNoise | SphericalNoise | ZonalNoise) -> bool:
+    """Whether the target of a release is a coordinate of the vector of a noise: of its only one."""
+    return isinstance(noise, (SphericalNoise, ZonalNoise)) and isinstance(release.target_noise, CoordinateNoise)
 
 
 def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Release, columns: int) -> None:
@@ -285,16 +306,16 @@ def _silence(theta: FloatArray, active: FloatArray, declared: Loss, release: Rel
 def _nodes(release: Release, active: FloatArray, columns: int) -> tuple[int, int]:
     """Return the nodes of a coarse and of a fine rule that keep the product within bounds."""
     fixed = 1
-    dimensions: list[tuple[AdditiveNoise | SphericalNoise, int]] = []
+    dimensions: list[tuple[AdditiveNoise | SphericalNoise | ZonalNoise, int]] = []
     for place, noise in release.noises(columns):
         if isinstance(noise, ChannelNoise):
             fixed *= len(noise.outputs)
         else:
-            dimensions.append((noise, int(active[place].sum())))
+            dimensions.append((noise, int(active[place].sum()) + shares_target(release, noise)))
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         fixed *= len(target.outputs)
-    elif target is not None:
+    elif isinstance(target, AdditiveNoise):
         dimensions.append((target, 1))
     for nodes in (*NODES, 8, 7):
         size = fixed * math.prod(quadrature.size(noise, width, nodes) for noise, width in dimensions)

@@ -6,6 +6,7 @@ over the released target and W that over the released features, B W F - F = (B -
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +20,9 @@ from symdebias.declared import DeclaredLoss
 from symdebias.derivation import NoiseSymbols, on_labels
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
-from symdebias.release.design import Categorical, SphericalGroup
+from symdebias.release.design import Categorical, ColumnDesign, SphericalGroup
 from symdebias.transforms import affine_in_target, heat, quadrature
 
 _MOST_NODES = 300_000
@@ -191,7 +192,7 @@ def mean_over_target(loss: Loss, release: Release, expression: sp.Expr, symbols:
         middle = (low + high) / 2
         mean = middle + (loss.target - middle) / symbols.gain
         return affine_in_target(expression, loss.target, (loss.target_values[0], loss.target_values[1]), mean)
-    if not noise.is_gaussian:
+    if not (isinstance(noise, AdditiveNoise) and noise.is_gaussian):
         raise NoExactCorrectionError("only normal noise of the target is written in closed form.")
     return heat(expression, loss.target, symbols.target_variance).expression
 
@@ -209,14 +210,42 @@ def _flat(loss: Loss, release: Release, theta: ArrayLike, columns: int) -> Float
 def _parts(loss: Loss, release: Release, theta: FloatArray, record: FloatArray, target: float) -> tuple[float, ...]:
     truth = DeclaredLoss(loss, release)
     function, _ = truth.functions()
-    targets, chances = _target_rule(release, target)
     value = truth.target(target)
-    points, weights = _argument_rule(loss, release, theta, record)
     plain = truth.arguments(theta, record[None, :], np.array([value]))[:-1]
     still = float(np.asarray(function(*plain, np.array([value]))).reshape(-1)[0])
+    if isinstance(release.target_noise, CoordinateNoise):
+        (score,) = plain
+        return _shared_parts(function, release.design(len(record)), theta, record, score, value)
+    targets, chances = _target_rule(release, target)
+    points, weights = _argument_rule(loss, release, theta, record)
     label = float(np.array([function(*plain, np.array([t]))[0] for t in targets]) @ chances)
     noised = np.array([function(*points, np.full(len(weights), t)) @ weights for t in (value, *targets)])
     feature, both = float(noised[0]), float(noised[1:] @ chances)
+    return label - still, feature - still, both - label - feature + still
+
+
+def _shared_parts(
+    function: Callable[..., FloatArray],
+    design: ColumnDesign,
+    theta: FloatArray,
+    record: FloatArray,
+    score: FloatArray,
+    target: float,
+) -> tuple[float, ...]:
+    """Return the parts where features and target are one vector with one noise: of a loss of one score."""
+    (group,) = design.spherical
+    columns = list(group.columns)
+    vector = np.append(record[design.linear_columns][columns], target) / group.factors
+    # Along the parameters of the features, and along the target.
+    directions = np.diag(group.factors)[[0, -1]]
+    directions[0] = np.append(theta[design.linear_parameters][columns], 0.0) * group.factors
+    rule = quadrature.added(group.noise, vector, directions, NODES[0])
+    scores, targets = score + rule.points[:, 0], target + rule.points[:, 1]
+    still = float(np.ravel(function(score, np.array([target])))[0])
+    label, feature, both = (
+        float(np.broadcast_to(function(u, y), len(rule.weights)) @ rule.weights)
+        for u, y in ((score, targets), (scores, np.array([target])), (scores, targets))
+    )
     return label - still, feature - still, both - label - feature + still
 
 
@@ -227,6 +256,7 @@ def _target_rule(release: Release, target: float) -> tuple[FloatArray, FloatArra
         return np.array([target]), np.ones(1)
     if isinstance(noise, ChannelNoise):
         return np.array(noise.outputs), np.array(noise.matrix[int(target)])
+    assert isinstance(noise, AdditiveNoise)
     points, weights = quadrature.one_dimensional(noise, 48)
     return target + points, weights
 
@@ -255,7 +285,8 @@ def _argument_rule(
             if own is not None and not own.is_gaussian and rows[:, part.parameter].any():
                 points, weights = quadrature.one_dimensional(own, nodes)
                 rules.append(quadrature.Rule(points[:, None] * rows[:, part.parameter], weights))
-        rules += [_spherical_rule(group, rows[:, design.linear_parameters], nodes) for group in design.spherical]
+        linear = rows[:, design.linear_parameters]
+        rules += [_spherical_rule(group, linear, record[design.linear_columns], nodes) for group in design.spherical]
         rules += [_category_rule(column, rows, int(record[column.column])) for column in design.categorical]
         if math.prod(len(one.weights) for one in rules) <= _MOST_NODES:
             break
@@ -280,15 +311,10 @@ def _normal_rule(covariance: FloatArray, nodes: int) -> quadrature.Rule:
     return quadrature.Rule(grid @ root.T, shares.prod(axis=1))
 
 
-def _spherical_rule(group: SphericalGroup, rows: FloatArray, nodes: int) -> quadrature.Rule:
-    """Return what the noise of a group adds to the scores: that of as many coordinates as there are directions."""
-    weights = group.all_weights(rows.shape[1]) / group.noise.weight
-    values, vectors = np.linalg.eigh(rows @ (weights[:, None] * rows.T))
-    kept = values > 1e-14 * max(values.max(), 1e-300)
-    if not kept.any():
-        return quadrature.Rule(np.zeros((1, len(rows))), np.ones(1))
-    whole = quadrature.rule(group.noise, int(kept.sum()), nodes)
-    return quadrature.Rule(whole.points @ (vectors[:, kept] * np.sqrt(values[kept])).T, whole.weights)
+def _spherical_rule(group: SphericalGroup, rows: FloatArray, record: FloatArray, nodes: int) -> quadrature.Rule:
+    """Return what the noise of a group adds to the scores."""
+    columns = list(group.columns)
+    return quadrature.added(group.noise, record[columns] / group.factors, rows[:, columns] * group.factors, nodes)
 
 
 def _category_rule(column: Categorical, rows: FloatArray, code: int) -> quadrature.Rule:

@@ -10,7 +10,7 @@ import numpy as np
 import sympy as sp
 
 from symdebias._arrays import FloatArray
-from symdebias.assessment.kernel_bias import NODES, encoded, released_records
+from symdebias.assessment.kernel_bias import NODES, encoded, released_records, shares_target
 from symdebias.assessment.noise_bias import in_target, mean_over_target
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.codegen import stable
@@ -23,6 +23,7 @@ from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import heat, quadrature
+from symdebias.zonal import ZonalNoise
 
 _MOST_NODES = 300_000
 
@@ -281,11 +282,12 @@ def _size_of(release: Release, columns: int, nodes: int) -> int:
         if isinstance(noise, ChannelNoise):
             size *= len(noise.outputs)
         else:
-            size *= quadrature.size(single(noise), place.stop - place.start, nodes)
+            one = noise if isinstance(noise, ZonalNoise) else single(noise)
+            size *= quadrature.size(one, place.stop - place.start + shares_target(release, noise), nodes)
     target = release.target_noise
     if isinstance(target, ChannelNoise):
         size *= len(target.outputs)
-    elif target is not None:
+    elif isinstance(target, AdditiveNoise):
         size *= len(quadrature.one_dimensional(target, nodes)[1])
     return size
 

@@ -15,7 +15,7 @@ from symdebias._randomness import generator
 from symdebias.checks.audit import CONFIDENCE, GuaranteeCheck, sampled_epsilon
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_delta
 from symdebias.release import Release
 from symdebias.transforms import quadrature
@@ -176,7 +176,7 @@ def _exactly(
     if isinstance(noise, ZonalNoise):
         return _of_zonal(noise, pair), None
     shift = np.abs(pair[1] - pair[0]).ravel()
-    if isinstance(noise, SphericalNoise):
+    if isinstance(noise, (CoordinateNoise, SphericalNoise)):
         return None
     if noise.is_gaussian:
         # Rotated into one dimension; a covariance changes lengths.

@@ -13,7 +13,15 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise, exactly
+from symdebias.noise import (
+    FREQUENCY,
+    AdditiveNoise,
+    ChannelNoise,
+    ClippedNoise,
+    CoordinateNoise,
+    SphericalNoise,
+    exactly,
+)
 from symdebias.transforms import quadrature
 from symdebias.zonal import ZonalNoise
 
@@ -90,7 +98,7 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
     noise = mechanism.noise
     if isinstance(noise, ChannelNoise):
         return _of_channel(mechanism, noise, samples, rng)
-    assert not isinstance(noise, (ClippedNoise, ZonalNoise))
+    assert not isinstance(noise, (ClippedNoise, CoordinateNoise, ZonalNoise))
     drawn: list[tuple[str, FloatArray, float]] = []
     for name, value in _inputs(mechanism):
         clipped = mechanism.clip(np.repeat(value, samples, axis=0))

@@ -16,7 +16,7 @@ from symdebias.driver import debias
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import quadrature
 from symdebias.zonal import ZonalNoise
@@ -147,8 +147,13 @@ def check_unbiased(
     count = Integer(1000).check("samples", samples)
     rng = generator(random_state)
     noise = mechanism.noise
-    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+    if isinstance(noise, (ClippedNoise, CoordinateNoise)):
         raise NoExactCorrectionError(noise.refusal)
+    if isinstance(noise, ZonalNoise):
+        raise NoExactCorrectionError(
+            "a point of a sphere is no sum of a record and noise, whose density could be held against its moments. Ask "
+            "debias(loss, release).certify() for the bias, and check_guarantee for the density."
+        )
     release = _release(mechanism, noise, loss)
     corrected = debias(loss, release, method="exact")
     certificate = corrected.certify(theta_radius=theta_radius)

@@ -90,7 +90,11 @@ class Statements:
 
 
 def print_statements(
-    expressions: Sequence[sp.Expr], *, fixed: Mapping[sp.Symbol, str], varying: Mapping[sp.Symbol, str]
+    expressions: Sequence[sp.Expr],
+    *,
+    fixed: Mapping[sp.Symbol, str],
+    varying: Mapping[sp.Symbol, str],
+    parts: Mapping[sp.Symbol, sp.Expr] | None = None,
 ) -> Statements:
     """Print expressions as assignments and results.
 
@@ -102,6 +106,8 @@ def print_statements(
         Symbols that are the same for all records, with the Python expressions that stand for them.
     varying : mapping from sympy.Symbol to str
         Symbols that vary with the record, with the Python expressions that stand for them.
+    parts : mapping from sympy.Symbol to sympy.Expr, optional
+        Further symbols of the expressions, with what they stand for: of the symbols above, and computed once.
 
     Returns
     -------
@@ -113,12 +119,13 @@ def print_statements(
     TypeError
         An expression has a node that no kernel can evaluate, or a symbol without a stand-in.
     """
-    names = {**fixed, **varying}
+    parts = {} if parts is None else parts
+    names = {**fixed, **varying, **{symbol: f"r{index}" for index, symbol in enumerate(parts)}}
     renamed = {symbol: sp.Symbol(f"v{index}", real=True) for index, symbol in enumerate(names)}
     printer = _Printer({renamed[symbol].name: text for symbol, text in names.items()})
-    changing = {renamed[symbol] for symbol in varying}
+    changing = {renamed[symbol] for symbol in (*varying, *parts)}
     prepared = []
-    for expression in expressions:
+    for expression in (*parts.values(), *expressions):
         _check_symbols(expression, set(names))
         # Renamed first: whatever rebuilds a maximum compares its arguments again.
         expression = in_logistic_density(with_maximum(expression.xreplace(renamed)))
@@ -130,7 +137,11 @@ def print_statements(
     waves = [(symbol, hoisted.visit(value)) for symbol, value in waves]
     prepared = [hoisted.visit(expression) for expression in prepared]
     setup_assignments, setup_values = sp.cse(list(hoisted.values.values()), symbols=sp.numbered_symbols("c", real=True))
-    record_assignments, results = sp.cse(prepared, symbols=sp.numbered_symbols("e", real=True))
+    # Parts first: the others are written in them.
+    symbols = sp.numbered_symbols("e", real=True)
+    part_assignments, part_values = sp.cse(prepared[: len(parts)], symbols=symbols)
+    record_assignments, results = sp.cse(prepared[len(parts) :], symbols=symbols)
+    part_assignments += zip((renamed[symbol] for symbol in parts), part_values, strict=True)
 
     setup, record = [], []
     for index, (symbol, value) in enumerate(setup_assignments):
@@ -140,7 +151,7 @@ def print_statements(
         name = f"h{len(setup)}"
         printer.names[symbol.name] = name
         setup.append(f"{name} = {printer.doprint(value)}")
-    for index, (symbol, value) in enumerate([*waves, *record_assignments]):
+    for index, (symbol, value) in enumerate([*waves, *part_assignments, *record_assignments]):
         printer.names[symbol.name] = f"r{index}"
         record.append(f"r{index} = {printer.doprint(value)}")
     texts = tuple(printer.doprint(result) for result in results)

@@ -52,6 +52,7 @@ def is_margin_loss(loss: Loss, labels: tuple[float, float] = (-1.0, 1.0)) -> boo
     return _same(first, loss.expression.xreplace({score: -score, loss.target: low}), (score,))
 
 
+@functools.lru_cache(maxsize=256)
 def is_residual_loss(loss: Loss) -> bool:
     """Whether a loss of one score is a function of the residual, the target less the score.
 

@@ -11,11 +11,12 @@ from symdebias import _budget
 from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
+from symdebias.derivation.coupled import is_residual_loss
 from symdebias.derivation.symbols import NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.transforms import (
     affine_in_target,
@@ -170,7 +171,13 @@ def label_noise_undone(
     expression = _tidy_loss(loss) if rewrite else loss.expression
     if isinstance(noise, ChannelNoise):
         return _through_channel(loss, expression, noise, symbols, nearest=nearest)
-    if noise is None:
+    if noise is None or isinstance(noise, CoordinateNoise):
+        if noise is not None and not is_residual_loss(loss):
+            raise NoExactCorrectionError(
+                f"{loss.expression} is no function of the residual {loss.target} - u, and features and target share "
+                "one noise, which is undone in residuals alone. Use a loss of the residual."
+            )
+        # The noise of a vector of features and target is undone with that of the features.
         return _of_values(loss, expression)
     if loss.target_values is not None and len(loss.target_values) == 2:
         # Affine on its two values: additive noise of mean 0 leaves that unbiased.

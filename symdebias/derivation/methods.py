@@ -19,16 +19,18 @@ from symdebias.derivation.problem import ScoreProblem
 from symdebias.derivation.scores import by_quadrature, by_series, exactly, uncorrected
 from symdebias.derivation.surrogates import SurrogateParts, by_surrogate, numbers_of, parts_of
 from symdebias.derivation.symbols import Derivation, NoiseSymbols
+from symdebias.derivation.zonal import by_polynomials, polynomial_numbers, zonal_noise
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
 from symdebias.release.design import ColumnDesign
 from symdebias.transforms.surrogate import Design
+from symdebias.zonal import ZonalNoise
 
 HIDDEN_SCORE = "the loss depends on the features through one linear score, and is corrected in it"
-# Waves of a surrogate that has no numbers yet.
-_WAVES = 12
+# Waves and degree of a surrogate that has no numbers yet.
+_SIZE = (12, 2)
 
 
 @dataclass(frozen=True)
@@ -232,14 +234,18 @@ class Surrogate(Method):
 
     def _derive(self, problem: Problem) -> Derivation:
         design = self.design
-        derivation = _of_waves(_WAVES if design is None else design.waves, problem)
+        derivation = _of_size(*(_SIZE if design is None else (design.waves, design.degree)), problem)
         if design is None or "coefficients" not in derivation.constants:
             return derivation
+        parts = surrogate_parts(problem.loss, problem.release)
+        for group in derivation.spherical:
+            if isinstance(group.noise, ZonalNoise):
+                numbers = polynomial_numbers(parts, design, group.noise)
+                return replace(derivation, constants=derivation.constants | {"coefficients": np.array(numbers)})
         constants = {
             name: np.where(np.isnan(values), design.frequency, values) for name, values in derivation.constants.items()
         }
-        numbers = numbers_of(surrogate_parts(problem.loss, problem.release), design)
-        constants["coefficients"] = np.array([design.frequency, *numbers])
+        constants["coefficients"] = np.array([design.frequency, *numbers_of(parts, design)])
         return replace(derivation, constants=constants)
 
 
@@ -286,8 +292,8 @@ def method_of(name: str, *, order: int | None = None, nodes: int | None = None, 
 
 
 @functools.lru_cache(maxsize=128)
-def _of_waves(waves: int, problem: Problem) -> Derivation:
-    """Return the correction of surrogates without their numbers: it is the same for all of so many waves."""
+def _of_size(waves: int, degree: int, problem: Problem) -> Derivation:
+    """Return the correction of surrogates without their numbers: the same for all of so many waves, or of a degree."""
     form = problem.in_scores()
     loss, release = problem.loss if form is None else form.loss, problem.release
     noise = release.target_noise
@@ -298,7 +304,10 @@ def _of_waves(waves: int, problem: Problem) -> Derivation:
         return replace(_by_feature(problem, features.exactly, nearest=True), exact=False)
     if not hidden:
         parts = parts_of(loss, release, form.symbols)
-        return form.noted(by_surrogate(form.with_labels(parts.labelled), parts, waves=waves))
+        scores = form.with_labels(parts.labelled)
+        if zonal_noise(scores) is not None:
+            return form.noted(by_polynomials(scores, parts, degree=degree))
+        return form.noted(by_surrogate(scores, parts, waves=waves))
     nearest = form.undoing_labels(nearest=True)
     try:
         derivation = exactly(_with_one_scale(nearest))

@@ -25,9 +25,10 @@ from symdebias._arrays import FloatArray
 from symdebias.codegen import stable
 from symdebias.codegen.score.factors import FactorFamily, FactorGroup
 from symdebias.derivation.configurations import sum_over_configurations
-from symdebias.derivation.problem import Build, ScoreProblem, even_coefficients, finish
+from symdebias.derivation.problem import Build, ScoreProblem, SphericalNoiseOfScores, even_coefficients, finish
 from symdebias.derivation.symbols import Derivation, free_symbol
 from symdebias.derivation.universal import as_exponentials, undo_by_factors
+from symdebias.derivation.zonal import undo_powers
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.release.design import Linear
 from symdebias.transforms import (
@@ -44,6 +45,7 @@ from symdebias.transforms import (
     second_derivative,
     truncated_series,
 )
+from symdebias.zonal import ZonalNoise
 
 # A finite operator of a higher order loses all digits and has no use: the variance explodes long before.
 _MOST_COEFFICIENTS = 120
@@ -103,7 +105,7 @@ def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse
     rate = _growth(problem, build)
     _undo_normal_noise(problem, build, inverse)
     for noise in problem.spherical:
-        build.expression = inverse_spherical(build.expression, problem.scores, noise.covariance, noise.group.noise)
+        _undo_spherical_noise(problem, build, noise)
     others, categorical = problem.others, problem.design.categorical
     levels = bool(problem.labelled.levels)
     if others or categorical:
@@ -144,7 +146,12 @@ def by_series(problem: ScoreProblem, order: int) -> Derivation:
     # What has been undone to an order, by that order: terms of all noises together go up to the order asked for.
     by_order = [build.expression] + [sp.Integer(0)] * order
     for noise in problem.spherical:
-        terms = operator_terms(noise.group.noise, order)
+        law = noise.group.noise
+        if isinstance(law, ZonalNoise):
+            raise NoExactCorrectionError(
+                "a point of a sphere is no sum of a record and noise, and its inverse no series in the noise."
+            )
+        terms = operator_terms(law, order)
         undone = [sp.Integer(0)] * (order + 1)
         for used, part in enumerate(by_order):
             for term, k in derivative_terms(part, scores, noise.covariance, terms[: order - used + 1]):
@@ -202,6 +209,25 @@ def _undo_normal_noise(problem: ScoreProblem, build: Build, inverse: Callable[..
                 build.expression = steps[-1].expression
     build.conditions += _distinct(condition for step in steps for condition in step.conditions)
     build.variance_conditions += _distinct(condition for step in steps for condition in step.variance_conditions)
+
+
+def _undo_spherical_noise(problem: ScoreProblem, build: Build, noise: SphericalNoiseOfScores) -> None:
+    """Undo the noise of a group of columns in the scores; in the residual where the target is one of the group."""
+
+    def undone(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
+        law = noise.group.noise
+        if isinstance(law, ZonalNoise):
+            return undo_powers(expression, variables, problem, build, noise)
+        return inverse_spherical(expression, variables, noise.covariance, law)
+
+    if noise.group.constant == 0:
+        build.expression = undone(build.expression, problem.scores)
+        return
+    # Messages show the name. A function of u - y is known from its values at u = 0.
+    (score,) = problem.scores
+    residual = sp.Symbol(f"({score} - {problem.target})", real=True)
+    of_residual = build.expression.xreplace({score: sp.Integer(0), problem.target: -residual})
+    build.expression = undone(of_residual, (residual,)).xreplace({residual: score - problem.target})
 
 
 def _distinct(conditions: Any) -> list[sp.Rel]:

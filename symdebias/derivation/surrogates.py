@@ -27,10 +27,11 @@ from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.derivation.universal import Factor, column_factors, group_factor, normal_factor
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
-from symdebias.transforms import ExponentialSum, surrogate
+from symdebias.transforms import ExponentialSum, polynomial, surrogate
 from symdebias.transforms.exponential import Mode
+from symdebias.zonal import ZonalNoise
 
 # Where parts are looked at to see whether they are even, odd, or vanish.
 _PROBES = np.linspace(0.05, 7.9, 64)
@@ -70,7 +71,7 @@ class SurrogateParts:
         What stands for it: the score, or the residual u - y.
     labelled : Labelled
         The loss with its label noise undone.
-    target_noise : AdditiveNoise or None
+    target_noise : AdditiveNoise, CoordinateNoise or None
         The noise of the target where it is part of the argument.
     parts : tuple of SurrogatePart
         The parts.
@@ -83,7 +84,7 @@ class SurrogateParts:
     variable: sp.Symbol
     argument: sp.Expr
     labelled: Labelled
-    target_noise: AdditiveNoise | None
+    target_noise: AdditiveNoise | CoordinateNoise | None
     parts: tuple[SurrogatePart, ...]
     target: sp.Symbol
     classes: tuple[float, ...] | None = None
@@ -217,9 +218,24 @@ class SurrogateParts:
 
         return largest(at, ranges, -bound, bound)
 
-    def design(self, *, radius: float, score_variance: float, records: float) -> surrogate.Design:
-        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`."""
+    def design(
+        self, *, radius: float, score_variance: float, records: float, zonal: ZonalNoise | None = None
+    ) -> surrogate.Design:
+        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`.
+
+        Parameters
+        ----------
+        radius, score_variance, records
+            As there.
+        zonal : ZonalNoise, optional
+            The noise of the vector that the score is one of; see `symdebias.transforms.polynomial.design`.
+        """
         extra = 0.0 if self.target_noise is None else self.target_noise.variance
+        if zonal is not None:
+            numbers = [part.numbers for part in self.replaced]
+            return polynomial.design(
+                numbers, zonal, radius=radius, score_variance=score_variance + extra, records=records
+            )
         return surrogate.design(
             [part.numbers for part in self.replaced],
             radius=radius,
@@ -260,7 +276,7 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
             _require_residual(loss, written, residual)
         noise = release.target_noise
         assert not isinstance(noise, ChannelNoise)
-        labelled = Labelled(expression, variance=0.0 if noise is None else noise.variance)
+        labelled = Labelled(expression, variance=noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
         part = _part(written, residual, sp.Integer(1), 1.0)
         return SurrogateParts(residual, score - target, labelled, noise, (part,), target)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
@@ -402,7 +418,8 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     if problem.gaussian:
         factors.append(normal_factor(every, problem.symbols.score_variance))
     factors += [group_factor(every, noise) for noise in problem.spherical]
-    if parts.target_noise is not None:
+    # A target that is a coordinate of the vector of a group has its part in the form of that.
+    if isinstance(parts.target_noise, AdditiveNoise):
         factors.append(_target_factor(every, parts.target_noise, problem.symbols))
     total = sp.Add(
         *(
@@ -464,7 +481,18 @@ def _places(part: SurrogatePart, waves: int) -> list[tuple[str, int]]:
 
 
 def numbers_of(parts: SurrogateParts, design: surrogate.Design) -> list[float]:
-    """Return the coefficients of a design in the order in which corrections have them."""
+    """Return the coefficients of a design in the order in which corrections have them.
+
+    Raises
+    ------
+    ValueError
+        The design has polynomials in place of waves, which are for zonal noise.
+    """
+    if design.degree > 2:
+        raise ValueError(
+            "these surrogates are polynomials, which are for a spherical cap; under this noise they have waves. Let a "
+            "solver design them."
+        )
     return [
         _number(found, kind, k)
         for part, found in zip(parts.replaced, design.surrogates, strict=True)

@@ -22,6 +22,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import AdditiveNoise
 from symdebias.release.design import Categorical, Linear
 from symdebias.transforms import ExponentialSum, exponential_sum, spherical_factor
+from symdebias.zonal import ZonalNoise
 
 # The coefficients of a higher power are derivatives of products over columns, which take minutes and lose all digits.
 _HIGHEST_POWER = 32
@@ -89,7 +90,7 @@ def group_factor(terms: ExponentialSum, noise: SphericalNoiseOfScores) -> Factor
         The noise does more to waves than multiply them.
     """
     law, (square,) = noise.group.noise, noise.symbols
-    if law.factor(square) is None:
+    if isinstance(law, ZonalNoise) or law.factor(square) is None:
         raise NoExactCorrectionError(
             f"the inverse of the noise of {law.dimension} columns together takes waves of the score to other functions."
         )

@@ -15,6 +15,7 @@ from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate
 from symdebias.transforms.surrogate import Surrogate
 
@@ -98,6 +99,11 @@ def accuracy(records: Records, thetas: Sequence[FloatArray], *, radius: float | 
         raise NoExactCorrectionError(
             f"label_model={label_model!r} is one of labels given scores, and a margin release tells "
             'their product alone. Leave it at "any".'
+        )
+    if isinstance(records.release.target_noise, CoordinateNoise):
+        raise NoExactCorrectionError(
+            "accuracy is the mean of the sign of a score times a label, and this release gives both one noise that is "
+            "undone in residuals alone. Evaluate the squared error, or release labels apart or in margins."
         )
     scores = {theta.tobytes(): ReleasedScores.of(records, theta) for theta in thetas}
     if all(one.has_exact_signs for one in scores.values()):

@@ -19,6 +19,7 @@ from symdebias.evaluation.records import IntegerArray, Records
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate
+from symdebias.zonal import ZonalNoise
 
 # The range of scores that a surrogate is designed for: at least so many standard deviations of the true score, and so
 # many times the farthest released score, shrunk by the ratio of the standard deviations of true and released ones.
@@ -58,7 +59,7 @@ class ReleasedScores:
         s, the variance of the normal noise in it.
     others : tuple of (AdditiveNoise, float)
         The other additive noises in it, each with the parameter of its column.
-    spherical : tuple of (SphericalNoise, float)
+    spherical : tuple of (SphericalNoise or ZonalNoise, float)
         The noises of groups that are alike in all directions, each with the form s of the group's parameters.
     categories : tuple of Category
         The columns of categories.
@@ -73,7 +74,7 @@ class ReleasedScores:
     linear: FloatArray
     normal: float
     others: tuple[tuple[AdditiveNoise, float], ...]
-    spherical: tuple[tuple[SphericalNoise, float], ...]
+    spherical: tuple[tuple[SphericalNoise | ZonalNoise, float], ...]
     categories: tuple[Category, ...]
     noise: float
     additive: float
@@ -94,7 +95,11 @@ class ReleasedScores:
             own = at[[part.group == group for part in design.linear]]
             if own.any():
                 bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
-        forms = [(group, float(at**2 @ group.all_weights(len(at)) + group.constant)) for group in design.spherical]
+        forms = []
+        for shared in design.spherical:
+            if isinstance(shared.noise, ZonalNoise):
+                _require_additive_squares(shared.noise)
+            forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)))))
         categories = []
         for column in design.categorical:
             values = column.rows(len(theta)) @ theta
@@ -109,7 +114,7 @@ class ReleasedScores:
                 for part, parameter in zip(design.linear, at, strict=True)
                 if part.own_noise is not None and not part.own_noise.is_gaussian and parameter != 0
             ),
-            spherical=tuple((group.noise, form) for group, form in forms if form > 0),
+            spherical=tuple((law, form) for law, form in forms if form > 0),
             categories=tuple(categories),
             noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
             additive=float(theta @ design.additive_covariance(covariance) @ theta),
@@ -146,6 +151,7 @@ class ReleasedScores:
         for noise, parameter in self.others:
             factors = factors * numeric(1 / noise.characteristic_function, (FREQUENCY,))(w * parameter)
         for law, form in self.spherical:
+            assert isinstance(law, SphericalNoise)  # see require_waves
             square = sp.Symbol("square", real=True)
             factors = factors * numeric(law.factor(square), (square,))(-form * w**2)
         power = np.ones_like(step)
@@ -198,7 +204,7 @@ class ReleasedScores:
 
     def require_waves(self, what: str) -> None:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
-        if any(law.factor(sp.Integer(0)) is None for law, _ in self.spherical):
+        if any(isinstance(law, ZonalNoise) or law.factor(sp.Integer(0)) is None for law, _ in self.spherical):
             raise NoExactCorrectionError(
                 f"{what} needs waves of the score, and the noise of a group of columns takes these to other functions."
             )
@@ -284,3 +290,12 @@ class Spread:
         scores, chances = self.normal_scores()
         outside = np.abs(scores) > radius
         return float(chances[outside] @ function(scores[outside])) if outside.any() else 0.0
+
+
+def _require_additive_squares(noise: ZonalNoise) -> None:
+    """Raise where squares of scores are not those of additive noise."""
+    if abs(noise.square_gain - 1) > 1e-12:
+        raise NoExactCorrectionError(
+            f"with this gamma the noise multiplies squares of scores by {noise.square_gain:.4g} of their own, which "
+            "evaluation does not undo. Leave gamma out of the SphericalCapMechanism."
+        )

@@ -83,8 +83,8 @@ def _add_plan(commands: Any) -> None:
     planned.add_argument(
         "--mechanisms",
         nargs="+",
-        choices=("gaussian", "laplace", "spherical-laplace", "laplace-per-column"),
-        help="what to compare (default: gaussian and laplace, and spherical-laplace with --target margin; a budget per "
+        choices=("gaussian", "laplace", "spherical-laplace", "spherical-cap", "laplace-per-column"),
+        help="what to compare (default: gaussian and laplace, with --target the spherical ones as well; a budget per "
         "column takes minutes)",
     )
     planned.add_argument("--intercept", action="store_true", help="the model has an intercept")
@@ -92,8 +92,9 @@ def _add_plan(commands: Any) -> None:
     how.add_argument("--public-target", action="store_true", help="the target is released as it is")
     how.add_argument(
         "--target",
-        choices=("margin", "joint"),
-        help="features and target in one vector with the whole budget: for margin losses, or for those of a residual",
+        choices=("margin", "joint", "any"),
+        help="features and target in one vector with the whole budget: for margin losses, or for those of a residual; "
+        "any compares these with a target that is noised by itself",
     )
     planned.add_argument("--target-bounds", type=_numbers, help="public bounds of a continuous target, as 0,10")
     planned.add_argument("--l2", type=float, default=0.0, help="regularisation (default: 0)")
@@ -151,14 +152,14 @@ def _plan(options: argparse.Namespace) -> None:
     print(answer)
     best = answer.best.expected
     assert best is not None
-    print(f"\nbest: {answer.best.mechanism}; release:\n  {best.release!r}")
+    print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
     if options.plot is not None:
         curves: dict[str, list[ExpectedFit]] = {}
         for factor in (0.5, 1.0, 2.0, 4.0):
             there = plan(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
             for option in there.options:
                 if option.expected is not None:
-                    curves.setdefault(option.mechanism, []).append(option.expected)
+                    curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
         print(f"standard errors in {options.plot}")
 

@@ -15,9 +15,19 @@ from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise, declared_state
+from symdebias.noise import (
+    AdditiveNoise,
+    ChannelNoise,
+    ClippedNoise,
+    CoordinateNoise,
+    SphericalNoise,
+    declared_state,
+)
 from symdebias.privacy import Guarantee
 from symdebias.zonal import ZonalNoise
+
+# What may be between a value and what is released of it.
+Noise = AdditiveNoise | ChannelNoise | ClippedNoise | CoordinateNoise | SphericalNoise | ZonalNoise
 
 _MAKER = object()
 
@@ -84,12 +94,16 @@ class Mechanism(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise:
+    def noise(self) -> Noise:
         """The noise, which a correction undoes."""
 
-    def noise_on(self, width: int) -> AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise:
+    def noise_on(self, width: int) -> Noise:
         """Return the noise on a vector of so many columns, where it depends on their number."""
         return self.noise
+
+    def divisors_on(self, width: int) -> FloatArray:
+        """Return by what the coordinates of the noise are divided in so many columns: ones, but for `Coordinates`."""
+        return np.ones(width)
 
     @property
     @abstractmethod
@@ -167,14 +181,13 @@ class Mechanism(ABC):
         last : (divisor, bound), optional
             For one more column what it is divided by, and the bound on its absolute value then; None for none.
         of_residual : bool
-            Whether that column is a target y that is only met in residuals y - u, so that its noise may count as
-            noise of the score where it is not independent of that of the others.
+            Whether that column is a target y, which is only met in residuals y - u.
 
         Returns
         -------
         tuple of (int, Mechanism)
-            Groups of columns in their order, each with its mechanism. Groups are noised independently of each other.
-            The last column is missing where its noise counts as noise of the score.
+            Groups of columns in their order, each with its mechanism. Groups are noised independently of each other,
+            but for a target whose mechanism is a `TargetCoordinate` of the group before it.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from symdebias._domains import RADIUS
 from symdebias.mechanisms import directions, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
+from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.ranges import Ball
 from symdebias.privacy import Guarantee, largest_ratio
 from symdebias.zonal import ZonalNoise
@@ -99,8 +100,18 @@ class SphericalCapMechanism(Mechanism):
 
     @property
     def noise(self) -> ZonalNoise:
-        """What a correction undoes: the factors of the Legendre polynomials of the sphere."""
-        return ZonalNoise(self.radius, self.law)
+        """The noise of a single number."""
+        return self.noise_on(1)
+
+    def noise_on(self, width: int) -> ZonalNoise:
+        """Return what a correction undoes: the factors of the Legendre polynomials of the sphere.
+
+        Parameters
+        ----------
+        width : int
+            d, the number of columns.
+        """
+        return ZonalNoise(self.radius, self.law, width)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -145,6 +156,23 @@ class SphericalCapMechanism(Mechanism):
             d.
         """
         return normaliser_loss(self.law, width + 1)
+
+    def known_columns(
+        self,
+        columns: int,
+        *,
+        radius: float | None,
+        last: tuple[float, float] | None = None,
+        of_residual: bool = False,
+    ) -> tuple[tuple[int, Mechanism], ...]:
+        """Return the noise of all coordinates as one group: the point of a sphere is one for all.
+
+        Parameters
+        ----------
+        columns, radius, last, of_residual
+            As for `Mechanism.known_columns`.
+        """
+        return shared_columns(self, columns, radius=radius, last=last, of_residual=of_residual)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         rows = values.reshape(len(values), -1)

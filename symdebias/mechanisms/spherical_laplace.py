@@ -13,6 +13,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, is_number
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.laplace import laplace_noise
 from symdebias.mechanisms.ranges import Ball, scale_of
 from symdebias.noise import AdditiveNoise, SphericalNoise
@@ -259,7 +260,7 @@ class SphericalLaplaceMechanism(Mechanism):
         last: tuple[float, float] | None = None,
         of_residual: bool = False,
     ) -> tuple[tuple[int, Mechanism], ...]:
-        """Return the noise of all coordinates as one group, which they share.
+        """Return the noise of all coordinates, which they share: as one group, with that of a target beside it.
 
         Parameters
         ----------
@@ -269,25 +270,15 @@ class SphericalLaplaceMechanism(Mechanism):
         Raises
         ------
         ValueError
-            The last coordinate is divided, or is the target of a joint release, or the columns were counted without it.
+            The columns were counted without the last one.
         """
-        count = columns + (last is not None)
-        if of_residual:
-            raise ValueError(
-                f"{self!r} has one noise for features and target together, which is undone for margin losses. Use a "
-                'GaussianMechanism for target="joint", or release the target by a mechanism of its own.'
-            )
-        if last is not None and last[0] != 1.0:
-            raise ValueError(
-                f"target_scale={last[0]:g} weighs the last coordinate of the vector, and {self!r} is undone for "
-                "coordinates that all have the same noise. Leave target_scale out."
-            )
         if last is not None and self.dimension is not None:
             raise ValueError(
-                f"dimension={self.dimension} counts the features, and with an intercept the released vector has one "
+                f"dimension={self.dimension} counts the features, and with the target the released vector has one "
                 "coordinate more. Leave dimension and delta out."
             )
-        return ((count, type(self).from_scale(self.scale, radius=self.radius, padded=self.padded)),)
+        vector = type(self).from_scale(self.scale, radius=self.radius, padded=self.padded)
+        return shared_columns(vector, columns, radius=radius, last=last, of_residual=of_residual)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         width = 1 if values.ndim == 1 else values.shape[1]

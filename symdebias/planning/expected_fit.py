@@ -21,7 +21,13 @@ from symdebias.losses import Loss
 from symdebias.planning.population import Population
 from symdebias.release import Release
 from symdebias.solvers.m_estimation import m_estimate
-from symdebias.solvers.surrogate_design import designed, share_of_noise, targets_of
+from symdebias.solvers.surrogate_design import (
+    designed,
+    designed_polynomials,
+    scene_on_sphere,
+    share_of_noise,
+    targets_of,
+)
 from symdebias.transforms.surrogate import Scores
 
 Criterion = Literal["worst", "mean", "risk"]
@@ -235,9 +241,14 @@ class Study:
         columns = self.population.X.shape[1]
         correction = corrected.at(columns)
         noise = correction.design.released_covariance(correction.noise_covariance())
+        scores = Scores.of(rows @ self.theta - y * parts.is_residual)
+        if correction.zonal is not None:
+            gram = rows.T @ rows / len(rows)
+            scene = scene_on_sphere(correction.zonal, noise, gram, scores, corrected.score_variance(self.theta))
+            return corrected.with_design(designed_polynomials(parts, scene, n, targets_of(corrected, y), quick=quick))
         design = designed(
             parts,
-            Scores.of(rows @ self.theta - y * parts.is_residual),
+            scores,
             np.array([corrected.score_variance(self.theta) + own]),
             n,
             targets_of(corrected, y),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import DELTA, EPSILON, POSITIVE, shown
+from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
 from symdebias.mechanisms import (
@@ -16,6 +17,7 @@ from symdebias.mechanisms import (
     LaplaceMechanism,
     Mechanism,
     RandomizedResponse,
+    SphericalCapMechanism,
     SphericalLaplaceMechanism,
 )
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
@@ -24,7 +26,7 @@ from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
 from symdebias.release.coupling import KINDS
 
-_MECHANISMS = ("gaussian", "laplace", "spherical laplace", "laplace per column")
+_MECHANISMS = ("gaussian", "laplace", "spherical laplace", "spherical cap", "laplace per column")
 # Powers of two of the weights of the target that are tried, in the middle of the range of usual ones.
 _WEIGHTS = (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0)
 
@@ -36,7 +38,7 @@ class Option:
     Attributes
     ----------
     mechanism : str
-        ``"gaussian"``, ``"laplace"``, ``"spherical laplace"`` or ``"laplace per column"``.
+        ``"gaussian"``, ``"laplace"``, ``"spherical laplace"``, ``"spherical cap"`` or ``"laplace per column"``.
     expected : ExpectedFit or None
         What to expect; None where it is refused.
     budgets : tuple of float
@@ -45,6 +47,8 @@ class Option:
         The same mechanism with the budget halved between features and target, for as many records.
     refusal : str
         Why it is out of the question; empty where it is not.
+    target : {"noised", "public", "margin", "joint"}
+        How the target is released.
     """
 
     mechanism: str
@@ -52,6 +56,12 @@ class Option:
     budgets: tuple[float, ...] = ()
     half: ExpectedFit | None = None
     refusal: str = ""
+    target: str = "noised"
+
+    @property
+    def title(self) -> str:
+        """The mechanism, with the kind of release where features and target are one vector."""
+        return f"{self.target}, {self.mechanism}" if self.target in KINDS else self.mechanism
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,7 @@ class Plan:
         if self.options[0].expected is None:
             raise NoExactCorrectionError(
                 "no mechanism can be corrected at this budget:\n"
-                + "\n".join(f"  {option.mechanism}: {option.refusal}" for option in self.options)
+                + "\n".join(f"  {option.title}: {option.refusal}" for option in self.options)
             )
         return self.options[0]
 
@@ -98,14 +108,14 @@ class Plan:
             else f"records needed for a standard error of {self.standard_error:g} (epsilon {self.epsilon:g} in all)"
         )
         head = (
-            f"  {'mechanism':<20}{'records':>13}{'largest se':>12}{'features':>10}{'target':>9}"
+            f"  {'mechanism':<25}{'records':>13}{'largest se':>12}{'features':>10}{'target':>9}"
             f"{'one is worth':>14}{'half-half':>11}  correction"
         )
         lines = [goal, "", head]
         for option in self.options:
             fit = option.expected
             if fit is None:
-                lines.append(f"  {option.mechanism:<20}refused: {option.refusal.splitlines()[0]}")
+                lines.append(f"  {option.title:<25}refused: {option.refusal.splitlines()[0]}")
                 continue
             target, half = 0.0, "-"
             if fit.release.target is not None:
@@ -113,7 +123,7 @@ class Plan:
             if option.half is not None:
                 half = f"{(option.half.criterion(self.criterion) / fit.criterion(self.criterion)) ** 2:.2f}x"
             lines.append(
-                f"  {option.mechanism:<20}{fit.records:>13,.0f}{fit.standard_errors.max():>12.4g}"
+                f"  {option.title:<25}{fit.records:>13,.0f}{fit.standard_errors.max():>12.4g}"
                 f"{self.epsilon - target:>10.3g}{target:>9.3g}{fit.worth:>14.3g}{half:>11}  {fit.method}"
             )
         lines += [
@@ -122,10 +132,7 @@ class Plan:
             "  half-half: records that the budget halved between features and target needs, as a multiple",
         ]
         notes = dict.fromkeys(
-            f"{option.mechanism}: {note}"
-            for option in self.options
-            if option.expected
-            for note in option.expected.notes
+            f"{option.title}: {note}" for option in self.options if option.expected for note in option.expected.notes
         )
         return "\n".join([*lines, *(f"  note: {note}" for note in notes)])
 
@@ -163,13 +170,14 @@ def plan(
         Give one: the number of records there will be, or the standard error that is wanted.
     mechanisms : sequence of str, optional
         ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
-        columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions, not with ``"joint"``;
-        ``"laplace per column"``: a budget for each column, split as the criterion wants. The first two by default, and
-        the third as well with ``"margin"``.
-    target : {"noised", "public", "margin", "joint"}
+        columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions; ``"spherical cap"``: a
+        point of a sphere for it, pure as well; ``"laplace per column"``: a budget for each column, split as the
+        criterion wants. The first two by default, and the first four with ``"margin"`` and ``"joint"``.
+    target : {"noised", "public", "margin", "joint", "any"}
         Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise. With
         ``"margin"`` and ``"joint"`` features and target go into one vector with the whole budget, see `Release`; the
-        weight of the target in it is chosen by the criterion, and the plan states it.
+        weight of the target in it is chosen by the criterion, and the plan states it. ``"any"`` compares a noised
+        target with whichever of the two the loss allows (``"joint"`` needs `target_bounds`).
     target_bounds : pair of float, optional
         Public bounds of a continuous target.
     norm : float, optional
@@ -210,10 +218,23 @@ def plan(
     records = None if n is None else sample_size(n)
     wanted = None if standard_error is None else POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
-    if target not in ("noised", "public", *KINDS):
-        raise ValueError(f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin" or "joint".')
+    if target not in ("noised", "public", "any", *KINDS):
+        raise ValueError(
+            f'target={shown(target, 60)} is not known. Choose "noised", "public", "margin", "joint" or "any".'
+        )
+    if target == "any":
+        found = [
+            plan(
+                loss, population, epsilon=epsilon, delta=delta, n=n, standard_error=standard_error,
+                mechanisms=_allowed(mechanisms, kind), target=kind, target_bounds=target_bounds, norm=norm,
+                fit_intercept=fit_intercept, l2=l2, criterion=criterion, random_state=random_state,
+            )
+            for kind in _kinds(loss, target_bounds)
+        ]  # fmt: skip
+        every = [option for one in found for option in one.options]
+        return Plan(tuple(sorted(every, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
     if mechanisms is None:
-        mechanisms = ("gaussian", "laplace", *(("spherical laplace",) if target == "margin" else ()))
+        mechanisms = _MECHANISMS[:4] if target in KINDS else _MECHANISMS[:2]
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
@@ -222,11 +243,6 @@ def plan(
         raise ValueError(
             f'target="{target}" noises one vector by one mechanism, and "laplace per column" has one for each column. '
             'Leave it out: "laplace" has the same noise on all columns.'
-        )
-    if target == "joint" and "spherical laplace" in mechanisms:
-        raise ValueError(
-            'target="joint" has no correction for "spherical laplace", whose noise features and target share. Leave it '
-            'out: "gaussian" and "laplace" have one.'
         )
     p = population.X.shape[1]
     if np.abs(population.X).max() > 1 + 1e-12:
@@ -248,6 +264,8 @@ def plan(
             features = {names: GaussianMechanism(epsilon=spent[0], delta=chance, radius=radius)}
         elif mechanism == "spherical laplace":
             features = {names: SphericalLaplaceMechanism(epsilon=spent[0], radius=radius)}
+        elif mechanism == "spherical cap":
+            features = {names: SphericalCapMechanism(epsilon=spent[0], radius=radius)}
         elif mechanism == "laplace":
             features = {names: LaplaceMechanism(epsilon=spent[0], radius=min(float(p), radius * math.sqrt(p)))}
         else:
@@ -273,17 +291,35 @@ def plan(
         columns = p if mechanism == "laplace per column" else 1
         collect = functools.partial(build, mechanism)
         noised = make_target is not None
-        # Spherical noise is undone where all coordinates have the same weight.
-        tried = (1.0,) if weights and mechanism == "spherical laplace" else weights
-        options.append(_option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, tried))
+        option = _option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, weights)
+        options.append(replace(option, target=target))
+    return Plan(tuple(sorted(options, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
 
-    def order(option: Option) -> tuple[bool, float]:
-        fit = option.expected
-        if fit is None:
-            return True, math.inf
-        return False, fit.records if wanted is not None else fit.criterion(criterion)
 
-    return Plan(tuple(sorted(options, key=order)), criterion, wanted, whole)
+def _rank(criterion: Criterion, wanted: float | None, option: Option) -> tuple[bool, float]:
+    """Return what options are sorted by: refused ones last, the others by records or by their errors."""
+    fit = option.expected
+    if fit is None:
+        return True, math.inf
+    return False, fit.records if wanted is not None else fit.criterion(criterion)
+
+
+def _kinds(loss: Loss, target_bounds: tuple[float, float] | None) -> list[str]:
+    """Return the ways to release the target that a loss allows."""
+    kinds = ["noised"] if loss.target_values is not None or target_bounds is not None else []
+    values = loss.target_values
+    if values is not None and len(values) == 2 and is_margin_loss(loss, (values[0], values[1])):
+        kinds.append("margin")
+    if target_bounds is not None and is_residual_loss(loss):
+        kinds.append("joint")
+    return kinds or ["noised"]
+
+
+def _allowed(mechanisms: Sequence[str] | None, kind: str) -> Sequence[str] | None:
+    """Return the mechanisms of a list that noise one vector, where one is released."""
+    if mechanisms is None or isinstance(mechanisms, str) or kind not in KINDS:
+        return mechanisms
+    return [name for name in mechanisms if name != "laplace per column"] or None
 
 
 def _option(

@@ -172,8 +172,8 @@ class Coupling:
         """
         parts = self.known_columns(mechanism, len(columns))
         if self.kind == "joint":
-            (_, features), *rest = parts
-            return {columns: features}, rest[0][1] if rest else None, True
+            (_, features), (_, target) = parts
+            return {columns: features}, target, True
         if self.has_column:
             own = "intercept"
             while own in columns:

@@ -7,10 +7,12 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms.base import ChannelMechanism, Mechanism
+from symdebias.mechanisms.coordinates import Coordinates
 from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release.categories import spelled
 from symdebias.release.columns import PerColumn, in_order
 from symdebias.release.groups import undoable
+from symdebias.zonal import ZonalNoise
 
 
 @dataclass(frozen=True)
@@ -21,15 +23,15 @@ class Linear:
     ----------
     column, parameter : int
         Its places among the columns of X and the parameters.
-    noise : AdditiveNoise, SphericalNoise or None
-        Its noise; spherical noise is that of its whole group, see `ColumnDesign.spherical`.
+    noise : AdditiveNoise, SphericalNoise, ZonalNoise or None
+        Its noise; spherical and zonal noise is that of its whole group, see `ColumnDesign.spherical`.
     group : int
         Which group of columns it belongs to; -1 without noise.
     """
 
     column: int
     parameter: int
-    noise: AdditiveNoise | SphericalNoise | None
+    noise: AdditiveNoise | SphericalNoise | ZonalNoise | None
     group: int
 
     @property
@@ -40,28 +42,37 @@ class Linear:
 
 @dataclass(frozen=True)
 class SphericalGroup:
-    """Linear columns that share spherical noise.
+    """Linear columns that share noise of a vector: spherical noise, or a point of a sphere in place of the true one.
 
     The score of their vector has the noise of s = sum_j weight_j theta_j^2 + constant. A coordinate c x_j that is
-    released as x_j has the weight of the noise over c^2, and one whose coefficient in the score is a number a and no
-    parameter adds weight a^2 to the constant.
+    released as x_j has the weight of the noise over c^2, and a target y that is released with them as c y adds that to
+    the constant, of the form of the residual.
 
     Attributes
     ----------
-    noise : SphericalNoise
+    noise : SphericalNoise or ZonalNoise
         The noise of the vector.
     columns : tuple of int
         The columns, by their places among the linear ones.
     weights : tuple of float
         The weight of each in s.
     constant : float
-        What a coordinate without a parameter adds.
+        What the target adds; 0 where it is no coordinate of the vector.
     """
 
-    noise: SphericalNoise
+    noise: SphericalNoise | ZonalNoise
     columns: tuple[int, ...]
     weights: tuple[float, ...]
     constant: float = 0.0
+
+    @property
+    def factors(self) -> FloatArray:
+        """What the coordinates of the noise are multiplied with, one for each column, and for the target if it has one.
+
+        That is 1 over what they are divided by.
+        """
+        weights = (*self.weights, *((self.constant,) if self.constant > 0 else ()))
+        return np.sqrt(np.array(weights) / self.noise.weight)
 
     def all_weights(self, count: int) -> FloatArray:
         """Return the weight of each of so many linear columns, 0 for those of others."""
@@ -128,7 +139,7 @@ class ColumnDesign:
     intercept : bool
         Whether the last parameter is an intercept.
     spherical : tuple of SphericalGroup
-        The groups of linear columns with spherical noise.
+        The groups of linear columns with noise of their vector.
     """
 
     parameters: tuple[str, ...]
@@ -192,9 +203,12 @@ class ColumnDesign:
             parameters.append("intercept")
         spherical = []
         for group, noise in enumerate(noises):
-            if isinstance(noise, SphericalNoise):
+            if isinstance(noise, (SphericalNoise, ZonalNoise)):
                 own = tuple(index for index, part in enumerate(linear) if part.group == group)
-                spherical.append(SphericalGroup(noise, own, (noise.weight,) * len(own)))
+                weights = noise.weight / groups[group][1].divisors_on(len(own)) ** 2
+                spherical.append(
+                    SphericalGroup(noise, own, tuple(weights.tolist()), _constant(groups[group][1], noise))
+                )
         return cls(tuple(parameters), tuple(linear), tuple(categorical), covariance, intercept, tuple(spherical))
 
     @property
@@ -281,6 +295,12 @@ class ColumnDesign:
             means = matrix @ estimates
             total += estimates.T @ (matrix.mean(axis=0)[:, None] * estimates) - means.T @ means / len(means)
         return total
+
+
+def _constant(mechanism: Mechanism, noise: SphericalNoise | ZonalNoise) -> float:
+    """Return what the target adds to s where it is a coordinate of the vector: it has the coefficient -1."""
+    divisor = mechanism.target_divisor if isinstance(mechanism, Coordinates) else None
+    return 0.0 if divisor is None else noise.weight / divisor**2
 
 
 def original_units(

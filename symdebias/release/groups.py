@@ -1,29 +1,46 @@
 """Groups of columns, each with the mechanism that noises it."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import FloatArray
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
+from symdebias.mechanisms.base import Noise
+from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
 from symdebias.mechanisms.ranges import BoolArray, Labels
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release.columns import checked_names
 from symdebias.zonal import ZonalNoise
 
+Undoable = AdditiveNoise | ChannelNoise | SphericalNoise | ZonalNoise
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
 
-def checked_groups(features: Any) -> Groups:
+def checked_groups(features: Any, target: Any = None) -> Groups:
     """Return declared features as groups of columns, each with its mechanism.
 
     Raises
     ------
     TypeError, ValueError
-        They are no mechanisms, or one does not fit its columns.
+        They are no mechanisms, or one does not fit its columns; or the target is a coordinate of a vector whose others
+        are elsewhere.
     """
+    groups = _groups(features)
+    together = [mechanism.target for _, mechanism in groups if isinstance(mechanism, Coordinates)]
+    shared = [part for part in together if part is not None]
+    if shared != ([target] if isinstance(target, TargetCoordinate) else []):
+        raise ValueError(
+            "a target that is a coordinate of the vector of the features is released with these, and they with it. "
+            'Take both from one release with target="joint".'
+        )
+    return groups
+
+
+def _groups(features: Any) -> Groups:
     if features is None:
         return ()
     if isinstance(features, Mechanism):
@@ -81,8 +98,8 @@ def labels_of_target(mechanism: Mechanism | None, side: str) -> Labels | None:
 
 
 def undoable(
-    noise: AdditiveNoise | ChannelNoise | ClippedNoise | SphericalNoise | ZonalNoise,
-) -> AdditiveNoise | ChannelNoise | SphericalNoise:
+    noise: Noise,
+) -> Undoable:
     """Return noise that a correction can undo.
 
     Raises
@@ -90,9 +107,65 @@ def undoable(
     NoExactCorrectionError
         It is not: whoever asks for the noise wants to undo or to integrate it.
     """
-    if isinstance(noise, (ClippedNoise, ZonalNoise)):
+    if isinstance(noise, (ClippedNoise, CoordinateNoise)):
         raise NoExactCorrectionError(noise.refusal)
     return noise
+
+
+def undoable_target(mechanism: Mechanism) -> AdditiveNoise | ChannelNoise | CoordinateNoise:
+    """Return the noise of a target that a correction can undo.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It is not.
+    """
+    if isinstance(mechanism, TargetCoordinate):
+        return mechanism.noise
+    noise = undoable(mechanism.noise_on(1))
+    # One number has a direction of either sign, and noise of one coordinate.
+    assert not isinstance(noise, SphericalNoise)
+    if isinstance(noise, ZonalNoise):
+        raise NoExactCorrectionError(
+            f"{mechanism!r} releases vectors, and the target is one number. Use a LaplaceMechanism or "
+            'RandomizedResponse for it, or target="margin" for features and target in one vector.'
+        )
+    return noise
+
+
+def without_gain(matrix: FloatArray, groups: Sequence[tuple[slice, Mechanism]]) -> FloatArray:
+    """Return released columns as estimates without bias: those of zonal noise divided by its gain.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, p), float64
+        Released columns; they are not changed.
+    groups : sequence of (slice, Mechanism)
+        The places of columns with what noises them.
+    """
+    for place, mechanism in groups:
+        gain = gain_of(mechanism, place.stop - place.start)
+        if gain != 1.0:
+            matrix = matrix.copy()
+            matrix[:, place] /= gain
+    return matrix
+
+
+def gain_of(mechanism: Mechanism | None, width: int) -> float:
+    """Return what the mean of a released value is times the true one: 1, but for points of a sphere."""
+    if isinstance(mechanism, TargetCoordinate):
+        mechanism = mechanism.columns
+    noise = None if mechanism is None else mechanism.noise_on(width)
+    return noise.gain if isinstance(noise, ZonalNoise) else 1.0
+
+
+def squared_radius(groups: Groups, noiseless: int) -> float:
+    """Return a bound on the squared norm of a record; see `symdebias.Release.record_radius`."""
+    total = float(noiseless)
+    for _, mechanism in groups:
+        one_hot = isinstance(mechanism, ChannelMechanism) and not mechanism.range.is_number_pair
+        total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
+    return total
 
 
 def report_outside(flags: list[BoolArray], records: int, outside: str, *, stacklevel: int = 3) -> None:

@@ -12,21 +12,26 @@ from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
-from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, SphericalNoise
+from symdebias.mechanisms import Mechanism, sampling
+from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
 from symdebias.release.categories import column_codes, target_numbers
-from symdebias.release.columns import (
-    PerColumn,
-    as_json,
-    checked_names,
-    checked_numbers,
-    named_numbers,
-)
+from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
 from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign, original_units
-from symdebias.release.groups import Groups, checked_groups, labels_of, labels_of_target, undoable
+from symdebias.release.groups import (
+    Groups,
+    Undoable,
+    checked_groups,
+    gain_of,
+    labels_of,
+    labels_of_target,
+    squared_radius,
+    undoable,
+    undoable_target,
+    without_gain,
+)
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 
@@ -122,7 +127,7 @@ class Release:
         target_values: Sequence[float] | None = None,
         target_bounds: Sequence[float] | None = None,
     ) -> None:
-        groups = checked_groups(features)
+        groups = checked_groups(features, target)
         noiseless = checked_names(noiseless, "noiseless")
         if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
@@ -275,6 +280,8 @@ class Release:
     def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.
 
+        Columns of a spherical cap are divided by its gain: all numbers are estimates of the true ones without bias.
+
         Parameters
         ----------
         X : array of shape (n, p) or table
@@ -292,7 +299,8 @@ class Release:
         TypeError, ValueError
             X does not fit; see `symdebias._arrays.features_array`.
         """
-        return self._coded_matrix(X, "sent", check_finite=check_finite)
+        matrix = self._coded_matrix(X, "sent", check_finite=check_finite)
+        return matrix if self.coupling is not None else without_gain(matrix, self.placed(matrix.shape[1]))
 
     def true_matrix(self, X: Any) -> FloatArray:
         """Return true X as a checked array of shape (n, p), float64, with codes for categories.
@@ -365,7 +373,7 @@ class Release:
         return ColumnDesign.of(columns, groups, intercept=self.fit_intercept)
 
     @property
-    def target_noise(self) -> AdditiveNoise | ChannelNoise | None:
+    def target_noise(self) -> AdditiveNoise | ChannelNoise | CoordinateNoise | None:
         """The noise of the target, or None.
 
         Raises
@@ -374,10 +382,7 @@ class Release:
             The target is clipped after its noise, or lies on a sphere; see `symdebias.release.groups.undoable`.
         """
         self._require_apart()
-        noise = None if self.target is None else undoable(self.target.noise_on(1))
-        # One number has a direction of either sign, and noise of one coordinate.
-        assert not isinstance(noise, SphericalNoise)
-        return noise
+        return None if self.target is None else undoable_target(self.target)
 
     @property
     def clips_target(self) -> bool:
@@ -387,7 +392,7 @@ class Release:
     @property
     def target_radius(self) -> float | None:
         """The declared bound on the absolute value of a target with additive noise, if there is one."""
-        if self.target is None or not isinstance(self.target.noise, AdditiveNoise):
+        if self.target is None or not isinstance(self.target.noise, (AdditiveNoise, CoordinateNoise)):
             return None
         return self.target.bound
 
@@ -405,12 +410,13 @@ class Release:
             In the order of `columns`.
         """
         variances = np.zeros(number_of_columns)
-        for place, noise in self.noises(number_of_columns):
+        for (place, noise), (_, mechanism) in zip(self.noises(number_of_columns), self.groups, strict=True):
             if not isinstance(noise, ChannelNoise):
-                variances[place] = noise.coordinate_variances(place.stop - place.start)
+                width = place.stop - place.start
+                variances[place] = noise.coordinate_variances(width) / mechanism.divisors_on(width) ** 2
         return variances
 
-    def noises(self, number_of_columns: int) -> tuple[tuple[slice, AdditiveNoise | ChannelNoise | SphericalNoise], ...]:
+    def noises(self, number_of_columns: int) -> tuple[tuple[slice, Undoable], ...]:
         """Return the places of each group of columns among X's columns, with their noise."""
         self._require_apart()
         return tuple(
@@ -467,11 +473,7 @@ class Release:
             The number of columns of X.
         """
         self._check_count(number_of_columns)
-        total = float(len(self.noiseless)) if self.groups else float(number_of_columns)
-        for _, mechanism in self.groups:
-            one_hot = isinstance(mechanism, ChannelMechanism) and not mechanism.range.is_number_pair
-            total += 1.0 if mechanism.bound is None or one_hot else mechanism.bound**2
-        return math.sqrt(total)
+        return math.sqrt(squared_radius(self.groups, len(self.noiseless) if self.groups else number_of_columns))
 
     # ---- privacy -----------------------------------------------------------------------------------------
 
@@ -531,17 +533,15 @@ class Release:
 
         Notes
         -----
-        Of all noise only that of a `SphericalCapMechanism` is hardened against floating-point attacks; see
-        `symdebias.mechanisms.sampling`.
+        Of all noise only that of a `SphericalCapMechanism` is hardened; see `symdebias.mechanisms.sampling`.
         """
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
-        source = sampling.source(random_state)
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        return noised_records(self._bound_to(X), X, y, source, outside)
+        return noised_records(self._bound_to(X), X, y, sampling.source(random_state), outside)
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
@@ -581,7 +581,9 @@ class Release:
         """
         matrix = self.design_matrix(X, check_finite=check_finite)
         assert self.coupling is not None
-        return self.coupling.columns(matrix, y)
+        columns, target = self.coupling.columns(matrix, y)
+        apart = self.in_columns(matrix.shape[1])
+        return without_gain(columns, apart.placed(columns.shape[1])), target / gain_of(apart.target, 1)
 
     def original_units(self, theta: FloatArray) -> FloatArray:
         """Return coefficients for the columns in their own units, `center` and `scale` undone.

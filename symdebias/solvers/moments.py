@@ -10,6 +10,7 @@ from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
+from symdebias.zonal import ZonalNoise
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,14 @@ def moments_of(
             grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
     noise = design.additive_covariance(covariance)
     found = [(gram - noise * mass) / total for gram, mass in zip(grams, masses, strict=True)]
+    for group in design.spherical:
+        if isinstance(group.noise, ZonalNoise):
+            places = [design.linear_parameters[column] for column in group.columns]
+            for gram in found:
+                gram[np.ix_(places, places)] /= group.noise.square_gain
+            if group.constant > 0:
+                # The target is a coordinate of the vector.
+                cross[places] /= group.noise.square_gain
     records = total**2 / float(weights @ weights) if len(weights) else total
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
 

@@ -33,6 +33,7 @@ from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
 from symdebias.release.card import refuse_constant, without_repeats
+from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.transforms.surrogate import Design
 
 FORMAT = "symdebias-fit-1"
@@ -248,7 +249,7 @@ def _design(design: Any) -> Design | None:
         return None
     if not isinstance(design, Design):
         raise ValueError("its design is none of surrogates")
-    waves = {(part.frequency, len(part.cosines), len(part.sines)) for part in design.surrogates}
+    waves = {(part.frequency, len(part.polynomial), len(part.cosines), len(part.sines)) for part in design.surrogates}
     numbers = [design.radius, design.score_variance, design.records]
     for part in design.surrogates:
         numbers += [part.frequency, *part.polynomial, *part.cosines, *part.sines]
@@ -258,9 +259,11 @@ def _design(design: Any) -> Design | None:
         raise ValueError("a number of its surrogates is not finite")
     if not (design.radius > 0 and design.score_variance >= 0 and design.records >= 1):
         raise ValueError("its surrogates are for no range, noise variance and sample size")
-    for _, cosines, sines in waves:
+    for _, powers, cosines, sines in waves:
         if cosines != sines or cosines > _MOST_WAVES:
             raise ValueError(f"its surrogates have {cosines} and {sines} waves")
+        if not 3 <= powers <= (3 if cosines else HIGHEST_DEGREE + 1):
+            raise ValueError(f"its surrogates have {powers} powers beside {cosines} waves")
     return design
 
 

@@ -23,8 +23,16 @@ from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.moments import leverages, moments_of
-from symdebias.solvers.surrogate_design import designed, rms_error, share_of_noise, targets_of
+from symdebias.solvers.surrogate_design import (
+    designed,
+    designed_polynomials,
+    rms_error,
+    scene_on_sphere,
+    share_of_noise,
+    targets_of,
+)
 from symdebias.transforms.surrogate import Scores
+from symdebias.zonal import ZonalNoise
 
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
 _SAMPLE, _FAR = 20_000, 0.005
@@ -34,6 +42,10 @@ _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 _WIDE = 0.002
 # The least share of the variance of released scores, in standard errors, that is taken to be of true ones.
 _LEAST_SIGNAL = 1.0
+# Cells of released cosines on a sphere and values of true ones.
+_COSINE_CELLS, _COSINES = 120, 161
+# All scores at parameters that are 0.
+_ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.
 _LEVELS = 16
 
@@ -92,6 +104,38 @@ def deconvolved(
     return Scores(values, found / found.sum())
 
 
+def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: ZonalNoise, reach: float) -> Scores:
+    """Return the distribution of true scores whose released ones are distributed as given, under zonal noise.
+
+    Maximum likelihood by expectation and maximisation, in the cosine that a score has with theta: what a true cosine
+    makes of the released one is known exactly, and is the same for all theta.
+
+    Parameters
+    ----------
+    released : array of shape (m,), float64
+        Estimated scores, without bias.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    noise : ZonalNoise
+        The noise of all that the score has.
+    reach : float
+        R |theta|, the largest score that a record has; positive.
+    """
+    cosines = np.clip(released * (noise.gain / reach), -1.0, 1.0)
+    cell = np.minimum((cosines + 1) * (_COSINE_CELLS / 2), _COSINE_CELLS - 1).astype(np.int64)
+    seen = np.bincount(cell, chances, minlength=_COSINE_CELLS)
+    values = np.linspace(-1.0, 1.0, _COSINES)
+    reached = noise.transition(_COSINE_CELLS, values)
+    middle = float(chances @ released) / reach
+    square = float(chances @ released**2) / reach**2 - noise.variance / noise.radius**2
+    spread = math.sqrt(max(square / noise.square_gain - middle**2, 1e-4))
+    found = np.exp(-0.5 * ((values - middle) / spread) ** 2) + _WIDE
+    found /= found.sum()
+    for _ in range(_ROUNDS):
+        found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
+    return Scores(reach * values, found / found.sum())
+
+
 @dataclass(frozen=True)
 class ReleasedRecords:
     """What is known of true records from released ones, for one loss of one score.
@@ -119,6 +163,8 @@ class ReleasedRecords:
     shape : float
         That of the noise of the score where one group of columns shares all of it, see
         `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
+    zonal : ZonalNoise or None
+        The zonal noise of the vector that the score is one of.
     """
 
     corrected: CorrectedLoss
@@ -132,6 +178,7 @@ class ReleasedRecords:
     mean: FloatArray
     records: float
     shape: float = math.inf
+    zonal: ZonalNoise | None = None
     # By theta: a fit asks for those of the pilot and of the end several times.
     _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
@@ -164,7 +211,7 @@ class ReleasedRecords:
             own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
         return cls(
             corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
-            moments.mean[0], moments.records, _shape(corrected, design),
+            moments.mean[0], moments.records, _shape(corrected, design), records.correction.zonal,
         )  # fmt: skip
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
@@ -244,6 +291,9 @@ class ReleasedRecords:
         released = self.rows @ theta
         if self.parts.is_residual:
             released = released - self.target
+        if self.zonal is not None:
+            reach = self.zonal.reach(self.score_variance(theta) + self.target_noise)
+            return deconvolved_on_sphere(released, self.chances, self.zonal, reach) if reach > 0 else _ZERO
         noise = self.score_variance(theta) + self.target_noise
         middle = float(self.chances @ released)
         variance = float(self.chances @ (released - middle) ** 2)
@@ -314,6 +364,15 @@ class ReleasedRecords:
             variances = variances * growth
         if radius is not None:
             scores = Scores.within(radius)
+        return self.designed_for(scores, variances, quick=quick)
+
+    def designed_for(self, scores: Scores, variances: FloatArray, *, quick: bool = False) -> CorrectedLoss:
+        """Return the surrogate designed for a distribution of true scores and noise variances of them."""
+        if self.zonal is not None:
+            scene = scene_on_sphere(self.zonal, self.noise, self.positive_gram(), scores, float(np.mean(variances)))
+            return self.corrected.with_design(
+                designed_polynomials(self.parts, scene, self.records, self.targets(), quick=quick)
+            )
         found = designed(
             self.parts, scores, variances, self.records, self.targets(),
             share_of_noise=share_of_noise(self.metric, self.noise), shape=self.shape, quick=quick,
@@ -327,8 +386,8 @@ def _shape(corrected: CorrectedLoss, design: ColumnDesign) -> float:
     if len(design.spherical) != 1 or design.categorical:
         return math.inf
     (group,) = design.spherical
-    # Noise of a target stands in a residual.
-    alone = len(group.columns) == noised and group.constant == 0 and not corrected.surrogate_parts.is_residual
+    # Noise of a target stands in a residual: of the same vector, or another.
+    alone = len(group.columns) == noised and (group.constant > 0) == corrected.surrogate_parts.is_residual
     return group.noise.shape if alone else math.inf
 
 

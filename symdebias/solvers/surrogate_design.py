@@ -11,7 +11,9 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
 from symdebias.inference import critical_value
 from symdebias.transforms import surrogate
+from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
+from symdebias.zonal import ZonalNoise
 
 # Sizes of a design, what the squared error counts in it beside the variance, and what the shared errors do: squared
 # errors of either sign average out over scores in part, shared ones do not.
@@ -111,6 +113,88 @@ def _relative_variance(
     # The mean over targets that are equally likely.
     multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
     mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
+    return square / mean**2 if mean != 0 else math.inf
+
+
+def scene_on_sphere(
+    noise: ZonalNoise, covariance: FloatArray, gram: FloatArray, scores: Scores, variance: float
+) -> PolynomialScene:
+    """Return what polynomial surrogates are designed for.
+
+    Parameters
+    ----------
+    noise : ZonalNoise
+        The noise of the vector that the score is one of.
+    covariance : array of shape (q, q), float64
+        N, with theta'N theta the noise variance of the score.
+    gram : array of shape (q, q), float64
+        The mean of x x' over true records.
+    scores : symdebias.transforms.surrogate.Scores
+        The distribution of true scores.
+    variance : float
+        The noise variance of the score at the parameters in question.
+    """
+    # The mean squared norm of true vectors, in units in which all coordinates have the same noise.
+    power = float(np.trace(np.linalg.lstsq(covariance, gram, rcond=None)[0])) * noise.variance
+    return PolynomialScene(noise, max(noise.reach(variance), float(np.abs(scores.values).max())), scores, power)
+
+
+def designed_polynomials(
+    parts: SurrogateParts,
+    scene: PolynomialScene,
+    records: float,
+    targets: Sequence[float],
+    *,
+    quick: bool = False,
+) -> surrogate.Design:
+    """Return the polynomial surrogates with the shortest interval that covers under their bias; see `designed`.
+
+    Parameters
+    ----------
+    parts : SurrogateParts
+        The loss taken apart.
+    scene : symdebias.transforms.polynomial.PolynomialScene
+        The noise and the true scores.
+    records : float
+        The sample size.
+    targets : sequence of float
+        Values of the target that errors are looked at with.
+    quick : bool
+        Take the least dial and degree 4 at most, and leave the largest errors and the constants out.
+    """
+    numbers = [part.numbers for part in parts.replaced]
+    variance = scene.noise.variance * (scene.reach / scene.noise.radius) ** 2
+    rows: list[tuple[float, float, float, float, list[surrogate.Surrogate]]] = []
+    for degree in scene.degrees[:2] if quick else scene.degrees:
+        for dial in _DIALS[:1] if quick else _DIALS:
+            found = scene.surrogates(numbers, max(1.0, dial * records), degree, _SHARED / dial)
+            spent = sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
+            spent *= 1 + _UNCERTAIN_CURVATURE * _relative_curvature(parts, scene, found, targets) / records
+            error = math.sqrt(spent / records)
+            bias = rms_error(parts, found, scene.scores, targets)
+            reached = critical_value(0.95, bias / error) * error if error > 0 else bias
+            rows.append((reached, spent, dial, bias / error if error > 0 else math.inf, found))
+    _, cheapest, _, ratio, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
+    dearest = (_DEAREST if ratio <= _HEAVILY_BIASED else _DEAREST_WHERE_BIASED) * cheapest
+    if not quick:
+        found = min((row for row in rows if row[1] <= dearest), key=lambda row: row[0])[4]
+        stated = max(scene.scores.radius(STATED_OUTSIDE), 1e-6)
+        return scene.design(numbers, found, radius=stated, variance=variance, records=records)
+    return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
+
+
+def _relative_curvature(
+    parts: SurrogateParts, scene: PolynomialScene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
+) -> float:
+    """Return the mean square of the curvature that one record tells, over the square of its mean."""
+    square = sum(
+        part.numbers.inflation * scene.curvature_square(one) for part, one in zip(parts.replaced, found, strict=True)
+    )
+    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
+    mean = sum(
+        float(m.mean()) * float(scene.scores.chances @ one.curvature(scene.scores.values))
+        for m, one in zip(multipliers, found, strict=True)
+    )
     return square / mean**2 if mean != 0 else math.inf
 
 

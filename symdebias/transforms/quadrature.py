@@ -17,6 +17,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import VALUE, AdditiveNoise, ChannelNoise, SphericalNoise
+from symdebias.zonal import ZonalNoise
 
 # A sum over a grid ends where the rest is below rounding.
 _NEGLIGIBLE = 1e-22
@@ -73,17 +74,78 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
 def _in_all_directions(noise: SphericalNoise, width: int, nodes: int) -> Rule:
     """Return the rule of the norm times that of the first coordinates of a direction, uniform on the sphere."""
     lengths, shares = noise.radii(nodes)
+    direction = _direction(noise.ambient, width, nodes)
+    moved = np.multiply.outer(lengths, direction.points).reshape(-1, width)
+    return Rule(moved, np.multiply.outer(shares, direction.weights).ravel())
+
+
+def _direction(dimension: int, width: int, nodes: int) -> Rule:
+    """Return the rule of the first coordinates of a uniform direction."""
     points, weights = np.zeros((1, 0)), np.ones(1)
     left = np.ones(1)
     for place in range(width):
-        t, own = coordinate_of_direction(noise.ambient - place, nodes)
+        t, own = coordinate_of_direction(dimension - place, nodes)
         points = np.concatenate(
             [np.repeat(points, len(t), axis=0), (np.multiply.outer(np.sqrt(left), t)).reshape(-1, 1)], axis=1
         )
         weights = np.multiply.outer(weights, own).ravel()
         left = np.multiply.outer(left, 1 - t**2).ravel()
-    moved = np.multiply.outer(lengths, points).reshape(-1, width)
-    return Rule(moved, np.multiply.outer(shares, weights).ravel())
+    return Rule(points, weights)
+
+
+def added(noise: SphericalNoise | ZonalNoise, vector: FloatArray, directions: FloatArray, nodes: int) -> Rule:
+    """Return a rule for what the noise of a vector adds to what is estimated of it in some directions.
+
+    Parameters
+    ----------
+    noise : SphericalNoise or ZonalNoise
+        The noise of the vector.
+    vector : array of shape (d,), float64
+        The true vector, which zonal noise depends on.
+    directions : array of shape (k, d), float64
+        Directions, of any lengths.
+    nodes : int
+        As for `rule`.
+    """
+    if isinstance(noise, ZonalNoise):
+        whole = around(noise, vector, directions, nodes)
+        return Rule(whole.points - directions @ vector, whole.weights)
+    left, sizes, _ = np.linalg.svd(directions, full_matrices=False)
+    kept = sizes > 1e-14 * max(float(sizes.max(initial=0.0)), 1e-300)
+    if not kept.any():
+        return Rule(np.zeros((1, len(directions))), np.ones(1))
+    whole = rule(noise, int(kept.sum()), nodes)
+    return Rule(whole.points @ (left[:, kept] * sizes[kept]).T, whole.weights)
+
+
+def around(noise: ZonalNoise, record: FloatArray, directions: FloatArray, nodes: int) -> Rule:
+    """Return a rule for what is estimated of a true record under zonal noise: its coordinates in some directions.
+
+    A released point is t a + sqrt(1 - t^2) w, a the lifted record and w uniform on the sphere across it.
+
+    Parameters
+    ----------
+    noise : ZonalNoise
+        The noise.
+    record : array of shape (d,), float64
+        The true record, in the ball.
+    directions : array of shape (k, d), float64
+        Directions, k at most d.
+    nodes : int
+        Nodes of each coordinate of w; t has a rule of its own.
+    """
+    unit = record / noise.radius
+    lifted = np.append(unit, math.sqrt(max(1 - float(unit @ unit), 0.0)))
+    rows = np.column_stack([directions, np.zeros(len(directions))])
+    along = rows @ lifted
+    left, sizes, _ = np.linalg.svd(rows - np.multiply.outer(along, lifted), full_matrices=False)
+    kept = sizes > 1e-14 * max(1.0, float(np.abs(rows).max(initial=0.0)))
+    across = _direction(noise.dimension, int(kept.sum()), nodes)
+    t, mass = noise.law.rule(noise.dimension + 1)
+    moved = across.points @ (left[:, kept] * sizes[kept]).T
+    points = np.multiply.outer(t, along)[:, None, :] + np.sqrt(np.maximum(1 - t**2, 0.0))[:, None, None] * moved
+    scale = noise.radius / noise.gain
+    return Rule(scale * points.reshape(-1, len(rows)), np.multiply.outer(mass, across.weights).ravel())
 
 
 @functools.lru_cache(maxsize=256)
@@ -111,12 +173,13 @@ def coordinate_of_direction(dimension: int, nodes: int) -> tuple[FloatArray, Flo
     return t, vectors[0] ** 2 / np.sum(vectors[0] ** 2)
 
 
-def size(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> int:
-    """Return how many points `rule` has."""
-    if not isinstance(noise, SphericalNoise):
+def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: int) -> int:
+    """Return how many points `rule`, or `around`, has at most."""
+    if isinstance(noise, AdditiveNoise):
         return int(len(one_dimensional(noise, nodes)[1]) ** width)
-    sizes = [2 if noise.ambient - place == 1 else nodes for place in range(width)]
-    return nodes * math.prod(sizes) if width else 1
+    dimension = noise.dimension if isinstance(noise, ZonalNoise) else noise.ambient
+    radial = len(noise.law.rule(dimension + 1)[0]) if isinstance(noise, ZonalNoise) else nodes
+    return radial * math.prod(2 if dimension - place == 1 else nodes for place in range(width)) if width else 1
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,6 +1,6 @@
 """Surrogates: functions with an exact inverse at every noise level, close to a loss that has none.
 
-A surrogate is a quadratic and waves at the multiples of one frequency,
+A surrogate is a polynomial, here a quadratic, and waves at the multiples of one frequency,
 
     S(u) = c_0 + c_1 u + c_2 u^2 + sum_j a_j cos(j h u) + b_j sin(j h u),
 
@@ -19,6 +19,8 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.bounds.search import largest_found
+
+_polyval, _polyder = np.polynomial.polynomial.polyval, np.polynomial.polynomial.polyder
 
 _Half = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Function = Callable[[FloatArray], FloatArray]
@@ -70,16 +72,16 @@ class Surrogate:
     ----------
     frequency : float
         h, the lowest frequency.
-    polynomial : tuple of three floats
-        c_0, c_1 and c_2.
+    polynomial : tuple of float
+        c_0, c_1, c_2 and, where there are no waves, those of higher powers.
     cosines, sines : tuple of float
         a_j and b_j, j = 1, 2, ...; as many of both.
     """
 
     frequency: float
-    polynomial: tuple[float, float, float]
-    cosines: tuple[float, ...]
-    sines: tuple[float, ...]
+    polynomial: tuple[float, ...]
+    cosines: tuple[float, ...] = ()
+    sines: tuple[float, ...] = ()
 
     def value(self, u: FloatArray) -> FloatArray:
         """Return S(u)."""
@@ -93,23 +95,32 @@ class Surrogate:
         """Return S''(u)."""
         w, _ = self._waves(0.0)
         angle = np.multiply.outer(u, w)
-        found: FloatArray = 2 * self.polynomial[2] - np.cos(angle) @ (w**2 * self.cosines)
+        found: FloatArray = self.power_sum(u, 2) - np.cos(angle) @ (w**2 * self.cosines)
         return found - np.sin(angle) @ (w**2 * self.sines)
+
+    def power_sum(self, u: FloatArray, order: int = 0, variance: float = 0.0) -> FloatArray:
+        """Return the polynomial at scores, or its derivative of an order, with normal noise undone."""
+        c = _polyder(np.array(self.polynomial), order)
+        found = np.asarray(_polyval(u, c), dtype=np.float64)
+        factor, taken = 1.0, 0
+        while variance and len(c) > 2:
+            taken += 1
+            c, factor = _polyder(c, 2), -factor * variance / (2 * taken)
+            found = found + factor * _polyval(u, c)
+        return found
 
     def inverse(self, u: FloatArray, variance: float) -> FloatArray:
         """Return W_s^-1 S at released scores, s the variance of normal noise."""
         w, grown = self._waves(variance)
         angle = np.multiply.outer(u, w)
-        c0, c1, c2 = self.polynomial
-        found: FloatArray = c0 + c1 * u + c2 * (u**2 - variance)
+        found = self.power_sum(u, 0, variance)
         return found + np.cos(angle) @ (grown * self.cosines) + np.sin(angle) @ (grown * self.sines)
 
     def inverse_slope(self, u: FloatArray, variance: float) -> FloatArray:
         """Return W_s^-1 S' at released scores."""
         w, grown = self._waves(variance)
         angle = np.multiply.outer(u, w)
-        _, c1, c2 = self.polynomial
-        found: FloatArray = c1 + 2 * c2 * u
+        found = self.power_sum(u, 1, variance)
         return found + np.cos(angle) @ (w * grown * self.sines) - np.sin(angle) @ (w * grown * self.cosines)
 
     def errors(self, part: Part) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
@@ -119,10 +130,10 @@ class Surrogate:
     def size(self, bound: float) -> float:
         """Return the sum of the sizes of all terms of S and S' for abs(u) <= bound: what rounding is relative to."""
         w, _ = self._waves(0.0)
-        c0, c1, c2 = np.abs(self.polynomial)
         sizes = np.abs(self.cosines) + np.abs(self.sines)
+        powers = sum(abs(c) * (bound**j + j * bound ** max(j - 1, 0)) for j, c in enumerate(self.polynomial))
         # An angle w u is itself rounded.
-        return float(c0 + c1 * (1 + bound) + c2 * bound * (2 + bound) + np.sum(sizes * (1 + w) * (1 + w * bound)))
+        return float(powers + np.sum(sizes * (1 + w) * (1 + w * bound)))
 
     def ranges(
         self, low: FloatArray, high: FloatArray
@@ -143,10 +154,13 @@ class Surrogate:
         on_cosines = np.array([w**order * turned[(order - 1) % 4][0] for order in orders])
         on_sines = np.array([w**order * turned[(order - 1) % 4][1] for order in orders])
         derivatives = np.cos(angle) @ on_cosines.T + np.sin(angle) @ on_sines.T
-        _, c1, c2 = self.polynomial
-        derivatives[:, 0] += c1 + 2 * c2 * middle
-        derivatives[:, 1] += 2 * c2
-        rounding = ROUNDING * (1 + float(w.max(initial=0.0))) * self.size(float(np.abs([low, high]).max(initial=0.0)))
+        for order in orders[: len(self.polynomial) - 1]:
+            derivatives[:, order - 1] += self.power_sum(middle, order)
+        bound = float(np.abs([low, high]).max(initial=0.0))
+        rounding = ROUNDING * (1 + float(w.max(initial=0.0))) * self.size(bound)
+        # A derivative of a polynomial is a sum of terms of its own.
+        bent = sum(abs(c) * math.perm(j, 2) * bound ** max(j - 2, 0) for j, c in enumerate(self.polynomial))
+        rounding += 4 * ROUNDING * len(self.polynomial) * bent
         last = float(np.sum(w ** (_TAYLOR + 1) * np.hypot(a, b)))
         ends = []
         for first in (0, 1):
@@ -171,9 +185,11 @@ def combined(surrogates: Sequence[Surrogate], multipliers: Sequence[float]) -> S
         terms = [multiplier * np.array(of(one)) for one, multiplier in zip(surrogates, multipliers, strict=True)]
         return tuple(np.sum(terms, axis=0).tolist())
 
-    c0, c1, c2 = total(lambda one: one.polynomial)
     return Surrogate(
-        surrogates[0].frequency, (c0, c1, c2), total(lambda one: one.cosines), total(lambda one: one.sines)
+        surrogates[0].frequency,
+        total(lambda one: one.polynomial),
+        total(lambda one: one.cosines),
+        total(lambda one: one.sines),
     )
 
 
@@ -213,6 +229,11 @@ class Design:
     def waves(self) -> int:
         """The number of waves of each."""
         return len(self.surrogates[0].cosines) if self.surrogates else 12
+
+    @property
+    def degree(self) -> int:
+        """The degree of the polynomials."""
+        return len(self.surrogates[0].polynomial) - 1 if self.surrogates else 2
 
 
 @dataclass(frozen=True)

@@ -574,7 +574,10 @@ def test_mechanisms_without_a_radius_have_no_other(name):
 
 @where(
     lambda mechanism: (
-        not isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism, sd.SphericalLaplaceMechanism))
+        not isinstance(
+            mechanism,
+            (sd.GaussianMechanism, sd.LaplaceMechanism, sd.SphericalLaplaceMechanism, sd.SphericalCapMechanism),
+        )
     )
 )
 def test_noise_of_columns_that_is_not_known_is_refused(name):
@@ -588,8 +591,18 @@ def test_noise_that_columns_share_is_one_group(name):
     ((count, known),) = mechanism.known_columns(3, radius=1.5)
     assert (count, known.radius, known.guarantee) == (3, mechanism.radius, None)
     assert known.noise_on(3).variance == pytest.approx(mechanism.noise_on(3).variance)
-    with pytest.raises(ValueError, match="weighs the last coordinate"):
-        mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+    if mechanism.dimension is not None:
+        with pytest.raises(ValueError, match="one coordinate more"):
+            mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+        return
+    ((count, divided),) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+    assert (count, divided.bound, divided.guarantee) == (3, 2.5, None)
+    assert divided.noise == known.noise_on(3)
+    assert divided.divisors_on(3).tolist() == [1.0, 1.0, 4.0]
+    (count, columns), (one, target) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0), of_residual=True)
+    assert (count, one, columns.bound, target.bound) == (2, 1, 1.5, 2.0)
+    assert columns.noise == known.noise_on(3)
+    assert target.noise.variance == pytest.approx(known.noise_on(3).variance / 16, rel=1e-14)
 
 
 @where(lambda mechanism: isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)) and not mechanism.width)

@@ -41,35 +41,61 @@ def test_a_plan_without_an_option_says_why():
 def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
     plan = sd.plan(sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin")
     options = {option.mechanism: option.expected for option in plan.options}
-    assert set(options) == {"gaussian", "laplace", "spherical laplace"}
-    release = options["spherical laplace"].release
-    assert (release.guarantee.epsilon, release.guarantee.delta) == (4.0, 0.0)
-    # Pure, and of two columns in the square the best: noise variance 6, 8 and 13 times (1/2)^2.
-    assert plan.best.mechanism == "spherical laplace"
+    assert set(options) == {"gaussian", "laplace", "spherical laplace", "spherical cap"}
+    for name in ("spherical laplace", "spherical cap"):
+        assert (options[name].release.guarantee.epsilon, options[name].release.guarantee.delta) == (4.0, 0.0)
+    # Pure, and of two columns in the square: noise variances 6, 8 and 13 times (1/2)^2, and .35 of a cap.
+    assert [option.mechanism for option in plan.options] == [
+        "spherical cap",
+        "spherical laplace",
+        "laplace",
+        "gaussian",
+    ]
+
+
+def test_a_plan_of_any_target_compares_what_the_loss_allows():
+    plan = sd.plan(
+        sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="any", mechanisms=["gaussian", "laplace"]
+    )
+    assert {option.title for option in plan.options} == {"gaussian", "laplace", "margin, gaussian", "margin, laplace"}
+    assert plan.best.title == "margin, laplace"
+    assert plan.best.expected.release.coupling is not None
+    assert "margin, laplace" in str(plan)
+    counts = Population.guess([1.0, -0.5], family="count")
+    only = sd.plan(
+        sd.losses.poisson(), counts, epsilon=20.0, n=1e6, target="any", target_bounds=(0, 10), mechanisms=["gaussian"]
+    )
+    assert [option.target for option in only.options] == ["noised"]
 
 
 @pytest.mark.exhaustive
-def test_the_weight_of_the_target_under_spherical_noise_is_one():
-    only = sd.plan(
-        sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="margin", fit_intercept=True,
-        mechanisms=["spherical laplace"],
-    )  # fmt: skip
-    assert "the weight of the target is 1" in str(only)
-    assert only.best.expected.release.coupling.scale == 1.0
+def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
+    """A weight four times as large or as small has larger errors; R/B and the root of R are in the middle."""
+    population = sd.planning.Population(POPULATION.X, POPULATION.X @ [1.0, -0.5] + 0.2)
+    for loss, of, options in (
+        (sd.losses.squared_margin(), POPULATION, {"target": "margin", "fit_intercept": True}),
+        (sd.losses.least_squares(), population, {"target": "joint", "target_bounds": (-4, 4)}),
+    ):
+        plan = sd.plan(loss, of, epsilon=4.0, n=1e6, **options)
+        assert {option.mechanism for option in plan.options} == {
+            "gaussian", "laplace", "spherical laplace", "spherical cap",
+        }  # fmt: skip
+        best = plan.best
+        assert best.mechanism == "spherical laplace"
+        release = best.expected.release
+        weight = release.coupling.scale
+        assert any(f"the weight of the target is {weight:.3g}" in note for note in best.expected.notes)
+        for other in (weight / 4, 4 * weight):
+            declared = {**options, "target_scale": other}
+            worse = sd.Release(dict(release.groups), **declared)
+            expected = sd.planning.expected_fit(loss, worse, of, n=1e6)
+            assert expected.standard_errors.max() > best.expected.standard_errors.max()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0), ValueError, "neither"),
-        (
-            lambda: sd.plan(
-                sd.losses.least_squares(), POPULATION, epsilon=1.0, n=10, target="joint", target_bounds=(-1, 1),
-                mechanisms=["spherical laplace"],
-            ),
-            ValueError,
-            "features and target share",
-        ),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=4.0, n=10, standard_error=1.0), ValueError, "both"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=0.0, n=10), ValueError, "epsilon"),
         (lambda: sd.plan(EXPONENTIAL, POPULATION, epsilon=1.0, n=10, mechanisms="gaussian"), ValueError, "list"),

@@ -19,6 +19,7 @@ from symdebias.mechanisms.ranges import Ball
 R, C, B = 1.5, 0.7, 3.0
 GAUSS = sd.GaussianMechanism(epsilon=2.0, delta=1e-5, radius=R)
 LAPLACE = sd.LaplaceMechanism(epsilon=2.0, radius=R)
+SPHERICAL = sd.SphericalLaplaceMechanism(epsilon=2.0, radius=R)
 
 # Each release with the radius of its vector, worked out by hand: sqrt(R^2 + c^2 B^2) in L2, R + c B in L1.
 RELEASES = {
@@ -45,6 +46,12 @@ RELEASES = {
         sd.Release(LAPLACE, target="margin", fit_intercept=True, target_scale=C), R + C,
     ),
     "joint, Laplace": (sd.Release(LAPLACE, target="joint", target_bounds=(-B, B), target_scale=C), R + C * B),
+    "margin, spherical Laplace, intercept": (
+        sd.Release(SPHERICAL, target="margin", fit_intercept=True, target_scale=C), math.sqrt(R**2 + C**2),
+    ),
+    "joint, spherical Laplace": (
+        sd.Release(SPHERICAL, target="joint", target_bounds=(-B, B), target_scale=C), math.sqrt(R**2 + C**2 * B**2),
+    ),
 }  # fmt: skip
 
 
@@ -96,6 +103,7 @@ def silent(monkeypatch):
     """No noise: what comes out is what the noise is added to."""
     monkeypatch.setattr(sampling, "normal_noise", lambda scale, shape, source: np.zeros(shape))
     monkeypatch.setattr(sampling, "laplace_noise", lambda scale, shape, source: np.zeros(shape))
+    monkeypatch.setattr(sampling, "radial_noise_rows", lambda scale, rows, width, source: np.zeros((rows, width)))
 
 
 def means(release, X, y):
@@ -115,7 +123,7 @@ def test_the_sensitivity_is_attained_and_not_exceeded(named, silent):
     low, high = labels_of(release)
     targets = (low, high) if release.coupling.kind == "margin" else (low, (low + high) / 2, high, 10 * high)
     rows = np.concatenate([means(release, X, np.full(len(X), target)) for target in targets])
-    if "Laplace" in named:
+    if "Laplace" in named and "spherical" not in named:
         apart = np.abs(rows[:, None, :] - rows[None, :, :]).sum(axis=2)
     else:
         apart = np.linalg.norm(rows[:, None, :] - rows[None, :, :], axis=2)
@@ -162,12 +170,15 @@ def test_the_noise_of_all_columns_is_the_one_of_the_vector(named):
     y = np.full(records, labels_of(release)[1])
     noised = release.privatize(np.zeros((records, 2)), y, random_state=3)
     scale = release.coupling.released(release.groups[0][1]).scale
-    kurtosis, spread = (6.0, math.sqrt(2) * scale) if "Laplace" in named else (3.0, scale)
+    kurtosis, spread, beside = (6.0, math.sqrt(2) * scale, 1.0) if "Laplace" in named else (3.0, scale, 1.0)
+    if "spherical" in named:
+        # Three coordinates: (3 + 1) b^2 each, 3 (1 + 1/nu) with nu = 2, and a third of that for the product of two.
+        kurtosis, spread, beside = 4.5, 2 * scale, 1.5
     columns = noised.X if noised.y is None else np.column_stack([noised.X, release.coupling.scale * noised.y])
     error = math.sqrt((kurtosis - 1) / 4 / records)
     assert np.all(np.abs(columns.std(axis=0) / spread - 1) < 4.5 * error)
     together = np.corrcoef(columns.T)
-    assert np.all(np.abs(together - np.eye(len(together))) < 4.5 / math.sqrt(records))
+    assert np.all(np.abs(together - np.eye(len(together))) < 4.5 * math.sqrt(beside / records))
     # What is corrected is the same noise, that of the target over c.
     plain = release.in_columns(2)
     variances = list(plain.feature_variances(len(plain.columns)))
@@ -314,7 +325,9 @@ def test_features_and_target_apart_are_not_there_to_be_asked_for(named):
             ask()
 
 
-@pytest.mark.parametrize("name", ["margin, intercept", "joint", "margin, Laplace, intercept"])
+@pytest.mark.parametrize(
+    "name", ["margin, intercept", "joint", "margin, Laplace, intercept", "joint, spherical Laplace"]
+)
 def test_the_guarantee_is_checked_on_opposite_records(name):
     release = RELEASES[name][0]
     check = sd.checks.check_guarantee(release, samples=20_000, confidence=1 - 1e-6, random_state=0)

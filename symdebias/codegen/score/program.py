@@ -7,6 +7,7 @@ G_sigma, and the Jacobian of the statistics enters once, at the end.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,13 +22,15 @@ from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.normal import SphericalForm
+from symdebias.codegen.score.parts import Parts
 from symdebias.codegen.score.statistic import Statistic
 from symdebias.codegen.score.tables import CategoryFactors
 
 # Beyond so many second derivatives of one record's loss (several scores under Laplace noise have thousands) printing
 # and compiling them takes minutes.
 _MOST_SECOND_DERIVATIVES = 150
-_MOST_OPERATIONS = 10_000
+# So many derivatives of a loss of several scores take half a minute, twice as many one and a half.
+_MOST_PARTS = 100
 
 _Kind = TypeVar("_Kind", bound=Statistic)
 
@@ -104,14 +107,23 @@ class ScoreProgram:
         if self.has_lookups:
             return False
         count = len(self.scores) + len(self._loop.all_symbols)
-        pairs = count * (count + 1) // 2
-        # High derivatives in several scores, whose own second derivatives are longer by far.
-        long = len(self.scores) > 1 and bool(self.having(SphericalForm)) and pairs * self._operations > _MOST_OPERATIONS
-        return pairs <= _MOST_SECOND_DERIVATIVES and not long
+        return count * (count + 1) // 2 <= _MOST_SECOND_DERIVATIVES and self._derivatives_of_loss <= _MOST_PARTS
 
-    @functools.cached_property
-    def _operations(self) -> int:
-        return int(sp.count_ops(self.expression))
+    @property
+    def _forms(self) -> tuple[sp.Symbol, ...]:
+        """The forms of spherical noise of several scores, in which the loss is a polynomial."""
+        if len(self.scores) == 1:
+            return ()
+        return tuple(symbol for form in self.having(SphericalForm) for symbol in form.variances)
+
+    @property
+    def _derivatives_of_loss(self) -> int:
+        """How many derivatives of a loss of several scores its Hessian has as parts, 0 without spherical noise."""
+        if not self._forms:
+            return 0
+        # Each form comes with two derivatives, and a second derivative by it with two more for each.
+        order = 2 * sp.Poly(self.expression, *self._forms).total_degree() + 2
+        return math.comb(len(self.scores) + order, order)
 
     @functools.cached_property
     def has_point_masses(self) -> bool:
@@ -145,7 +157,23 @@ class ScoreProgram:
             "derivatives": self._derivatives,
         }
         fixed, varying = self._loop.names(self.target)
-        return print_statements(choices[what](), fixed=fixed, varying=varying)
+        if not self._forms:
+            return print_statements(choices[what](), fixed=fixed, varying=varying)
+        parts = Parts(self.expression, self._forms)
+        return print_statements(self._in_parts(parts, what), fixed=fixed, varying=varying, parts=parts.values)
+
+    def _in_parts(self, parts: Parts, what: str) -> tuple[sp.Expr, ...]:
+        """Return the loss, its gradient or all derivatives in the symbols of parts."""
+        if what == "loss":
+            return (parts.expression(parts.loss),)
+        by = (*self.scores, *self._loop.record_symbols, *self._loop.symbols)
+        if what == "gradient":
+            by = (*self.scores, *self._loop.all_symbols)
+        first = [parts.slope(parts.loss, symbol) for symbol in by]
+        if what == "gradient":
+            return tuple(map(parts.expression, first))
+        second = (parts.slope(slope, by[j]) for i, slope in enumerate(first) for j in range(i, len(by)))
+        return tuple(map(parts.expression, (parts.loss, *second, *first)))
 
     def _derivatives(self) -> tuple[sp.Expr, ...]:
         """Return the loss, its second derivatives and its first ones."""

@@ -15,7 +15,7 @@ from symdebias.driver import debias
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import Inference
 from symdebias.losses import Loss
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -70,6 +70,11 @@ class Measured:
             raise NoExactCorrectionError(
                 "the methods for measurement error take columns with additive noise, and the release noises a column "
                 "of categories. Use debias, which undoes the channel."
+            )
+        if isinstance(correction.release.target_noise, CoordinateNoise):
+            raise NoExactCorrectionError(
+                "the methods for measurement error take noise of the target that is independent of that of the "
+                "features, and here features and target share one. Use debias, which undoes it in the residual."
             )
         check_same_index(X, y)
         if correction.collected is not None:

@@ -1,0 +1,343 @@
+"""Losses corrected under a spherical cap: kernels against means over the noise, surrogates, fits, refusals."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy import stats
+
+import symdebias as sd
+from symdebias.assessment.kernel_bias import encoded, released_records
+from symdebias.declared import DeclaredLoss
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.transforms import quadrature
+from symdebias.transforms.surrogate import Design, Surrogate
+
+U, Y = sp.symbols("u y", real=True)
+CAP, COIN = sd.SphericalCapMechanism(3.0, 1.2), sd.RandomizedResponse(epsilon=1.0)
+QUARTIC = sd.Loss((1 - U * Y) ** 4, score=U, target=Y, target_values=(-1, 1))
+
+RELEASES = {
+    "squares": sd.Release({("a", "b", "c"): CAP}, COIN),
+    "squares beside an intercept and other noise": sd.Release(
+        {("a", "b"): CAP, "n": sd.GaussianMechanism.from_scale(0.4)}, COIN, noiseless=("k",), fit_intercept=True
+    ),
+    "fourth powers": sd.Release({("a", "b", "c"): CAP}, COIN),
+    "fourth powers, another rim": sd.Release({("a", "b"): sd.SphericalCapMechanism(2.0, 1.0, gamma=0.6)}, COIN),
+    "margins": sd.Release({("a", "b"): CAP}, target="margin", fit_intercept=True),
+    "margins, a weighed label": sd.Release({("a", "b"): CAP}, target="margin", fit_intercept=True, target_scale=0.6),
+    "residuals": sd.Release({("a", "b"): CAP}, target="joint", target_bounds=(-2.0, 1.0), target_scale=0.4),
+    "squares of residuals with an intercept": sd.Release(
+        {("a", "b"): CAP}, target="joint", target_bounds=(-2.0, 1.0), fit_intercept=True
+    ),
+    "several scores": sd.Release({("a", "b"): CAP}, sd.RandomizedResponse(epsilon=2.0, categories=(0, 1))),
+}
+LOSSES = {
+    "squares": sd.losses.squared_margin(),
+    "squares beside an intercept and other noise": sd.losses.squared_margin(),
+    "fourth powers": QUARTIC,
+    "fourth powers, another rim": QUARTIC,
+    "margins": QUARTIC,
+    "margins, a weighed label": QUARTIC,
+    "residuals": sd.Loss((Y - U) ** 4 + (U - Y) ** 3 / 5, score=U, target=Y),
+    "squares of residuals with an intercept": sd.losses.least_squares(),
+    "several scores": sd.Loss(
+        (sp.Symbol("v", real=True) - U) ** 2 / 2 + Y * U, score=(U, sp.Symbol("v", real=True)), target=Y,
+        target_values=(0, 1),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
+    loss, release = LOSSES[name], RELEASES[name]
+    corrected = sd.debias(loss, release, method="exact")
+    correction = corrected.at(release.number_of_columns)
+    # Of a margin release the columns are those of its vector.
+    release = correction.release
+    kernel = correction.kernels.mean_derivatives(weighted=True)
+    size, noise = correction.number_of_parameters, correction.noise
+
+    def derivatives(theta, X, y, weights):
+        gradient, hessian = np.zeros(size), np.zeros((size, size))
+        value = kernel(theta, X, y, weights, float(weights.sum()), noise, gradient, hessian, np.zeros((0, 0)))
+        return value, gradient, hessian
+
+    rng = np.random.default_rng(1)
+    theta = rng.uniform(-0.8, 0.8, size)
+    record = rng.uniform(-0.5, 0.5, correction.columns)
+    code = 1.0 if release.target is not None else -1.0
+    code = 0.3 if "residuals" in name else code
+    seen = released_records(release, record, code, nodes=10)
+    X, y = encoded(correction, seen.X, seen.y)
+    truth = DeclaredLoss(correction.loss, release)
+    function, slopes = truth.functions()
+
+    def declared(at):
+        arguments = truth.arguments(at, record[None, :], np.array([truth.target(code)]))
+        return float(np.ravel(function(*arguments))[0]), truth.gradient(
+            [slope(*arguments) for slope in slopes], record[None, :]
+        ).ravel()
+
+    value, gradient, hessian = derivatives(theta, X, y, seen.weights)
+    wanted, slope = declared(theta)
+    largest = float(np.abs([derivatives(theta, *row)[0] for row in _each(X, y)]).max())
+    assert value == pytest.approx(wanted, abs=1e-12 * max(1.0, largest))
+    np.testing.assert_allclose(gradient, slope, atol=1e-11 * max(1.0, largest))
+    steps = 1e-5 * np.eye(size)
+    curvature = [(declared(theta + step)[1] - declared(theta - step)[1]) / 2e-5 for step in steps]
+    np.testing.assert_allclose(hessian, curvature, atol=1e-7 * max(1.0, largest))
+    rows = rng.choice(len(X), 7, replace=False)
+    few = X[rows], y[rows], np.ones(7)
+    _, gradient, hessian = derivatives(theta, *few)
+    plus, minus = ([derivatives(theta + sign * step, *few) for step in steps] for sign in (1, -1))
+    differences = [(a[0] - b[0]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
+    np.testing.assert_allclose(gradient, differences, atol=1e-7 * max(1.0, largest))
+    second = [(a[1] - b[1]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
+    np.testing.assert_allclose(hessian, second, atol=1e-6 * max(1.0, largest))
+
+
+def _each(X, y):
+    """A few records by themselves, for the size of the terms."""
+    return [(X[row : row + 1], y[row : row + 1], np.ones(1)) for row in range(0, len(X), max(1, len(X) // 50))]
+
+
+def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
+    """Means of powers of one coordinate by the law's own tables, and mean and covariance of all in a few directions."""
+    noise = sd.SphericalCapMechanism(3.0, 1.2).noise_on(4)
+    record = np.array([0.3, -0.5, 0.2, 0.6])
+    whole = quadrature.around(noise, record, np.eye(4), 6)
+    assert whole.weights.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(whole.weights @ whole.points, record, atol=1e-12)
+    second = whole.points.T @ (whole.weights[:, None] * whole.points)
+    np.testing.assert_allclose(second, np.multiply.outer(record, record) + noise.variance * np.eye(4), atol=1e-11)
+    theta = np.array([[0.5, 1.0, -0.3, 0.2]])
+    score = quadrature.around(noise, record, theta, 12)
+    s, u = noise.variance * float((theta**2).sum()), score.points[:, 0]
+    table = noise.table(6)
+    for j in range(7):
+        mean = score.weights @ sum(table[j, i] * s ** ((j - i) / 2) * u**i for i in range(j % 2, j + 1, 2))
+        assert mean == pytest.approx(float(theta[0] @ record) ** j, abs=1e-9)
+
+
+# ---- surrogates ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "release"),
+    [
+        (sd.losses.logistic(), RELEASES["margins"]),
+        (sd.losses.logistic(), RELEASES["squares"]),
+        (sd.losses.exponential(), RELEASES["margins"]),
+        (sd.losses.poisson(), sd.Release({("a", "b"): CAP})),
+        (sd.losses.hinge(), RELEASES["margins, a weighed label"]),
+        (sd.losses.huber(1.0), RELEASES["residuals"]),
+    ],
+    ids=["logistic margins", "logistic", "exponential margins", "Poisson", "hinge margins", "Huber residuals"],
+)
+def test_a_surrogate_is_unbiased_for_its_polynomial(loss, release):
+    """The corrected loss and gradient have the polynomial as mean, and its certificate bounds what it is off by."""
+    variance = CAP.noise_on(2).variance
+    corrected = sd.debias(loss, release, method="surrogate", radius=1.0, score_variance=variance, n=1e5)
+    certificate = corrected.certify(theta_radius=0.5)
+    assert certificate.proved
+    correction = corrected.at(release.number_of_columns)
+    theta = np.full(correction.number_of_parameters, 0.3)
+    record = np.full(correction.columns, 0.4)
+    target = 0.7 if loss.target_values is None else 1.0
+    seen = released_records(correction.release, record, target, nodes=12)
+    X, y = encoded(correction, seen.X, seen.y)
+    values, gradients = np.empty(len(X)), np.empty((len(X), len(theta)))
+    correction.kernels.loss(theta, X, y, correction.noise, values)
+    correction.kernels.gradient(theta, X, y, correction.noise, gradients)
+    parts = correction.surrogate_parts
+    score = float(theta @ record)
+    value, slope = parts.errors(corrected.design, np.array([score]), np.array([target]))
+    assert abs(value[0]) <= certificate.loss_bias
+    plain = sd.debias(correction.loss, sd.Release()).at(correction.columns)
+    wanted = np.empty(1), np.empty((1, len(theta)))
+    plain.kernels.loss(theta, record[None, :], np.array([target]), plain.noise, wanted[0])
+    plain.kernels.gradient(theta, record[None, :], np.array([target]), plain.noise, wanted[1])
+    scale = max(1.0, float(np.abs(values).max()), float(np.abs(gradients).max()))
+    assert seen.weights @ values == pytest.approx(wanted[0][0] + value[0], abs=1e-11 * scale)
+    np.testing.assert_allclose(seen.weights @ gradients, wanted[1][0] + slope[0] * record, atol=1e-11 * scale)
+
+
+def test_designs_belong_to_their_noise():
+    """Waves are not taken under a cap, nor polynomials of a high degree under other noise."""
+    cap = sd.debias(sd.losses.logistic(), RELEASES["margins"])
+    normal = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(1.0)))
+    waves = normal.resolve(radius=1.0, score_variance=1.0, n=1e5).design
+    with pytest.raises(ValueError, match="have waves"):
+        cap.with_design(waves)
+    quartic = Design(1.0, 1.0, 1e5, (Surrogate(1.0, (0.0, 1.0, 0.0, 0.0, 1.0)),), 0.1, 0.1)
+    with pytest.raises(ValueError, match="are polynomials"):
+        normal.with_design(quartic)
+
+
+# ---- fits ------------------------------------------------------------------------------------------------
+
+
+def simulated(n, theta, seed, *, intercept=False):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, len(theta) - intercept)) / math.sqrt(len(theta) - intercept)
+    scores = np.column_stack([X, np.ones(n)])[:, : len(theta)] @ theta
+    return X, np.where(rng.random(n) < stats.logistic.cdf(scores), 1.0, -1.0)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_logistic_regression_from_margins(intercept):
+    """Intervals hold the truth; leaving the gain out would be off by a factor of lambda_1."""
+    theta = np.array([2.0, -1.0, 0.5])
+    X, y = simulated(60_000, theta, 1, intercept=intercept)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
+    noised = release.privatize(X, y, random_state=2)
+    assert np.linalg.norm(noised.X, axis=1).max() <= math.sqrt(1 + intercept) * (1 + 1e-12)
+    assert sd.Release.from_json(noised.release.to_json()) == noised.release
+    corrected = sd.debias(sd.losses.logistic(), noised.release)
+    assert corrected.method == "surrogate"
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    ends = fit.confidence_interval(0.9999)
+    assert np.all((ends[:, 0] < theta) & (theta < ends[:, 1]))
+    assert np.all(fit.standard_errors < 0.25)
+    assert fit.corrected.design.waves == 0
+
+
+def test_half_of_the_budget_for_the_label():
+    theta = np.array([2.0, -1.0, 0.5])
+    X, y = simulated(60_000, theta, 3)
+    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), sd.RandomizedResponse(3.0)).privatize(X, y, random_state=4)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    ends = fit.confidence_interval(0.9999)
+    assert np.all((ends[:, 0] < theta) & (theta < ends[:, 1]))
+
+
+def test_least_squares_with_an_intercept():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (40_000, 3)) / math.sqrt(3)
+    y = X @ [1.0, -0.5, 2.0] + 0.3 + 0.2 * rng.normal(size=len(X))
+    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), fit_intercept=True).privatize(X, y, random_state=6)
+    corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    assert corrected.method == "exact"
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    assert np.all(np.abs(fit.theta - [1.0, -0.5, 2.0, 0.3]) < 4.5 * fit.standard_errors)
+    same = sd.m_estimate(corrected, noised.X[:, ::-1], noised.y)
+    np.testing.assert_allclose(same.theta[[2, 1, 0, 3]], fit.theta, rtol=1e-8)
+
+
+def coverage(release, X, y, best, draws):
+    inside = []
+    corrected = sd.debias(sd.losses.logistic(), release)
+    for draw in range(draws):
+        noised = release.privatize(X, y, random_state=draw)
+        fit = sd.m_estimate(corrected, noised.X, noised.y)
+        ends = fit.confidence_interval(0.95)
+        inside += ((ends[:, 0] < best) & (best < ends[:, 1])).tolist()
+    return sum(inside), len(inside)
+
+
+@pytest.mark.parametrize("draws", [40, pytest.param(300, marks=pytest.mark.exhaustive)])
+def test_intervals_cover_the_fit_of_the_true_records(draws):
+    """At least 95% within five standard deviations of a binomial: 40 draws see 80% with a chance above .9."""
+    X, y = simulated(8000, np.array([1.5, -1.0]), 7)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin")
+    best = sd.m_estimate(sd.debias(sd.losses.logistic(), sd.Release()), X, y).theta
+    hits, count = coverage(release, X, y, best, draws)
+    # Two parameters of one draw share their noise.
+    assert hits >= 0.95 * count - 3 * math.sqrt(0.95 * 0.05 * count * 2)
+
+
+def test_stochastic_gradient_descent_runs_on_the_kernel():
+    X, y = simulated(30_000, np.array([2.0, -1.0]), 8)
+    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=9)
+    corrected = sd.debias(sd.losses.logistic(), noised.release)
+    fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
+    wanted = sd.m_estimate(corrected, noised.X, noised.y, l2=0.1).theta
+    assert np.linalg.norm(fit.theta - wanted) < 0.15
+
+
+def test_fits_are_saved_and_pickled(tmp_path):
+    X, y = simulated(20_000, np.array([2.0, -1.0]), 10)
+    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=11)
+    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    fit.save(tmp_path / "fit")
+    for again in (sd.Fit.load(tmp_path / "fit"), pickle.loads(pickle.dumps(fit))):
+        np.testing.assert_array_equal(again.theta, fit.theta)
+        assert again.corrected.design == fit.corrected.design
+        assert again.corrected.mean_loss(fit.theta, noised.X, None) == fit.corrected.mean_loss(
+            fit.theta, noised.X, None
+        )
+
+
+def test_a_rim_of_ones_own_is_undone_too():
+    """Squares are then multiplied: the moments of the pilot are divided by it."""
+    X, y = simulated(40_000, np.array([2.0, -1.0]), 12)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0, gamma=0.85), target="margin")
+    noised = release.privatize(X, y, random_state=13)
+    corrected = sd.debias(sd.losses.logistic(), release)
+    records = corrected.records(noised.X, None)
+    from_noised = sd.solvers.scores.ReleasedRecords.of(corrected, records)
+    gram = X.T @ X / len(X)
+    np.testing.assert_allclose(from_noised.gram, gram, atol=0.02)
+    u = y * (X @ [2.0, -1.0])
+    scores = from_noised.scores(np.array([2.0, -1.0]))
+    assert scores.mean_square == pytest.approx(np.mean(u**2), rel=0.05)
+    assert scores.chances @ scores.values == pytest.approx(np.mean(u), abs=0.03)
+    assert np.abs(scores.values).max() <= math.sqrt(5) * (1 + 1e-12)
+    fit = sd.m_estimate(corrected, noised.X, None)
+    ends = fit.confidence_interval(0.9999)
+    assert np.all((ends[:, 0] < [2.0, -1.0]) & (ends[:, 1] > [2.0, -1.0]))
+
+
+# ---- refusals --------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "no polynomial, exactly": (
+        sd.losses.logistic(), RELEASES["squares"], {"method": "exact"}, "polynomials of the score are corrected",
+    ),
+    "a score of more than the vector": (
+        sd.losses.logistic(), RELEASES["squares beside an intercept and other noise"], {"method": "surrogate"},
+        "for scores of the whole vector alone",
+    ),
+    "more than squares beside an intercept": (
+        QUARTIC, RELEASES["squares beside an intercept and other noise"], {"method": "exact"},
+        "for scores of the whole vector alone",
+    ),
+    "a series": (
+        sd.losses.logistic(), RELEASES["squares"], {"method": "series", "order": 2}, "no series in the noise",
+    ),
+    "a residual without a polynomial": (
+        sd.losses.huber(1.0), sd.Release({("a", "b"): CAP}), {"method": "surrogate"}, "has no bound",
+    ),
+    "several scores": (
+        sd.losses.softmax(2), RELEASES["several scores"], {"method": "exact"}, "polynomials of the score",
+    ),
+    "a target": (
+        sd.losses.least_squares(), sd.Release(None, CAP), {}, "the target is one number",
+    ),
+    "a power that is hidden": (
+        QUARTIC, sd.Release({("a", "b"): sd.SphericalCapMechanism(2.0, 1.0, gamma=1e-7)}, COIN), {"method": "exact"},
+        "hides the power",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_correction_is_refused(case):
+    loss, release, options, message = REFUSED[case]
+    with pytest.raises(NoExactCorrectionError, match=message):
+        sd.debias(loss, release, **options)
+
+
+def test_the_uncorrected_loss_is_that_of_unbiased_columns():
+    """What is estimated of a record stands in it, divided by the gain, as under additive noise."""
+    release = sd.Release({("a", "b"): CAP}, COIN)
+    noised = release.privatize([[0.3, 0.4], [0.1, -0.2]], [1.0, -1.0], random_state=0)
+    plain = sd.debias(sd.losses.squared_margin(), release, method="none")
+    theta = np.array([0.5, -1.0])
+    u = noised.X @ theta / CAP.noise_on(2).gain
+    np.testing.assert_allclose(plain.loss(theta, noised.X, noised.y), (1 - u * noised.y) ** 2 / 2, rtol=1e-14)
+    bias = sd.bias(sd.losses.squared_margin(), release)(theta, [[0.3, 0.4]], [1.0])[1]
+    assert bias[0] == pytest.approx(CAP.noise_on(2).variance * float(theta @ theta) / 2, rel=1e-10)
