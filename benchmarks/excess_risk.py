@@ -90,12 +90,16 @@ def planned(loss, problem, epsilon, mechanisms, pilot_size):
 
 
 def predicted(loss, problem, release):
-    """Return the excess risk that the sandwich promises, from true records."""
+    """Return the excess risk that the sandwich promises, from true records, without what their own drawing adds."""
     rng = np.random.default_rng(5)
     rows = rng.choice(len(problem.y), min(100_000, len(problem.y)), replace=False)
     population = sd.planning.Population(problem.X[rows], problem.y[rows])
     try:
-        return sd.planning.expected_fit(loss, release, population, n=len(problem.y), l2=problem.l2).excess_risk
+        noised, true = (
+            sd.planning.expected_fit(loss, one, population, n=len(problem.y), l2=problem.l2).excess_risk
+            for one in (release, sd.Release().bind(problem.release.columns))
+        )
+        return noised - true
     except sd.SymdebiasError:
         return math.nan
 
