@@ -101,7 +101,8 @@ def compare(problem: Problem, *, draws: int = 8, random_state: int = 0) -> list[
         n = len(problem.y)
         return expected_fit(exponential(), release, population, n=n, l2=problem.l2, method=method).excess_risk
 
-    drawing = expected(Release().bind(problem.release.columns))
+    names = [f"x{place}" for place in range(problem.X.shape[1])]
+    drawing = expected(Release().bind(names))
 
     def limit(release: Release, method: str = "auto") -> float:
         return expected(release, method) - drawing
