@@ -68,7 +68,8 @@ class OneHot:
             tuple(sorted((name, Labels.declared(categories[name], f"categories[{shown(name)}]")) for name in names)),
             bool(intercept),
         )
-        released = Counter(name for indicators in made.indicators.values() for name in indicators)
+        # With the categories that have no column: names tell all of them apart.
+        released = Counter(f"{name}={spelled(value)}" for name, labels in made.labels for value in labels.values)
         twice = sorted(name for name, count in released.items() if count > 1 or name in made.indicators)
         if twice:
             raise ValueError(
