@@ -32,6 +32,12 @@ CENTER = {"place": 1 / 3, "sex": 1 / 2}
 RADIUS = math.sqrt(2 + 2 / 3 + 1 / 4)
 LOSS = sd.losses.squared_margin()
 PARTS = 5
+RELEASES = (
+    "one vector, spherical cap",
+    "one vector, spherical Laplace",
+    "per column, equal parts",
+    "per column, best parts",
+)
 
 
 def population(records: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -89,18 +95,18 @@ def report(
     fitted = sd.m_estimate(sd.debias(LOSS, true.release, method="none"), true.X, true.y)
     slopes = len(fitted.names) - 1
     parts = parts_of(epsilon, records)
-    releases = {
-        "one vector, spherical cap": one_vector(sd.SphericalCapMechanism(epsilon=epsilon, radius=RADIUS)),
-        "one vector, spherical Laplace": one_vector(sd.SphericalLaplaceMechanism(epsilon=epsilon, radius=RADIUS)),
-        "per column, equal parts": per_column((epsilon / PARTS,) * PARTS),
-        "per column, best parts": per_column(parts),
-    }
+    releases = (
+        one_vector(sd.SphericalCapMechanism(epsilon=epsilon, radius=RADIUS)),
+        one_vector(sd.SphericalLaplaceMechanism(epsilon=epsilon, radius=RADIUS)),
+        per_column((epsilon / PARTS,) * PARTS),
+        per_column(parts),
+    )
     lines = [
         f"n = {records:,}, epsilon = {epsilon:g}, {draws} draws; radius {RADIUS:.3g}; best parts "
         + ", ".join(f"{part:.2f}" for part in parts),
         f"  {'':<32}" + "".join(f"{name:>10}" for name in fitted.names[:slopes]) + f"{'lost':>6}",
     ]
-    for name, release in releases.items():
+    for name, release in zip(RELEASES, releases, strict=True):
         away, stated = [], []
         for draw in range(draws):
             # Seeds apart from that of the population: an equal one would draw the same numbers again as noise.
