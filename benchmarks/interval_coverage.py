@@ -47,7 +47,6 @@ from scipy.special import expit, ndtr, ndtri
 import symdebias as sd
 from symdebias.exceptions import InferenceError, SymdebiasError
 from symdebias.solvers.scores import known_scores
-from symdebias.solvers.surrogate_design import designed
 from symdebias.transforms.surrogate import Scores
 
 # What a design is held to.
@@ -208,6 +207,8 @@ MODELS = {
     "squared margin": Model(sd.losses.squared_margin, of_chance(expit), SQUARED_MARGIN),
     "brier": Model(brier, of_chance(expit)),
     "least squares": Model(sd.losses.least_squares, plus(ndtri)),
+    # Targets that public bounds hold.
+    "bounded errors": Model(sd.losses.least_squares, plus(lambda ranks: 2 * ranks - 1)),
     # Symmetric errors: the centre is what made the records.
     "huber": Model(sd.losses.huber, plus(lambda ranks: stats.t.ppf(ranks, 3))),
     "median": Model(sd.losses.quantile, plus(lambda ranks: stats.laplace.ppf(ranks))),
@@ -400,6 +401,59 @@ def private(model: str, n: int, epsilon: float, norm: float) -> Design:
     return Design(MODELS[model], release, draw, n, theta, f"epsilon {epsilon:g} twice, s {(scale * norm) ** 2:.2g}")
 
 
+def in_ball(law: Callable[..., np.ndarray], width: float) -> Callable[..., np.ndarray]:
+    """Return columns of a law times a width, with the vectors beyond the unit ball drawn in to it."""
+
+    def drawn(rng, n, p):
+        X = width * law(rng, n, p)
+        return X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12))
+
+    return drawn
+
+
+def one_vector(
+    model: str,
+    mechanism: sd.mechanisms.Mechanism,
+    law: Callable[..., np.ndarray],
+    *,
+    theta: Sequence[float],
+    n: int,
+    target: str = "margin",
+    intercept: bool = False,
+    **release: Any,
+) -> Design:
+    """Return a design on vectors in the unit ball that are released together with the target.
+
+    Parameters
+    ----------
+    model : str
+        A key of `MODELS`.
+    mechanism : Mechanism
+        What noises the vector.
+    law : callable
+        Takes a generator, n and p, and returns columns in the unit ball.
+    theta : sequence of float
+        The parameters, an intercept last.
+    n : int
+        Records.
+    target, **release
+        As for `symdebias.Release`.
+    """
+
+    def draw(rng, n):
+        X = law(rng, n, len(theta) - intercept)
+        rows = np.column_stack([X, np.ones(n)]) if intercept else X
+        y, chance = MODELS[model].target(rows @ np.array(theta), rng.random(n))
+        return Drawn(X, rows, y, chance, {})
+
+    released = sd.Release(mechanism, target=target, fit_intercept=intercept, **release)
+    return Design(MODELS[model], released, draw, n, np.array(theta), f"{target} release, {mechanism!r}")
+
+
+def designed_for_loss(*given: Any, **options: Any) -> Callable[[], Design]:
+    return functools.partial(one_vector, *given, **options)
+
+
 def one(*given: Any, **options: Any) -> Callable[[], Design]:
     return functools.partial(simple, *given, **options)
 
@@ -485,6 +539,41 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     "negative binomial, normal": one("negative binomial", normal, p=2, norm=1, s=0.5, n=50_000),
     "negative binomial, uniform": one("negative binomial", uniform, p=2, norm=1, s=0.5, n=50_000, intercept=1.0),
 }
+
+# Releases of features and target in one vector: the whole budget goes to what the loss needs.
+DESIGNS |= {
+    "margins, cap, logistic": designed_for_loss(
+        "logistic", sd.SphericalCapMechanism(4.0, 1.0), in_ball(normal, 0.5), theta=(2.0, -1.5, 1.0), n=20_000
+    ),
+    "margins, cap, logistic, skewed, intercept": designed_for_loss(
+        "logistic", sd.SphericalCapMechanism(6.0, 1.0), in_ball(lognormal, 0.3), theta=(2.0, -1.0, -1.0), n=50_000,
+        intercept=True, target_scale=0.5,
+    ),
+    "margins, cap, logistic, eight columns": designed_for_loss(
+        "logistic", sd.SphericalCapMechanism(6.0, 1.0), in_ball(uniform, 0.3), theta=spread(8, 3.0), n=50_000
+    ),
+    "margins, cap, exponential": designed_for_loss(
+        "exponential", sd.SphericalCapMechanism(5.0, 1.0), in_ball(t4, 0.4), theta=(1.0, -0.5), n=50_000
+    ),
+    "margins, cap, squared hinge": designed_for_loss(
+        "squared hinge", sd.SphericalCapMechanism(6.0, 1.0), in_ball(signs, 0.5), theta=(1.5, -1.0, 0.5), n=50_000
+    ),
+    "margins, spherical Laplace, logistic": designed_for_loss(
+        "logistic", sd.SphericalLaplaceMechanism(6.0, 1.0), in_ball(normal, 0.5), theta=(1.5, -1.0, 0.5), n=50_000
+    ),
+    "margins, Gaussian, probit, intercept": designed_for_loss(
+        "probit", sd.GaussianMechanism(8.0, 1e-6, 1.0), in_ball(uniform, 0.4), theta=(1.0, -0.5, 0.3), n=100_000,
+        intercept=True,
+    ),
+    "joint, cap, least squares": designed_for_loss(
+        "bounded errors", sd.SphericalCapMechanism(5.0, 1.0), in_ball(lognormal, 0.3), theta=(1.0, -0.5, 0.3),
+        n=20_000, target="joint", intercept=True, target_bounds=(-3.0, 3.0), target_scale=0.3,
+    ),
+    "joint, spherical Laplace, least squares": designed_for_loss(
+        "bounded errors", sd.SphericalLaplaceMechanism(6.0, 1.0), in_ball(normal, 0.5), theta=(1.0, -0.5),
+        n=20_000, target="joint", target_bounds=(-3.0, 3.0), target_scale=0.3,
+    ),
+}  # fmt: skip
 
 # Where refusing is the right answer: the records say too little of the curvature at the target.
 HARD = (
@@ -572,9 +661,12 @@ def designed_at(corrected: sd.CorrectedLoss, drawn: Drawn, noised: Any, theta: n
     known = known_scores(corrected, corrected.records(noised.X, noised.y, sample_weight=weights, noise_scale=scales))
     assert known is not None
     values = drawn.rows @ theta
+    coupling = corrected.release.coupling
     if known.parts.is_residual:
         values = values - drawn.y
-    chances = weights / weights.sum() if len(weights) else np.full(len(values), 1 / len(values))
+    elif coupling is not None and coupling.kind == "margin":
+        values = values * drawn.y
+    chances = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
     order = np.argsort(values)
     # The ends one by one, what is between them by its means over cells.
     values, chances = values[order], chances[order]
@@ -582,11 +674,7 @@ def designed_at(corrected: sd.CorrectedLoss, drawn: Drawn, noised: Any, theta: n
     starts = np.unique(np.where(cells < 0, len(values) + cells, cells).astype(int))
     masses = np.add.reduceat(chances, starts)
     scores = Scores(np.add.reduceat(values * chances, starts) / masses, masses)
-    ratio = float(np.trace(np.linalg.lstsq(known.metric, known.noise, rcond=None)[0])) / len(theta)
-    found = designed(
-        known.parts, scores, known.variances(theta), known.records, known.targets(), share_of_noise=min(ratio, 0.999)
-    )
-    return corrected.with_design(found)
+    return known.designed_for(scores, known.variances(theta))
 
 
 def first_words(error: BaseException) -> str:

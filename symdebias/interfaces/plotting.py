@@ -20,9 +20,9 @@ from symdebias.interfaces.spending import Spending
 from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
 
-# Okabe & Ito's palette tells apart in print and for the colour-blind.
 # How far below its mean a draw is shown.
 _LOWEST = 30.0
+# Okabe & Ito's palette tells apart in print and for the colour-blind.
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7")
 _COLOURS = dict(zip(CURVES, ("#000000", "#D55E00", "#0072B2"), strict=True))
 _MARKS = {

@@ -163,7 +163,7 @@ def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
     words += ["--l2", "1", "--mechanisms", "gaussian", "--target", "margin"]
     assert cli.main(words) == 0
     printed = capsys.readouterr().out
-    assert "note: gaussian: the weight of the target is" in printed
+    assert "note: margin, gaussian: the weight of the target is" in printed
     assert "target='margin'" in printed
     with pytest.raises(SystemExit):
         cli.main([*words, "--public-target"])
