@@ -172,6 +172,8 @@ def test_designs_belong_to_their_noise():
     waves = normal.resolve(radius=1.0, score_variance=1.0, n=1e5).design
     with pytest.raises(ValueError, match="have waves"):
         cap.with_design(waves)
+    with pytest.raises(ValueError, match="a surrogate of degree 19 has no kernel"):
+        cap.with_design(Design(1.0, 1.0, 1e5, (Surrogate(1.0, (0.1,) * 20),), 0.1, 0.1)).at(2)
     quartic = Design(1.0, 1.0, 1e5, (Surrogate(1.0, (0.0, 1.0, 0.0, 0.0, 1.0)),), 0.1, 0.1)
     with pytest.raises(ValueError, match="are polynomials"):
         normal.with_design(quartic)

@@ -179,11 +179,15 @@ def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise)
     Raises
     ------
     ValueError
-        The design has waves, which this noise does not let through.
+        The design has waves, which this noise does not let through, or more powers than kernels.
     """
     if design.waves:
         raise ValueError(
             "these surrogates have waves, and under a spherical cap they are polynomials. Let a solver design them."
+        )
+    if design.degree > _SIZES[-1]:
+        raise ValueError(
+            f"a surrogate of degree {design.degree} has no kernel: degrees go up to {_SIZES[-1]}. Let a solver design it."
         )
     found = iter(design.surrogates)
     numbers: list[float] = []
