@@ -392,3 +392,13 @@ def test_methods_for_added_noise_do_not_take_multiplied_squares():
             else:
                 fit = method(sd.losses.least_squares(), noised.release, noised.X, noised.y)
                 assert np.linalg.norm(fit.theta - [1.0, -0.5]) < 0.4
+
+
+def test_a_cap_that_hides_squares_has_no_plan():
+    """A surrogate without curvature would promise standard errors as if there were no noise."""
+    X, y = simulated(500, np.array([2.0, -1.0]), 18)
+    with pytest.raises(NoExactCorrectionError, match="hides the squares"):
+        sd.planning.expected_fit(
+            sd.losses.logistic(), sd.Release(sd.SphericalCapMechanism(1e-3, 1.0), target="margin"),
+            sd.planning.Population(X, y), n=1e5,
+        )  # fmt: skip

@@ -149,6 +149,10 @@ def by_polynomials(problem: ScoreProblem, parts: SurrogateParts, *, degree: int)
 
 def size_of(degree: int) -> int:
     """Return the degree of the kernel that polynomials of a degree are computed by."""
+    if degree > _SIZES[-1]:
+        raise ValueError(
+            f"a surrogate of degree {degree} has no kernel: degrees go up to {_SIZES[-1]}. Let a solver design it."
+        )
     return next(size for size in _SIZES if degree <= size)
 
 
@@ -184,10 +188,6 @@ def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise)
     if design.waves:
         raise ValueError(
             "these surrogates have waves, and under a spherical cap they are polynomials. Let a solver design them."
-        )
-    if design.degree > _SIZES[-1]:
-        raise ValueError(
-            f"a surrogate of degree {design.degree} has no kernel: degrees go up to {_SIZES[-1]}. Let a solver design it."
         )
     found = iter(design.surrogates)
     numbers: list[float] = []
