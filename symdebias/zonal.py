@@ -16,9 +16,12 @@ from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, RADIUS
+from symdebias.exceptions import NoExactCorrectionError
 
 # A factor of a degree that is smaller has lost more digits than a correction can spare: the degree is not corrected.
 LEAST_FACTOR = 1e-6
+# Second moments are those of additive noise where the gain of squares is 1 but for rounding.
+_ROUNDING = 1e-12
 
 
 def legendre(degree: int, dimension: int, cosine: Any) -> FloatArray:
@@ -213,8 +216,20 @@ class ZonalNoise:
 
     @functools.cached_property
     def gain(self) -> float:
-        """lambda_1, the mean of a released vector over the true one."""
-        return float(self.factors(1)[1])
+        """lambda_1, the mean of a released vector over the true one.
+
+        Raises
+        ------
+        NoExactCorrectionError
+            It is below `LEAST_FACTOR`: the noise hides the vector.
+        """
+        found = float(self.factors(1)[1])
+        if not found >= LEAST_FACTOR:
+            raise NoExactCorrectionError(
+                f"the mean of a released vector is {found:.2g} times the true one, so that the noise hides it. The "
+                f"factor must be at least {LEAST_FACTOR:g}: give a larger budget, or leave gamma out."
+            )
+        return found
 
     @functools.cached_property
     def square_gain(self) -> float:
@@ -223,6 +238,11 @@ class ZonalNoise:
         It is 1 for a cap whose rim has the largest lambda_1: moments are then those of additive noise.
         """
         return float(self.factors(2)[2]) / self.gain**2
+
+    @property
+    def has_additive_squares(self) -> bool:
+        """Whether second moments are those of added noise: whether `square_gain` is 1 but for rounding."""
+        return abs(self.square_gain - 1) < _ROUNDING
 
     @functools.cached_property
     def variance(self) -> float:

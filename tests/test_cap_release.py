@@ -172,6 +172,8 @@ def test_designs_belong_to_their_noise():
     waves = normal.resolve(radius=1.0, score_variance=1.0, n=1e5).design
     with pytest.raises(ValueError, match="have waves"):
         cap.with_design(waves)
+    with pytest.raises(ValueError, match="a surrogate of degree 19 has no kernel"):
+        cap.with_design(Design(1.0, 1.0, 1e5, (Surrogate(1.0, (0.1,) * 20),), 0.1, 0.1)).at(2)
     quartic = Design(1.0, 1.0, 1e5, (Surrogate(1.0, (0.0, 1.0, 0.0, 0.0, 1.0)),), 0.1, 0.1)
     with pytest.raises(ValueError, match="are polynomials"):
         normal.with_design(quartic)
@@ -341,3 +343,62 @@ def test_the_uncorrected_loss_is_that_of_unbiased_columns():
     np.testing.assert_allclose(plain.loss(theta, noised.X, noised.y), (1 - u * noised.y) ** 2 / 2, rtol=1e-14)
     bias = sd.bias(sd.losses.squared_margin(), release)(theta, [[0.3, 0.4]], [1.0])[1]
     assert bias[0] == pytest.approx(CAP.noise_on(2).variance * float(theta @ theta) / 2, rel=1e-10)
+
+
+# ---- what is not what it is said to be ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_vectors_that_no_cap_releases_are_refused(intercept):
+    """Those of another radius, or in other units; rounding is none of them."""
+    X, y = simulated(500, np.array([2.0, -1.0]), 14)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
+    noised = release.privatize(X, y, random_state=15)
+    corrected = sd.debias(sd.losses.squared_margin(), release)
+    whole = corrected.mean_loss(np.full(2 + intercept, 0.1), noised.X, noised.y)
+    few = [None if part is None else part.round(2) for part in (noised.X, noised.y)]
+    assert corrected.mean_loss(np.full(2 + intercept, 0.1), *few) == pytest.approx(whole, rel=0.05)
+    other = sd.Release(sd.SphericalCapMechanism(4.0, 0.5), target="margin", fit_intercept=intercept)
+    for wrong, seen, target in (
+        (release, 3 * noised.X, noised.y),
+        (other, noised.X, noised.y),
+        *([(release, noised.X, 3 * noised.y)] if intercept else ()),
+    ):
+        with pytest.raises(ValueError, match=r"the released vector in row \d+ is longer than"):
+            sd.m_estimate(sd.debias(sd.losses.squared_margin(), wrong), seen, target)
+    with pytest.raises(ValueError, match="X has NaN in row 3"):
+        sd.m_estimate(corrected, np.where(np.arange(500)[:, None] == 3, np.nan, noised.X), noised.y)
+
+
+def test_a_cap_that_hides_the_vector_is_refused():
+    """Its gain is 0 but for rounding, and dividing by it makes numbers of nothing."""
+    release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0, gamma=0.99), target="margin")
+    noised = release.privatize(np.full((50, 20), 0.1), np.ones(50), random_state=0)
+    for method in ("auto", "none"):
+        with pytest.raises(NoExactCorrectionError, match="the noise hides it"):
+            sd.m_estimate(sd.debias(sd.losses.logistic(), release, method=method), noised.X, None)
+
+
+def test_methods_for_added_noise_do_not_take_multiplied_squares():
+    """Calibration would divide a slope of 1 by the gain of squares."""
+    X = np.random.default_rng(16).uniform(-1, 1, (4000, 2)) / math.sqrt(2)
+    y = X @ [1.0, -0.5]
+    for gamma, refused in ((None, False), (0.5, True)):
+        noised = sd.Release(sd.SphericalCapMechanism(6.0, 1.0, gamma=gamma)).privatize(X, y, random_state=17)
+        for method in (sd.literature.regression_calibration, sd.literature.simex):
+            if refused:
+                with pytest.raises(NoExactCorrectionError, match="multiplies second moments by"):
+                    method(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+            else:
+                fit = method(sd.losses.least_squares(), noised.release, noised.X, noised.y)
+                assert np.linalg.norm(fit.theta - [1.0, -0.5]) < 0.4
+
+
+def test_a_cap_that_hides_squares_has_no_plan():
+    """A surrogate without curvature would promise standard errors as if there were no noise."""
+    X, y = simulated(500, np.array([2.0, -1.0]), 18)
+    with pytest.raises(NoExactCorrectionError, match="hides the squares"):
+        sd.planning.expected_fit(
+            sd.losses.logistic(), sd.Release(sd.SphericalCapMechanism(1e-3, 1.0), target="margin"),
+            sd.planning.Population(X, y), n=1e5,
+        )  # fmt: skip

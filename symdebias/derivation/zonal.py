@@ -19,8 +19,6 @@ from symdebias.transforms import derivative_terms
 from symdebias.transforms.surrogate import Design
 from symdebias.zonal import ZonalNoise
 
-# Second moments are those of additive noise where the gain of squares is 1 but for rounding.
-_ROUNDING = 1e-12
 # Degrees that kernels are made for.
 _SIZES = (4, 8)
 
@@ -69,7 +67,7 @@ def undo_powers(
             f"under a spherical cap, and {expression} is none."
         )
     degree = sp.Poly(expression, *variables).total_degree()
-    if degree <= 2 and abs(law.square_gain - 1) < _ROUNDING:
+    if degree <= 2 and law.has_additive_squares:
         terms = (sp.Integer(1), -sp.Rational(1, 2))
         return sp.Add(*(term for term, _ in derivative_terms(expression, variables, noise.covariance, terms)))
     _require_alone(problem, noise)
@@ -151,6 +149,10 @@ def by_polynomials(problem: ScoreProblem, parts: SurrogateParts, *, degree: int)
 
 def size_of(degree: int) -> int:
     """Return the degree of the kernel that polynomials of a degree are computed by."""
+    if degree > _SIZES[-1]:
+        raise ValueError(
+            f"a surrogate of degree {degree} has no kernel: degrees go up to {_SIZES[-1]}. Let a solver design it."
+        )
     return next(size for size in _SIZES if degree <= size)
 
 
@@ -181,7 +183,7 @@ def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise)
     Raises
     ------
     ValueError
-        The design has waves, which this noise does not let through.
+        The design has waves, which this noise does not let through, or more powers than kernels.
     """
     if design.waves:
         raise ValueError(

@@ -294,7 +294,7 @@ class Spread:
 
 def _require_additive_squares(noise: ZonalNoise) -> None:
     """Raise where squares of scores are not those of additive noise."""
-    if abs(noise.square_gain - 1) > 1e-12:
+    if not noise.has_additive_squares:
         raise NoExactCorrectionError(
             f"with this gamma the noise multiplies squares of scores by {noise.square_gain:.4g} of their own, which "
             "evaluation does not undo. Leave gamma out of the SphericalCapMechanism."

@@ -17,6 +17,9 @@ from symdebias.release.columns import checked_names
 from symdebias.release.one_hot import OneHot
 from symdebias.zonal import ZonalNoise
 
+# By how much released numbers may have grown because they were rounded, for a file or to 32 bits.
+_ROUNDED = 0.01
+
 Undoable = AdditiveNoise | ChannelNoise | SphericalNoise | ZonalNoise
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
@@ -149,13 +152,37 @@ def without_gain(matrix: FloatArray, groups: Sequence[tuple[slice, Mechanism]]) 
         Released columns; they are not changed.
     groups : sequence of (slice, Mechanism)
         The places of columns with what noises them.
+
+    Raises
+    ------
+    ValueError
+        A vector is longer than any that its mechanism releases.
+    NoExactCorrectionError
+        The noise hides the columns.
     """
     for place, mechanism in groups:
-        gain = gain_of(mechanism, place.stop - place.start)
-        if gain != 1.0:
+        width = place.stop - place.start
+        noise = mechanism.noise_on(width)
+        if isinstance(noise, ZonalNoise):
+            _require_released(matrix[:, place] * mechanism.divisors_on(width), noise)
             matrix = matrix.copy()
-            matrix[:, place] /= gain
+            matrix[:, place] /= noise.gain
     return matrix
+
+
+def _require_released(vectors: FloatArray, noise: ZonalNoise) -> None:
+    """Raise where a vector has no place in the ball that points of the sphere come from.
+
+    Numbers that are not finite are left to whoever looks for them.
+    """
+    norms = np.linalg.norm(vectors, axis=1)
+    outside = np.isfinite(norms) & (norms > noise.radius * (1 + _ROUNDED))
+    if outside.any():
+        raise ValueError(
+            f"the released vector in row {int(np.argmax(outside))} is longer than {noise.radius:g}, the radius of a "
+            "SphericalCapMechanism, which releases none that is. Pass noised.X and noised.y as privatize returned "
+            "them, in their units, with the card of their release."
+        )
 
 
 def gain_of(mechanism: Mechanism | None, width: int) -> float:

@@ -278,7 +278,8 @@ class ReleasedRecords:
         released = self.rows @ theta - self.target
         noise = self.score_variance(theta) + self.target_noise
         square = float(self.chances @ released**2)
-        return max(square - noise, square * math.sqrt(2 / max(self.records, 2)))
+        gain = 1.0 if self.zonal is None else self.zonal.square_gain
+        return max(square - noise, square * math.sqrt(2 / max(self.records, 2))) / gain
 
     def scores(self, theta: FloatArray) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""

@@ -9,6 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release.design import ColumnDesign
 from symdebias.transforms import surrogate
@@ -153,9 +154,19 @@ def scene_on_sphere(
         The distribution of true scores.
     variance : float
         The noise variance of the score at the parameters in question.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise hides the squares of scores.
     """
     # The mean squared norm of true vectors, in units in which all coordinates have the same noise.
     power = float(np.trace(np.linalg.lstsq(covariance, gram, rcond=None)[0])) * noise.variance
+    if noise.hides(2):
+        raise NoExactCorrectionError(
+            f"the noise hides the squares of scores, whose factor is {float(noise.factors(2)[2]):.2g}, and with them "
+            "the curvature of the loss. Give a larger budget, or leave gamma out of the SphericalCapMechanism."
+        )
     return PolynomialScene(noise, max(noise.reach(variance), float(np.abs(scores.values).max())), scores, power)
 
 

@@ -19,6 +19,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
 
@@ -135,6 +136,16 @@ class Measured:
         # Two values, on which every function is affine, and noise of mean 0.
         high = (self.y - values[0]) / (values[1] - values[0])
         return np.column_stack([1 - high, high])
+
+    def require_additive_squares(self, what: str) -> None:
+        """Raise NoExactCorrectionError where second moments of a group of columns are not those of added noise."""
+        for _, noise in self.release.noises(self.columns):
+            if isinstance(noise, ZonalNoise) and not noise.has_additive_squares:
+                raise NoExactCorrectionError(
+                    f"{what} takes the covariance of added noise out of that of released columns, and with this gamma "
+                    f"the noise multiplies second moments by {noise.square_gain:.4g}. Use debias, which undoes it, or "
+                    "leave gamma out of the SphericalCapMechanism."
+                )
 
     def require_normal(self, what: str) -> None:
         """Raise NoExactCorrectionError where the noise of a column is not normal."""

@@ -35,8 +35,8 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
     Raises
     ------
     NoExactCorrectionError
-        A column of categories is noised; the noise of the target has no exact inverse; or the noise hides all variation
-        of a column.
+        A column of categories is noised; the noise of the target has no exact inverse; the noise hides all variation
+        of a column; or it multiplies second moments, as a spherical cap with a gamma of its own does.
     DivergenceError
         No minimum was found, or it is not the only one.
     ValueError, TypeError
@@ -67,6 +67,7 @@ def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: 
             "regression calibration predicts the true features beside a target, and a margin release has y x alone, "
             "without a target that a prediction could explain. Use debias, or simex."
         )
+    measured.require_additive_squares("regression calibration")
     theta, influence, problem = calibrated(measured, l2, errors=True)
     exact = has_constant_curvature(loss) or not measured.covariance.any()
     return problem.fit(

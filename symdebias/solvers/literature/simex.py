@@ -61,7 +61,7 @@ def simex(
     Raises
     ------
     NoExactCorrectionError
-        A column of categories is noised, or the noise of the target has no exact inverse.
+        A column of categories is noised, the noise of the target has no exact inverse, or a cap has a gamma of its own.
     DivergenceError
         A fit found no minimum, or the pole of a rational extrapolant lies at lambda = -1.
     ValueError, TypeError
@@ -99,6 +99,7 @@ def simex(
     repeats = COUNT.check("repeats", repeats)
     rng = generator(random_state)
     measured = Measured.of(loss, release, X, y)
+    measured.require_additive_squares("simex")
     problem = Problem.of(measured.labelled, l2)
     thetas: list[FloatArray] = []
     influences: list[FloatArray] = []
