@@ -8,6 +8,7 @@ M-estimation on it says how accurate a fit to n records will be.
 from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed
 from symdebias.planning.plan import Option, Plan, plan
 from symdebias.planning.population import Population
+from symdebias.planning.radius import RadiusPilot
 from symdebias.planning.split import Split, best_split
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Option",
     "Plan",
     "Population",
+    "RadiusPilot",
     "Split",
     "best_split",
     "expected_fit",

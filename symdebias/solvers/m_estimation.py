@@ -9,7 +9,7 @@ and one test after the fit tells whether theta has followed the noise.
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.corrected import CorrectedLoss
+from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
@@ -59,7 +60,8 @@ def m_estimate(
     ----------
     corrected : CorrectedLoss
         What `debias` returned. A surrogate that is not resolved is designed for the distribution of true scores that
-        the released records suggest at the pilot estimate, and is on the result as ``fit.corrected``.
+        the released records suggest at the pilot estimate, and is on the result as ``fit.corrected``. Where an exact
+        correction that `debias` chose by itself is lost in so much noise, that is a surrogate in its place.
     X : array of shape (n, p) or table
         The (noised) records.
     y : array of shape (n,)
@@ -166,11 +168,8 @@ def m_estimate(
     except DivergenceError as error:
         if known is None or not (known.wants_a_pilot and corrected.is_exact):
             raise
-        # An exact correction may be followed outwards to where its own noise rules, and a surrogate of it not.
-        try:
-            estimate = search.estimate(by_surrogate=True)
-        except SymdebiasError:
-            raise error from None
+        estimate, search = _otherwise(search, error)
+        known = search.known
     pilot, health, records, root = estimate.pilot, estimate.health, estimate.records, estimate.root
     theta, resolved = root.theta, estimate.corrected
     safeguards: list[str] = []
@@ -209,6 +208,34 @@ def m_estimate(
             else None,
         },
     )
+
+
+def _otherwise(search: "_Search", refusal: DivergenceError) -> "tuple[_Estimate, _Search]":
+    """Return an estimate where an exact correction was followed outwards to where its own noise rules.
+
+    That does not happen to a surrogate: one serves as pilot first, and where nobody asked for the exact correction it
+    takes the place of it.
+
+    Raises
+    ------
+    DivergenceError
+        The refusal, where neither helps.
+    """
+    corrected, known = search.corrected, search.known
+    assert known is not None
+    try:
+        return search.estimate(by_surrogate=True), search
+    except SymdebiasError:
+        # What `debias` says of a method that was given.
+        if corrected.reason.endswith("asked for"):
+            raise refusal from None
+    try:
+        reason = "surrogate: in so much noise the exact correction is lost"
+        other = CorrectedLoss(corrected.declared, corrected.release, Surrogate(), reason=reason)
+        instead = replace(search, corrected=other, checked=other.of(search.checked), known=known.of_method(other))
+        return instead.estimate(), instead
+    except SymdebiasError:
+        raise refusal from None
 
 
 @dataclass(frozen=True)

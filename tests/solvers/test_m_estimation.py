@@ -583,3 +583,23 @@ def test_a_hessian_with_a_column_of_zeros_has_no_covariance(seed):
     rows[:, [3, 17]] = 0.0
     with pytest.raises(InferenceError, match=r"no minimum|do not tell"):
         sandwich(rows.T @ rows / 60, np.eye(38), 60)
+
+
+def test_where_the_exact_correction_is_lost_a_surrogate_takes_its_place():
+    """With noise of variance 12 of the score the fourth derivative of the log loss is noise; nobody asked for it."""
+    rng = np.random.default_rng(0)
+    theta = np.array([2.0, -1.5, 1.0, 0.5, -1.0])
+    X = rng.uniform(-1, 1, (30_000, 5)) / np.sqrt(5)
+    y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ theta)), 1.0, -1.0)
+    release = sd.Release(sd.SphericalLaplaceMechanism(4.0, 1.0), sd.RandomizedResponse(4.0)).bind(list("abcde"))
+    noised = release.privatize(X, y, random_state=0)
+    chosen = sd.debias(sd.losses.logistic(), release)
+    assert chosen.method == "exact"
+    with pytest.raises(sd.DivergenceError):
+        sd.m_estimate(sd.debias(sd.losses.logistic(), release, method="exact"), noised.X, noised.y, l2=0.01)
+    fit = sd.m_estimate(chosen, noised.X, noised.y, l2=0.01)
+    assert fit.corrected.method == "surrogate"
+    assert "the exact correction is lost" in fit.corrected.reason
+    asked = sd.m_estimate(sd.debias(sd.losses.logistic(), release, method="surrogate"), noised.X, noised.y, l2=0.01)
+    np.testing.assert_array_equal(fit.theta, asked.theta)
+    np.testing.assert_array_equal(fit.confidence_interval(), asked.confidence_interval())
