@@ -149,7 +149,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
             shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
             raise ValueError(
                 f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of "
-                "them on the mechanism, or recode the column."
+                "them, or recode the column."
             ) from None
     return found
 
@@ -568,6 +568,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         hint = " For 0 and 1, pass array.astype(float)." if array.dtype.kind == "b" else ""
+        if array.dtype.kind in "OUT" and name.startswith("column "):
+            hint = " For text, declare its categories: categories={...} on the release, or on a mechanism."
         raise TypeError(
             f"{name} must hold real numbers (floats of up to 64 bits or integers); got {array.dtype}. "
             f"Convert it first.{hint}"

@@ -104,7 +104,8 @@ def check_guarantee(
     if isinstance(mechanism, Release):
         if values is not None:
             raise ValueError("a release is checked on opposite records at its bounds. Leave values out.")
-        release, records = mechanism, _opposite_records(mechanism)
+        release = _of_released_numbers(mechanism)
+        records = _opposite_records(release)
         mechanism, pair = _vectors(release, records)
     else:
         pair = _inputs(mechanism, values)
@@ -268,6 +269,14 @@ def _from_samples(
 # ---- releases of one vector ------------------------------------------------------------------------------
 
 _Record = tuple[FloatArray, FloatArray]
+
+
+def _of_released_numbers(release: Release) -> Release:
+    """Return the release of records whose columns are the released ones, centred and scaled."""
+    ((names, mechanism),) = release.groups
+    assert release.coupling is not None
+    features: Any = mechanism if names is None else {names: mechanism}
+    return Release(features, fit_intercept=release.fit_intercept, **release.coupling.arguments)
 
 
 def _opposite_records(release: Release) -> tuple[_Record, _Record]:

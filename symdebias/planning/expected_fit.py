@@ -150,6 +150,11 @@ class Study:
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
                 "release without them."
             )
+        if release.categories:
+            raise ValueError(
+                "the release has categories, and a population is written in released units, an indicator column for "
+                "each category. Plan with a release of these columns without categories=."
+            )
         # Features and target that are released in one vector are solved apart.
         apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
         plain = debias(loss, apart, method="none")

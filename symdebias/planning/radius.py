@@ -142,7 +142,8 @@ class RadiusPilot:
         if not len(chosen):
             raise InferenceError(
                 f"{upper[-1]:.3g} of the vectors may be beyond the largest candidate, {self.radii[-1]:g}, and at most "
-                f"{share:g} are allowed. Give larger candidates, more reports or a larger epsilon, or allow a larger share."
+                f"{share:g} are allowed. Give larger candidates, more reports or a larger epsilon, or allow a larger "
+                "share."
             )
         return self.radii[int(chosen[0])]
 

@@ -73,7 +73,8 @@ def _arguments(card: Any) -> Mapping[str, Any]:
         raise ValueError("it is not a JSON object")
     if card.get("format") != FORMAT:
         raise ValueError(f"its format is {card.get('format')!r:.60}")
-    if set(card) != _ENTRIES:
+    # A release without categories has no entry of them.
+    if set(card) - {"categories"} != _ENTRIES or card.get("categories", True) in (None, {}):
         raise ValueError(f"it must have exactly the entries {', '.join(sorted(_ENTRIES))}")
     if not all(isinstance(card[key], list) for key in ("features", "noiseless")):
         raise ValueError("its features and noiseless columns must be lists")
@@ -86,7 +87,7 @@ def _arguments(card: Any) -> Mapping[str, Any]:
         groups[names] = mechanism_of(part)
     if None in groups and len(groups) > 1:
         raise ValueError("one of its groups of columns has no names")
-    others = {name: card[name] for name in ("noiseless", "fit_intercept", "center", "scale")}
+    others = {name: value for name, value in card.items() if name not in ("format", "features", "target")}
     stated = card["target"]
     if isinstance(stated, dict) and stated.get("kind") in coupling.KINDS:
         if len(groups) != 1:

@@ -14,14 +14,15 @@ from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
 from symdebias.mechanisms.ranges import BoolArray, Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release.columns import checked_names
+from symdebias.release.one_hot import OneHot
 from symdebias.zonal import ZonalNoise
 
 Undoable = AdditiveNoise | ChannelNoise | SphericalNoise | ZonalNoise
 Groups = tuple[tuple[tuple[str, ...] | None, Mechanism], ...]
 
 
-def checked_groups(features: Any, target: Any = None) -> Groups:
-    """Return declared features as groups of columns, each with its mechanism.
+def checked_groups(features: Any, target: Any, one_hot: OneHot) -> Groups:
+    """Return declared features as groups of released columns, each with its mechanism.
 
     Raises
     ------
@@ -29,7 +30,7 @@ def checked_groups(features: Any, target: Any = None) -> Groups:
         They are no mechanisms, or one does not fit its columns; or the target is a coordinate of a vector whose others
         are elsewhere.
     """
-    groups = _groups(features)
+    groups = _groups(features, one_hot)
     together = [mechanism.target for _, mechanism in groups if isinstance(mechanism, Coordinates)]
     shared = [part for part in together if part is not None]
     if shared != ([target] if isinstance(target, TargetCoordinate) else []):
@@ -40,7 +41,7 @@ def checked_groups(features: Any, target: Any = None) -> Groups:
     return groups
 
 
-def _groups(features: Any) -> Groups:
+def _groups(features: Any, one_hot: OneHot) -> Groups:
     if features is None:
         return ()
     if isinstance(features, Mechanism):
@@ -66,6 +67,12 @@ def _groups(features: Any) -> Groups:
                 "GaussianMechanism or RandomizedResponse."
             )
         _refuse_clipped(mechanism)
+        if isinstance(mechanism, ChannelMechanism) and (declared := set(names) & set(one_hot.indicators)):
+            raise ValueError(
+                f"{', '.join(sorted(declared))} is noised by {mechanism!r}, which has categories of its own. Leave it "
+                "out of categories, or noise it in one vector with other columns."
+            )
+        names = one_hot.released(names)
         if mechanism.width not in (None, len(names)):
             raise ValueError(
                 f"{mechanism!r} noises {mechanism.width} column{'s' if mechanism.width != 1 else ''} together; got "

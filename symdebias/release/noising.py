@@ -10,6 +10,7 @@ from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
 from symdebias.release.categories import as_declared, target_numbers
 from symdebias.release.columns import standardised
 from symdebias.release.groups import labels_of, labels_of_target, report_outside
+from symdebias.release.matrices import collected_matrix
 from symdebias.release.noised import Noised
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def noised_records(release: "Release", X: Any, y: Any, source: sampling.Source, 
     """
     columns = release.columns
     assert columns is not None
-    matrix = release.true_matrix(X)
+    matrix = collected_matrix(release, X)
     labels = labels_of_target(release.target, "range")
     target = None
     if y is not None:

@@ -16,7 +16,7 @@ from symdebias.mechanisms import Mechanism, sampling
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import card
-from symdebias.release.categories import column_codes, target_numbers
+from symdebias.release.categories import target_numbers
 from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
 from symdebias.release.coupling import Coupling
 from symdebias.release.design import ColumnDesign, original_units
@@ -32,8 +32,11 @@ from symdebias.release.groups import (
     undoable_target,
     without_gain,
 )
+from symdebias.release.matrices import bound_to, check_count, released_matrix, true_matrix
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
+from symdebias.release.one_hot import OneHot
+from symdebias.release.spelling import as_call
 
 _CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
 _SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
@@ -61,6 +64,9 @@ class Release:
         Public centre and scale, by name of the column or one per column in the order of `columns`; never
         computed from the data. Columns are released as (x - center)/scale, which is what the bounds of the
         mechanisms refer to. Columns without an entry are neither shifted nor scaled.
+    categories : mapping from str to sequence, optional
+        Public categories of columns that are noised as numbers, all text or all numbers in a column: each is released
+        as indicator columns, such as ``place=e``, beside the other columns of its mechanism. See the notes.
     target_scale : float, optional
         c, the public weight of the target in such a vector; 1 by default. A margin release has it with an intercept.
     target_values : pair of float, optional
@@ -81,6 +87,12 @@ class Release:
     A column with two categories that are numbers enters a score as that number. One with more categories, or with
     text, enters it one-hot: a parameter per category, except the first where there is an intercept or where
     there are two. In arrays it holds the codes 0 to k - 1 of the categories, in tables the categories themselves.
+
+    A column of `categories` has such a parameter for each of its indicator columns, which are coordinates of the vector
+    that one mechanism noises: `columns` has them in its place, and so have `Noised.X`, `center` and `scale`. A public
+    weight w of an indicator is a scale of 1/w; a number for the column is that of all its indicators. A record's
+    squared L2 norm, which `radius` bounds, is the sum over columns of ((x - center)/scale)^2, where x is 0 or 1 in
+    indicators. True records hold the categories in a table, and the codes in an array of a release with names.
 
     ``target="margin"`` releases z = y x, y = -1 or +1, and with an intercept the column c y besides: all that a loss
     F with F(u, 1) = F(-u, -1) takes of a record. ``target="joint"`` releases (x, c y), for losses of the residual
@@ -113,6 +125,7 @@ class Release:
     center: PerColumn
     scale: PerColumn
     coupling: Coupling | None
+    categories: OneHot
 
     def __init__(
         self,
@@ -123,19 +136,21 @@ class Release:
         fit_intercept: bool = False,
         center: Mapping[str, float] | Sequence[float] | None = None,
         scale: Mapping[str, float] | Sequence[float] | None = None,
+        categories: Mapping[str, Sequence[str] | Sequence[float]] | None = None,
         target_scale: float | None = None,
         target_values: Sequence[float] | None = None,
         target_bounds: Sequence[float] | None = None,
     ) -> None:
-        groups = checked_groups(features, target)
-        noiseless = checked_names(noiseless, "noiseless")
+        if not isinstance(fit_intercept, (bool, np.bool_)):
+            raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
+        one_hot = OneHot.declared(categories, intercept=bool(fit_intercept))
+        groups = checked_groups(features, target, one_hot)
+        noiseless = one_hot.released(checked_names(noiseless, "noiseless"))
         if target is not None and not isinstance(target, (Mechanism, str)):
             raise TypeError(
                 f"target must be a mechanism or None; got {type(target).__name__}. Pass a RandomizedResponse, a "
                 'GaussianMechanism, "margin", "joint", or None for a target that is released as it is.'
             )
-        if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept must be True or False; got {shown(fit_intercept, 60)}. Pass one of them.")
         named = Counter(name for names, _ in groups for name in names or ())
         named.update(noiseless)
         twice = sorted(name for name, count in named.items() if count > 1)
@@ -153,10 +168,13 @@ class Release:
             "noiseless": noiseless,
             "fit_intercept": bool(fit_intercept),
             "coupling": coupling,
+            "categories": one_hot,
         }.items():
             object.__setattr__(self, field, value)
+        if self.columns is not None:
+            one_hot.check_together([*(names or () for names, _ in groups), noiseless])
         for field, given, domain in (("center", center, _CENTER), ("scale", scale, _SCALE)):
-            numbers = checked_numbers(given, domain, field)
+            numbers = one_hot.spread(checked_numbers(given, domain, field), field)
             if self.columns is not None:
                 numbers = named_numbers(numbers, self.columns, field)
                 self._refuse_moved_categories(field, dict(numbers))  # type: ignore[arg-type]
@@ -172,28 +190,7 @@ class Release:
             )
 
     def __repr__(self) -> str:
-        parts = []
-        if self.groups and self.groups[0][0] is None:
-            parts.append(f"features={self.groups[0][1]!r}")
-        elif self.groups:
-            inside = ", ".join(
-                f"{(names[0] if names and len(names) == 1 else names)!r}: {mechanism!r}"
-                for names, mechanism in self.groups
-            )
-            parts.append(f"features={{{inside}}}")
-        if self.target is not None or self.coupling is not None:
-            parts.append(f"target={self.target if self.coupling is None else self.coupling.kind!r}")
-        if self.noiseless:
-            parts.append(f"noiseless={self.noiseless!r}")
-        if self.fit_intercept:
-            parts.append("fit_intercept=True")
-        for name, values in (("center", self.center), ("scale", self.scale)):
-            if values:
-                parts.append(f"{name}={as_json(values)!r}")
-        if self.coupling is None:
-            return f"Release({', '.join(parts)})"
-        parts += [f"{name}={value!r}" for name, value in self.coupling.settings.items()]
-        return f"Release({', '.join(parts)})  # {self.coupling.statement}"
+        return as_call(self)
 
     # ---- columns -----------------------------------------------------------------------------------------
 
@@ -220,7 +217,8 @@ class Release:
         Parameters
         ----------
         columns : sequence of str
-            All columns of X; the noiseless ones among them keep their role and go last.
+            All columns of X; the noiseless ones among them keep their role and go last. A column of `categories` goes
+            by its name, or by those of its indicators.
 
         Returns
         -------
@@ -232,7 +230,7 @@ class Release:
         ValueError
             The names do not fit the ones that the release has.
         """
-        names = checked_names(columns, "columns")
+        names = self.categories.released(checked_names(columns, "columns"))
         if len(set(names)) < len(names):
             raise ValueError(f"the columns {', '.join(names)} repeat a name. Name each column once.")
         if self.columns is not None:
@@ -251,6 +249,7 @@ class Release:
             if not noised:
                 raise ValueError("every column is noiseless, but the release has a mechanism for features.")
             features, noiseless = {noised: self.groups[0][1]}, self.noiseless
+        self.categories.check_together([noised if self.groups else names, self.noiseless])
         coupled = {"target": self.target} if self.coupling is None else self.coupling.arguments
         return Release(
             features,
@@ -258,24 +257,9 @@ class Release:
             fit_intercept=self.fit_intercept,
             center=as_json(self.center),
             scale=as_json(self.scale),
+            categories=self.categories.as_json(),
             **coupled,
         )
-
-    def _bound_to(self, X: Any) -> "Release":
-        if self.columns is not None:
-            return self
-        if _arrays.is_table(X):
-            return self.bind(_arrays.column_names(X))
-        if self.groups and self.noiseless:
-            raise ValueError(
-                f"X is an array without names, and the release leaves {', '.join(self.noiseless)} without noise: which "
-                "columns those are would be a guess, and a wrong one would send the others out as they are. Pass a "
-                "table, or name the columns first: release.bind(names), noiseless ones last."
-            )
-        count = _arrays.features_array(X).shape[1]
-        self._check_count(count)
-        names = [f"x{index}" for index in range(count - len(self.noiseless))]
-        return self.bind((*names, *self.noiseless))
 
     def design_matrix(self, X: Any, *, check_finite: bool = True) -> FloatArray:
         """Return released X as a checked array of shape (n, p), float64, columns in the order of `columns`.
@@ -299,7 +283,7 @@ class Release:
         TypeError, ValueError
             X does not fit; see `symdebias._arrays.features_array`.
         """
-        matrix = self._coded_matrix(X, "sent", check_finite=check_finite)
+        matrix = released_matrix(self, X, check_finite=check_finite)
         return matrix if self.coupling is not None else without_gain(matrix, self.placed(matrix.shape[1]))
 
     def true_matrix(self, X: Any) -> FloatArray:
@@ -308,9 +292,10 @@ class Release:
         Parameters
         ----------
         X : array of shape (n, p) or table
-            True records, already centred and scaled.
+            True records, already centred and scaled. Columns of `categories` hold these (codes in an array), and come
+            back as indicator columns, centred and scaled here.
         """
-        return self._coded_matrix(X, "range")
+        return true_matrix(self, X)
 
     def true_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return true targets as a checked array of shape (n,), float64: codes where a channel noises them.
@@ -330,33 +315,6 @@ class Release:
             return target
         _arrays.check_labels(target, labels.numbers, "labels", declare="categories={} on the mechanism")
         return labels.codes(target).astype(float)
-
-    def _coded_matrix(self, X: Any, side: str, *, check_finite: bool = True) -> FloatArray:
-        """Return X checked, with codes in columns of categories: of what goes in ("range") or comes out ("sent")."""
-        if self.columns is None and _arrays.is_table(X):
-            columns = self.bind(_arrays.column_names(X)).columns
-        else:
-            columns = self.columns
-        categories = labels_of(self.groups, side)
-        values = {name: labels.values for name, labels in categories.items()}
-        matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=values)
-        self._check_count(matrix.shape[1])
-        if categories and not _arrays.is_table(X):
-            assert columns is not None
-            matrix = matrix.copy()
-            for name, labels in categories.items():
-                place = columns.index(name)
-                matrix[:, place] = column_codes(matrix[:, place], labels, name)
-        return matrix
-
-    def _check_count(self, number_of_columns: int) -> None:
-        known = self.number_of_columns
-        least = len(self.noiseless) + len(self.groups)
-        if (known is not None and number_of_columns != known) or number_of_columns < least:
-            expected = str(known) if known is not None else f"at least {least}"
-            raise ValueError(
-                f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
-            )
 
     # ---- noise -------------------------------------------------------------------------------------------
 
@@ -447,14 +405,14 @@ class Release:
         """
         if self.coupling is None:
             return self
-        self._check_count(number_of_columns)
+        check_count(self, number_of_columns)
         columns = self.columns or tuple(f"x{index}" for index in range(number_of_columns))
         features, target, constant = self.coupling.apart(self.groups[0][1], columns)
         return Release(features, target, fit_intercept=self.fit_intercept and constant)
 
     def placed(self, number_of_columns: int) -> tuple[tuple[slice, Mechanism], ...]:
         """Return the places of each group of columns, with what noises them."""
-        self._check_count(number_of_columns)
+        check_count(self, number_of_columns)
         placed, start = [], 0
         for names, mechanism in self.groups:
             width = number_of_columns - len(self.noiseless) if names is None else len(names)
@@ -472,7 +430,7 @@ class Release:
         number_of_columns : int
             The number of columns of X.
         """
-        self._check_count(number_of_columns)
+        check_count(self, number_of_columns)
         return math.sqrt(squared_radius(self.groups, len(self.noiseless) if self.groups else number_of_columns))
 
     # ---- privacy -----------------------------------------------------------------------------------------
@@ -506,7 +464,7 @@ class Release:
         Parameters
         ----------
         X : array of shape (n, p) or table
-            True records. A table is matched by name and comes back as a table.
+            True records. A table is matched by name and comes back as a table of `columns`.
         y : array of shape (n,), optional
             True targets; required if the release noises the target.
         random_state : int, numpy.random.Generator or None
@@ -541,7 +499,7 @@ class Release:
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        return noised_records(self._bound_to(X), X, y, sampling.source(random_state), outside)
+        return noised_records(bound_to(self, X), X, y, sampling.source(random_state), outside)
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
@@ -626,6 +584,7 @@ class Release:
             fit_intercept=self.fit_intercept,
             center=as_json(self.center),
             scale=as_json(self.scale),
+            **({"categories": self.categories.as_json()} if self.categories else {}),
         )
 
     @classmethod

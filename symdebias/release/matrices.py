@@ -1,0 +1,117 @@
+"""X as a checked matrix: of released records, and of true ones with their categories as codes or indicator columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from symdebias import _arrays
+from symdebias._arrays import FloatArray
+from symdebias.mechanisms.ranges import Labels
+from symdebias.release.categories import column_codes
+from symdebias.release.columns import standardised
+from symdebias.release.groups import labels_of
+
+if TYPE_CHECKING:
+    from symdebias.release.release import Release
+
+
+def bound_to(release: "Release", X: Any) -> "Release":
+    """Return a release with names for the columns of true X: those of a table, or x0, x1, ... for an array.
+
+    Raises
+    ------
+    ValueError
+        The names do not fit, or X is an array and the release names columns without saying where they stand.
+    """
+    if release.columns is not None:
+        return release
+    if _arrays.is_table(X):
+        return release.bind(_arrays.column_names(X))
+    _refuse_nameless_categories(release)
+    if release.groups and release.noiseless:
+        raise ValueError(
+            f"X is an array without names, and the release leaves {', '.join(release.noiseless)} without noise: which "
+            "columns those are would be a guess, and a wrong one would send the others out as they are. Pass a "
+            "table, or name the columns first: release.bind(names), noiseless ones last."
+        )
+    count = _arrays.features_array(X).shape[1]
+    check_count(release, count)
+    names = [f"x{index}" for index in range(count - len(release.noiseless))]
+    return release.bind((*names, *release.noiseless))
+
+
+def _refuse_nameless_categories(release: "Release") -> None:
+    if release.categories:
+        raise ValueError(
+            "X is an array without names, and the release has categories for "
+            f"{', '.join(release.categories.indicators)}. Pass a table, or name the columns first: "
+            "release.bind(names); an array then holds the codes 0 to k - 1 in the columns of categories."
+        )
+
+
+def check_count(release: "Release", number_of_columns: int) -> None:
+    """Raise ValueError where a release does not have so many columns."""
+    known = release.number_of_columns
+    least = len(release.noiseless) + len(release.groups)
+    if (known is not None and number_of_columns != known) or number_of_columns < least:
+        expected = str(known) if known is not None else f"at least {least}"
+        raise ValueError(
+            f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
+        )
+
+
+def released_matrix(release: "Release", X: Any, *, check_finite: bool) -> FloatArray:
+    """Return released X, checked, with codes of outputs in columns that a channel noises."""
+    columns = release.columns
+    if columns is None and _arrays.is_table(X):
+        columns = release.bind(_arrays.column_names(X)).columns
+    matrix = _coded(X, columns, labels_of(release.groups, "sent"), check_finite=check_finite)
+    check_count(release, matrix.shape[1])
+    return matrix
+
+
+def collected_matrix(release: "Release", X: Any) -> FloatArray:
+    """Return true X, checked, as the columns of the release, which are neither centred nor scaled here.
+
+    Columns that a channel noises have codes of its inputs; declared categories are indicator columns of 0 and 1.
+    """
+    columns = release.columns
+    if columns is None and _arrays.is_table(X):
+        columns = release.bind(_arrays.column_names(X)).columns
+    categories, labels = release.categories, labels_of(release.groups, "range")
+    if not categories:
+        matrix = _coded(X, columns, labels)
+    else:
+        if columns is None:
+            _refuse_nameless_categories(release)
+        assert columns is not None
+        matrix = categories.expanded(
+            _coded(X, categories.collected(columns), labels | dict(categories.labels)), columns
+        )
+    check_count(release, matrix.shape[1])
+    return matrix
+
+
+def true_matrix(release: "Release", X: Any) -> FloatArray:
+    """Return true X, centred and scaled already, as released columns; see `symdebias.Release.true_matrix`."""
+    matrix = collected_matrix(release, X)
+    if not release.categories:
+        return matrix
+    bound = bound_to(release, X)
+    columns, only = bound.columns, release.categories.only
+    assert columns is not None
+    return standardised(matrix, columns, only(bound.center), only(bound.scale))
+
+
+def _coded(
+    X: Any, columns: Sequence[str] | None, labels: Mapping[str, Labels], *, check_finite: bool = True
+) -> FloatArray:
+    """Return X checked, with codes in columns of categories."""
+    values = {name: one.values for name, one in labels.items()}
+    matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=values)
+    if labels and not _arrays.is_table(X):
+        assert columns is not None
+        matrix = matrix.copy()
+        for name, one in labels.items():
+            place = columns.index(name)
+            matrix[:, place] = column_codes(matrix[:, place], one, name)
+    return matrix
