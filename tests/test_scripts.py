@@ -247,8 +247,10 @@ QUICK = {
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
     "spherical_cap.py --records 2000 --repeats 1": "epsilon 8, 10 columns",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
+    "limits.py --part variances": "20        8         2.15*",
 }
 LONG = {
+    "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "against gradients at the best parameters",
     "accounting.py --records 1280 --epochs 2 --budgets 1": "replace-one pld ",
     "excess_risk.py --columns 2 --epsilon 12 --records 50000 --draws 2 --pilot 20000": "planner's mechanism",
     "planning.py --fits 2 --points 3 --only 'exponential, gaussian, epsilon 6'": "exponential, gaussian, epsilon 6",
@@ -309,6 +311,30 @@ def test_the_benchmark_of_label_randomizers():
     value, _ = script["pairwise"](labels, prior, 1.0, outputs, 60.0)
     best, _ = script["ours"](labels, prior, 1.0, outputs, 1)
     assert best.noisy_label_loss == pytest.approx(value, rel=1e-7)
+
+
+def test_the_benchmark_of_limits():
+    """No release tells more than its limits allow, and those that are known to be the best tell as much."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "limits.py"))
+    signs = np.array([[-1.0], [1.0]])
+    for epsilon in (0.5, 2.0, 5.0):
+        # One sign: randomized response.
+        assert script["steepest"](signs, epsilon, 1) == pytest.approx(np.tanh(epsilon / 2) ** 2, rel=1e-12)
+        # Corners of a square, through a cap: the information about the mean, over the sphere of what is sent.
+        corners = np.array([[-1.0, -1], [-1, 1], [1, -1], [1, 1]])
+        height, angle = np.meshgrid((np.arange(400) + 0.5) / 200 - 1, np.arange(800) * np.pi / 400)
+        sent = np.sqrt(1 - height**2) * np.array([np.cos(angle), np.sin(angle)])
+        law = sd.SphericalCapMechanism(epsilon, np.sqrt(2)).law
+        density = law.density(3, sent.reshape(2, -1).T @ corners.T / np.sqrt(2))
+        assert density.mean() == pytest.approx(1, rel=2e-3)
+        score = density @ corners / 4 / density.mean(axis=1)[:, None]
+        told = np.average((score**2).sum(axis=1), weights=density.mean(axis=1))
+        limit = 2 / script["cube_limit"](epsilon, 2, 10)
+        assert 0.8 * limit < told < limit < min(2, script["chi_square_limit"](epsilon))
+        # On a circle the best half-space is the best cap, in every direction.
+        angles = np.arange(4000) * np.pi / 2000
+        circle = np.sqrt(2) * np.column_stack([np.cos(angles), np.sin(angles)])
+        assert 2 / script["steepest"](circle, epsilon, 3) == pytest.approx(script["sphere_limit"](epsilon, 2), rel=1e-3)
 
 
 @pytest.fixture(scope="module")
