@@ -73,7 +73,7 @@ def passes(n: int, repeats: int) -> None:
         def trained(corrected: sd.CorrectedLoss = corrected, X: np.ndarray = noised.X) -> object:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of a pass that has not learnt
-                return sd.sgd(corrected, X, None, step_size=1e-4, radius=1.0, batch_size=128, random_state=0)
+                return sd.sgd(corrected, X, None, step_size=1e-4, l2=5.0, batch_size=128, random_state=0)
 
         def gradient(records: Records = records) -> object:
             return records.mean_gradient(theta)
