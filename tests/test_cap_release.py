@@ -330,6 +330,11 @@ REFUSED = {
     "a target": (
         sd.losses.least_squares(), sd.Release(None, CAP), {}, "the target is one number",
     ),
+    "squares that are multiplied, beside an intercept": (
+        sd.losses.least_squares(),
+        sd.Release({("a", "b"): sd.SphericalCapMechanism(2.0, 1.0, gamma=0.6)}, fit_intercept=True),
+        {"method": "exact"}, "Leave gamma out",
+    ),
     "a power that is hidden": (
         QUARTIC, sd.Release({("a", "b"): sd.SphericalCapMechanism(2.0, 1.0, gamma=1e-7)}, COIN), {"method": "exact"},
         "hides the power",

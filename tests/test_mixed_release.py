@@ -447,16 +447,22 @@ def test_hidden_scores_are_found_and_keep_the_parameters_in_place():
 
 @pytest.mark.exhaustive
 def test_much_inflation_is_warned_of():
-    """The log loss under Laplace noise with beta = 2 on four columns: exact, and worth a hundredth of its records."""
+    """The log loss under Laplace noise with beta = 2 on four columns: worth a hundredth of its records, or none."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(5000, 4))
-    y = np.where(rng.random(5000) < 1 / (1 + np.exp(-X.sum(axis=1))), 1.0, -1.0)
+    X = rng.uniform(-1, 1, size=(100_000, 4))
+    y = np.where(rng.random(100_000) < 1 / (1 + np.exp(-X.sum(axis=1))), 1.0, -1.0)
     release = sd.Release({tuple("abcd"): sd.LaplaceMechanism.from_scale(2.0)})
     noised = release.privatize(X, y, random_state=0)
     corrected = sd.debias(sd.losses.logistic(), release)
-    start = np.full(4, 1.0)
+
+    def left_at(size):
+        return sd.sgd(
+            corrected, noised.X, noised.y, step_size=1e-9, l2=1.0, start=np.full(4, float(size)), random_state=0
+        )
+
     with pytest.warns(sd.exceptions.VarianceWarning, match="times that of the uncorrected loss"):
-        fit = sd.sgd(corrected, noised.X, noised.y, step_size=1e-9, start=start, random_state=0)
+        fit = left_at(0.6)
     assert fit.diagnostics["noise_inflation"] > 100
-    calm = sd.sgd(corrected, noised.X, noised.y, step_size=1e-6, start=0.1 * start, random_state=0)
-    assert 0.9 < calm.diagnostics["noise_inflation"] < 2
+    assert 0.9 < left_at(0.2).diagnostics["noise_inflation"] < 2
+    with pytest.raises(sd.DivergenceError, match="times that of the uncorrected loss"):
+        left_at(1.0)

@@ -313,6 +313,16 @@ def test_released_targets_that_do_not_fit(release, y, message):
         sd.debias(loss, release).mean_loss(np.zeros(2 + release.fit_intercept), np.zeros((3, 2)), y)
 
 
+def test_true_labels_in_place_of_the_released_column_are_refused():
+    """They would be read as the column of the intercept, and give plausible numbers."""
+    X, y = np.array([[0.5, 0.1], [0.2, -0.3]]), np.array([1.0, -1.0])
+    noised = WITH_INTERCEPT.privatize(X, y, random_state=0)
+    corrected = sd.debias(sd.losses.squared_margin(), noised.release)
+    assert np.isfinite(corrected.mean_loss([0.1, 0.2, 0.3], noised.X, noised.y))
+    with pytest.raises(ValueError, match=r"no released number is a label\. Pass noised\.y"):
+        corrected.mean_loss([0.1, 0.2, 0.3], noised.X, y)
+
+
 def test_noise_scales_of_records_are_refused():
     with pytest.raises(ValueError, match="features and target in one vector"):
         sd.debias(sd.losses.squared_margin(), MARGIN).loss([1.0], [[0.5]], None, noise_scale=[0.1])

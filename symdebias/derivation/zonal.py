@@ -70,6 +70,11 @@ def undo_powers(
     if degree <= 2 and law.has_additive_squares:
         terms = (sp.Integer(1), -sp.Rational(1, 2))
         return sp.Add(*(term for term, _ in derivative_terms(expression, variables, noise.covariance, terms)))
+    if degree <= 2 and len(noise.group.columns) != len(problem.design.parameters):
+        raise NoExactCorrectionError(
+            f"with this gamma the noise multiplies squares by {law.square_gain:.4g}, which is undone for scores of the "
+            "whole vector alone. Leave gamma out of the SphericalCapMechanism."
+        )
     _require_alone(problem, noise)
     (score,), (square,) = variables, noise.symbols
     numbers = law.table(degree)

@@ -244,6 +244,12 @@ class Coupling:
         target = _arrays.target_array(y, rows=len(matrix))
         if self.kind == "joint":
             return matrix, target
+        assert self.values is not None
+        if np.isin(target, self.values).all():
+            raise ValueError(
+                "y has labels as they are, and the column of the target of a margin release is noised: no released "
+                "number is a label. Pass noised.y."
+            )
         return np.column_stack([matrix, target]), np.ones(len(matrix))
 
     # ---- words -------------------------------------------------------------------------------------------
