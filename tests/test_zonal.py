@@ -78,7 +78,7 @@ def test_with_the_best_rim_moments_are_those_of_additive_noise(epsilon, dimensio
     assert other.square_gain == pytest.approx(0.5 / other.gain, rel=1e-12)
 
 
-def test_the_second_moments_of_the_sheet_of_known_values():
+def test_second_moments_at_the_centre():
     """The variance per column at the centre, at epsilon 2 and R^2 = 2, and at epsilon 5 and R^2 = 10."""
     assert ZonalNoise(math.sqrt(2), CapLaw(2.0), 2).variance == pytest.approx(2.46, abs=5e-3)
     assert ZonalNoise(math.sqrt(10), CapLaw(5.0), 10).variance == pytest.approx(2.37, abs=5e-3)
