@@ -23,7 +23,7 @@ import numpy as np
 import symdebias as sd
 from symdebias.records import Records
 from symdebias.transforms.polynomial import PolynomialScene
-from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.surrogate import Scores, balanced
 from symdebias.zonal import ZonalNoise
 
 SETTINGS = [(2.0, 2), (5.0, 2), (2.0, 10), (5.0, 10), (8.0, 10), (5.0, 50)]
@@ -44,7 +44,7 @@ def of_degree(corrected: sd.CorrectedLoss, noise: ZonalNoise, degree: int) -> sd
     scene = PolynomialScene(noise, 1.0, Scores.within(1.0), 0.5)
     numbers = [part.numbers for part in corrected.surrogate_parts.replaced]
     found = scene.surrogates(numbers, 1e6, degree, 5.0)
-    return corrected.with_design(scene.design(numbers, found, radius=1.0, variance=noise.variance, records=1e6))
+    return corrected.with_design(balanced(numbers, found, radius=1.0, score_variance=noise.variance, records=1e6))
 
 
 def passes(n: int, repeats: int) -> None:

@@ -131,7 +131,13 @@ def _relative_variance(
         part.numbers.inflation * (scene.curvature_variance(one) + float((chances * lever**2) @ bend**2))
         for part, one, bend in zip(parts.replaced, found, bends, strict=True)
     )
-    # The mean over targets that are equally likely.
+    return _relative(square, parts, chances, bends, targets)
+
+
+def _relative(
+    square: float, parts: SurrogateParts, chances: FloatArray, bends: Sequence[FloatArray], targets: Sequence[float]
+) -> float:
+    """Return a mean square over the square of the mean curvature, over targets that are equally likely."""
     multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
     mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
     return square / mean**2 if mean != 0 else math.inf
@@ -210,7 +216,7 @@ def designed_polynomials(
     if not quick:
         found = min((row for row in rows if row[1] <= dearest), key=lambda row: row[0])[4]
         stated = max(scene.scores.radius(STATED_OUTSIDE), 1e-6)
-        return scene.design(numbers, found, radius=stated, variance=variance, records=records)
+        return surrogate.balanced(numbers, found, radius=stated, score_variance=variance, records=records)
     return surrogate.Design(scene.reach, variance, records, tuple(found), math.nan, math.nan)
 
 
@@ -221,12 +227,8 @@ def _relative_curvature(
     square = sum(
         part.numbers.inflation * scene.curvature_square(one) for part, one in zip(parts.replaced, found, strict=True)
     )
-    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
-    mean = sum(
-        float(m.mean()) * float(scene.scores.chances @ one.curvature(scene.scores.values))
-        for m, one in zip(multipliers, found, strict=True)
-    )
-    return square / mean**2 if mean != 0 else math.inf
+    bends = [one.curvature(scene.scores.values) for one in found]
+    return _relative(square, parts, scene.scores.chances, bends, targets)
 
 
 def designed(

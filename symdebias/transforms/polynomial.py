@@ -8,14 +8,13 @@ The score of a record is within R |theta|, and so is the released one: no tail i
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.bounds.search import largest_found
 from symdebias.transforms.quadrature import coordinate_of_direction
-from symdebias.transforms.surrogate import Design, Part, Scores, Surrogate
+from symdebias.transforms.surrogate import Design, Part, Scores, Surrogate, balanced
 from symdebias.zonal import LEAST_FACTOR, ZonalNoise, legendre, monomial_table
 
 HIGHEST_DEGREE = 8
@@ -23,8 +22,6 @@ HIGHEST_DEGREE = 8
 _NEARBY = (0.9, 1.0, 1.1)
 # Scores that the variance is looked at with, and points of the rule of a coordinate across the record.
 _SCORES, _ACROSS = 24, 12
-# Points of the search for the largest error.
-_GRID = 801
 # What the shared errors weigh, squared, beside the mean squared error, and by what a higher degree must do better.
 _SHARED, _BETTER = 5.0, 0.99
 
@@ -74,7 +71,7 @@ def design(parts: Sequence[Part], noise: ZonalNoise, *, radius: float, score_var
         )
         if total < _BETTER * least:
             best, least = found, total
-    return scene.design(parts, best, radius=min(radius, reach), variance=score_variance, records=records)
+    return balanced(parts, best, radius=min(radius, reach), score_variance=score_variance, records=records)
 
 
 @dataclass(frozen=True)
@@ -171,34 +168,6 @@ class PolynomialScene:
     def curvature_square(self, found: Surrogate) -> float:
         """Return the mean square of the corrected second derivative over scores and noise."""
         return float(np.sum((self._rows[1] @ self._scaled(found)) ** 2))
-
-    def design(
-        self, parts: Sequence[Part], found: Sequence[Surrogate], *, radius: float, variance: float, records: float
-    ) -> Design:
-        """Return surrogates with constants that make the largest errors of either sign equal, and these errors.
-
-        Parameters
-        ----------
-        parts : sequence of symdebias.transforms.surrogate.Part
-            The functions.
-        found : sequence of Surrogate
-            What stands for them.
-        radius : float
-            Errors are looked at on abs(u) <= radius.
-        variance, records : float
-            The noise variance of the score and the sample size, for the record.
-        """
-        surrogates, bias, slope_bias = [], 0.0, 0.0
-        grid = np.linspace(-radius, radius, _GRID)
-        for part, free in zip(parts, found, strict=True):
-            error = free.value(grid) - part.value(grid)
-            if not np.all(np.isfinite(error)):
-                raise ValueError(f"the loss is not finite on scores up to {radius:g}. Use a form without overflow.")
-            middle = float(error.max() + error.min()) / 2
-            surrogates.append(replace(free, polynomial=(-middle, *free.polynomial[1:])))
-            largest = largest_found(surrogates[-1].errors(part), -radius, radius, points=_GRID)
-            bias, slope_bias = max(bias, largest[0]), max(slope_bias, largest[1])
-        return Design(radius, variance, records, tuple(surrogates), bias, slope_bias)
 
     def _slopes(self, powers: Sequence[int]) -> FloatArray:
         """Return the slopes of t^j at the scores, a column for each power."""

@@ -421,6 +421,50 @@ def design(
     return scene.design(parts, radius=radius, score_variance=score_variance, records=records)
 
 
+def balanced(
+    parts: Sequence[Part],
+    found: Sequence[Surrogate],
+    *,
+    radius: float,
+    score_variance: float,
+    records: float,
+    points: int = _GRID,
+) -> Design:
+    """Return surrogates with constants that make the largest errors of either sign equal, and their largest errors.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        The functions.
+    found : sequence of Surrogate
+        What stands for them, their constants left at 0.
+    radius : float
+        Errors are looked at on abs(u) <= radius.
+    score_variance, records : float
+        What they were designed for.
+    points : int
+        Of the search for the largest error.
+
+    Raises
+    ------
+    ValueError
+        A function is not finite on the range.
+    """
+    surrogates, bias, slope_bias = [], 0.0, 0.0
+    grid = np.linspace(-radius, radius, points)
+    for part, free in zip(parts, found, strict=True):
+        error = free.value(grid) - part.value(grid)
+        if not np.all(np.isfinite(error)):
+            raise ValueError(
+                f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without overflow."
+            )
+        middle = float(error.max() + error.min()) / 2
+        surrogates.append(replace(free, polynomial=(-middle, *free.polynomial[1:])))
+        largest = largest_found(surrogates[-1].errors(part), -radius, radius, points=points)
+        bias, slope_bias = max(bias, largest[0]), max(slope_bias, largest[1])
+    return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
+
+
 @dataclass(frozen=True)
 class Scene:
     """What coefficients are found for.
@@ -466,21 +510,14 @@ class Scene:
         if not with_errors:
             found = tuple(self.surrogates(parts, records))
             return Design(radius, score_variance, records, found, math.nan, math.nan)
-        surrogates, bias, slope_bias = [], 0.0, 0.0
-        points = _GRID + _GRID_PER_WAVE * max(0, self.count - 24)
-        grid = np.linspace(-radius, radius, points)
-        for part, free in zip(parts, self.surrogates(parts, records), strict=True):
-            error = free.value(grid) - part.value(grid)
-            if not np.all(np.isfinite(error)):
-                raise ValueError(
-                    f"the loss is not finite on scores up to {radius:g}. Use a smaller radius, or a form without "
-                    "overflow."
-                )
-            middle = float(error.max() + error.min()) / 2
-            surrogates.append(replace(free, polynomial=(-middle, *free.polynomial[1:])))
-            largest = largest_found(surrogates[-1].errors(part), -radius, radius, points=points)
-            bias, slope_bias = max(bias, largest[0]), max(slope_bias, largest[1])
-        return Design(radius, score_variance, records, tuple(surrogates), bias, slope_bias)
+        return balanced(
+            parts,
+            self.surrogates(parts, records),
+            radius=radius,
+            score_variance=score_variance,
+            records=records,
+            points=_GRID + _GRID_PER_WAVE * max(0, self.count - 24),
+        )
 
     def surrogates(self, parts: Sequence[Part], records: float, shared: float | None = None) -> list[Surrogate]:
         """Return the surrogates for a sample size, their constants left at 0."""
