@@ -244,18 +244,19 @@ class Study:
         """Return the surrogate that a fit to n records would design for the population's scores."""
         (rows, y), parts = self._rows(corrected), corrected.surrogate_parts
         own = 0.0 if parts.target_noise is None else parts.target_noise.variance
+        variance = corrected.score_variance(self.theta) + own
         columns = self.population.X.shape[1]
         correction = corrected.at(columns)
         noise = correction.design.released_covariance(correction.noise_covariance())
         scores = Scores.of(rows @ self.theta - y * parts.is_residual)
         if correction.zonal is not None:
             gram = rows.T @ rows / len(rows)
-            scene = scene_on_sphere(correction.zonal, noise, gram, scores, corrected.score_variance(self.theta))
+            scene = scene_on_sphere(correction.zonal, noise, gram, scores, variance)
             return corrected.with_design(designed_polynomials(parts, scene, n, targets_of(corrected, y), quick=quick))
         design = designed(
             parts,
             scores,
-            np.array([corrected.score_variance(self.theta) + own]),
+            np.array([variance]),
             n,
             targets_of(corrected, y),
             share_of_noise=share_of_noise(rows.T @ rows / len(rows) + noise, noise),
