@@ -7,8 +7,8 @@ Notes
 Coordinates come in pairs, as the polar form of two normal numbers: r (cos phi, sin phi), r^2/2 exponential and phi
 uniform. A length is a signed number: its size u is uniform on (0, 1/2), and its sign chooses which half of the
 exponential law is meant, -log u or -log(1 - u), so that either has u's relative precision. An angle is an integer of
-64 bits: the upper 63 are phi in [-pi/2, pi/2), whose cosine and sine are rational in tan(phi/2), and the last one turns
-the pair round.
+64 bits: the first turns the pair round, and the other 63 are phi in [-pi/2, pi/2), whose cosine and sine are rational
+in tan(phi/2).
 
 **What is proved.** u is within 2^-50 of itself of a number with the exactly uniform law (`sampling.length_numbers`),
 except with probability 2^-74, and phi within 2^-50. With logarithms and tangents within 2^-46 of themselves, and IEEE
@@ -16,6 +16,14 @@ arithmetic else: r^2 is within 2^-46 + 2^-48 of itself, r within 2^-46; the poin
 tangent is at most 2, is within 2^-45 + 2^-49. Each pair, and with it the vector of all pairs, is within `ERROR` = 2^-43
 of its own norm of an exactly normal vector. That NumPy's logarithms and tangents are this good, 128 units in the last
 place, is assumed; tests look at it.
+
+**From the upper halves.** The upper 32 bits of lengths and angles say where a vector is up to `ROUGH_ERROR` = 2^-12 of
+its norm, in float32, if no u is below `COARSE` = 2^-12. The lower halves and the rounding of U = u or 1 - u to 24 bits
+move log U by 2^-20 + 2^-24 where U <= 1/2, and by 2^-31 + 2^-24 where U > 1/2 and -log U >= 2^-12; with logarithms
+within 2^-18 of themselves r^2 is within 2^-11.9 of itself and r within 2^-12.8. With tangents within 2^-18 of
+themselves the point of the circle is within 2^-16: 2^-17 and 2^-20 for the roundings of the angle and of the division.
+That NumPy's logarithms and tangents of float32 are this good, 64 units in the last place, is assumed and tested as
+well.
 """
 
 from dataclasses import dataclass
@@ -26,11 +34,16 @@ import numpy as np
 from symdebias._arrays import FloatArray
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
+# Of words.
+Halves = np.ndarray[Any, np.dtype[np.int32]]
 
 # |g - g*| / |g*|, over all pairs of coordinates.
 ERROR = 2.0**-43
 # The probability that a pair is none of the pairs that this holds for.
 FAILURE = 2.0**-74
+# |g - g*| / |g*| of what the upper halves say, where no size is below COARSE.
+ROUGH_ERROR = 2.0**-12
+COARSE = 2.0**-12
 
 
 def normal_vectors(lengths: FloatArray, angles: Words, dimension: int) -> list[FloatArray]:
@@ -56,18 +69,45 @@ def normal_vectors(lengths: FloatArray, angles: Words, dimension: int) -> list[F
     # The other branch of each is finite as well.
     scale = np.where(lengths < 0, np.log(size), np.log1p(-size))
     np.sqrt(np.negative(scale, out=scale), out=scale)
-    first = np.multiply(angles, np.pi / 4 * 2.0**-63, dtype=np.float64)
-    np.tan(first, out=first)
-    square = first * first
-    # The last bit, moved to where a float64 has its sign.
-    np.copysign(scale, np.left_shift(angles, 63).view(np.float64), out=scale)
+    # Without the first bit, which stands where a float64 has its sign.
+    half_angle = np.multiply(np.left_shift(angles, 1), np.pi / 4 * 2.0**-63, dtype=np.float64)
+    np.copysign(scale, angles.view(np.float64), out=scale)
+    return _pairs(scale, half_angle)[:dimension]
+
+
+def rough_vectors(lengths: Halves, angles: Halves) -> list[FloatArray]:
+    """Return about what `normal_vectors` makes of words with these upper halves, all 2 k coordinates, in float32.
+
+    Parameters
+    ----------
+    lengths, angles : array of shape (k, ...), int32
+        The upper halves. Sizes below `COARSE` give something finite.
+
+    Returns
+    -------
+    list of 2 k arrays of shape (...), float32
+    """
+    # The number of which the logarithm is meant: u for negative lengths, 1 - u for others.
+    scale = np.multiply(np.invert(lengths).view(np.uint32), np.float32(2.0**-32), dtype=np.float32)
+    np.maximum(scale, np.float32(COARSE), out=scale)
+    np.log(scale, out=scale)
+    np.sqrt(np.negative(scale, out=scale), out=scale)
+    half_angle = np.multiply(np.left_shift(angles, 1), np.float32(np.pi / 4 * 2.0**-31), dtype=np.float32)
+    np.copysign(scale, angles.view(np.float32), out=scale)
+    return _pairs(scale, half_angle)
+
+
+def _pairs(scale: FloatArray, half_angle: FloatArray) -> list[FloatArray]:
+    """Return scale (cos phi, sin phi), coordinate by coordinate, from phi/2, which is written over."""
+    tangent = np.tan(half_angle, out=half_angle)
+    square = tangent * tangent
     scale /= 1 + square
-    second = first
+    second = tangent
     second *= scale
     second += second
     first = np.subtract(1.0, square, out=square)
     first *= scale
-    return [(second if index % 2 else first)[index // 2] for index in range(dimension)]
+    return [coordinate for pair in zip(first, second, strict=True) for coordinate in pair]
 
 
 def norms(vectors: list[FloatArray]) -> FloatArray:
@@ -77,6 +117,27 @@ def norms(vectors: list[FloatArray]) -> FloatArray:
         total += coordinate * coordinate
     root: FloatArray = np.sqrt(total, out=total)
     return root
+
+
+def rough_deviation(dimension: int) -> float:
+    """Return what a rough cosine may fall short of, in norms of all coordinates of the rough vector.
+
+    If the sum of products of a point with the rough vector is less than gamma times its norm by more than that, the
+    test of the direction says "outside", whatever the lower halves are.
+
+    Parameters
+    ----------
+    dimension : int
+        D.
+
+    Notes
+    -----
+    The sum and the norm of the rough vector are each within `ROUGH_ERROR` of those of the exact one, in its norm, and
+    gamma is at most 1: twice `ROUGH_ERROR`, and as much again for the norm in which it is said, for what separates the
+    exact vector from the one that is tested, and for gamma. Float32 adds the roundings of D products and their sum, of
+    the point, of the norm and of the comparison.
+    """
+    return 4 * ROUGH_ERROR + (4 * dimension + 32) * 2.0**-24
 
 
 @dataclass(frozen=True)

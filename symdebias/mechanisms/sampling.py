@@ -44,6 +44,12 @@ class Source:
             return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
         return np.frombuffer(os.urandom(8 * count), dtype=np.int64)
 
+    def halves(self, count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """Return uniform integers of 32 bits, from where `words` come from."""
+        if self.seeded:
+            return self.generator.integers(-(2**31), 2**31 - 1, size=count, dtype=np.int32, endpoint=True)
+        return np.frombuffer(os.urandom(4 * count), dtype=np.int32)
+
 
 def source(random_state: int | np.random.Generator | None) -> Source:
     """Return fresh entropy of the operating system, or a seeded stream for tests and simulations.
@@ -234,20 +240,19 @@ def categories(
 # ---- caps of spheres -----------------------------------------------------------------------------------------------
 
 # Records that are noised together, and points that are drawn for them at a time: they fit a cache.
-_BLOCK, _AT_A_TIME = 2048, 8192
-# A number below has few digits of its 64 bits left.
-_COARSE = 2.0**-12
+_BLOCK, _AT_A_TIME = 8192, 32768
 
 
 def length_numbers(words: directions.Words, source: Source) -> FloatArray:
     """Return signed numbers whose sizes are uniform on (0, 1/2), of full relative precision, from a word each.
 
-    A word is an integer k or -k - 1, of size u = (k + a fraction)/2^64. Below 2^-12 another word is the fraction;
+    A word is an integer k or -k - 1, of size u = (k + a fraction)/2^64. Below 2^-12, where few of its 64 bits are left,
+    another word is the fraction;
     elsewhere the size is within 2^-50 of itself of a number with the exact law, whatever the fraction. So are the
     others, unless k = 0 and the second word is below 2^51, which has the probability 2^-76.
     """
     numbers = np.multiply(words, 2.0**-64, dtype=np.float64)
-    coarse = np.nonzero(np.abs(numbers) < _COARSE)
+    coarse = np.nonzero(np.abs(numbers) < directions.COARSE)
     few = words[coarse]
     places = np.where(few < 0, -(few + 1), few).astype(np.float64) * 2.0**-64
     fractions = (source.words(len(few)).view(np.uint64).astype(np.float64) + 0.5) * 2.0**-128
@@ -284,6 +289,10 @@ def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source
     kept have the probability P(b) w/N(a), w = 1 or q. Two records differ by the factor N(a')/(q N(a)) at most. Where p
     varies with the round of a trial by rounding, its bounds over all trials stand in the ratio. The point is computed
     from the bits again at the end, at the record's own place, so that it is a function of bits and place only.
+
+    Most trials are lost by their upper halves alone, whatever the lower ones would be (`directions.rough_deviation`):
+    their lower halves are never drawn. The first trial of a round that may be kept is completed and tested; those after
+    it are left, which it does not depend on. So the law is that of complete bits, tested one trial after the other.
     """
     found = np.empty_like(lifts)
     for start in range(0, len(lifts), _BLOCK):
@@ -304,25 +313,62 @@ def _kept(
     records, dimension = lifts.shape
     pairs = (dimension + 1) // 2
     kept_lengths, kept_angles = np.empty((pairs, records)), np.empty((pairs, records), dtype=np.int64)
+    rough_lifts = lifts.T.astype(np.float32)
     pending = np.arange(records)
     while len(pending):
-        # Few at a time for each record: what follows the first that is kept is drawn in vain.
+        # Few at a time for each record: what follows the first that may be kept is drawn in vain.
         each = max(1, min(_AT_A_TIME // len(pending), math.ceil(trials / 4)))
-        count = len(pending) * each
-        words = source.words((2 * pairs + 1) * count).reshape(2 * pairs + 1, count)
+        upper = source.halves((2 * pairs + 1) * len(pending) * each).reshape(2 * pairs + 1, len(pending), each)
+        open_ones = _may_be_kept(rough_lifts[:, pending], upper, rim, np.int32(below >> 32))
+        place = open_ones.argmax(axis=1)
+        hit = np.flatnonzero(open_ones[np.arange(len(pending)), place])
+        words = upper[:, hit, place[hit]].astype(np.int64) << 32
+        words |= source.halves(words.size).view(np.uint32).reshape(words.shape)
         lengths, angles = length_numbers(words[:pairs], source), words[pairs : 2 * pairs]
         vectors = directions.normal_vectors(lengths, angles, dimension)
-        cosine = np.zeros((len(pending), each))
-        for coordinate, vector in zip(lifts[pending].T, vectors, strict=True):
-            cosine += coordinate[:, None] * vector.reshape(len(pending), each)
-        good = (cosine.ravel() >= rim * directions.norms(vectors)) | (words[-1] < below)
-        good = good.reshape(len(pending), each)
-        hit = good.any(axis=1)
-        place = (np.arange(len(pending)) * each + good.argmax(axis=1))[hit]
-        kept_lengths[:, pending[hit]] = lengths[:, place]
-        kept_angles[:, pending[hit]] = angles[:, place]
-        pending = pending[~hit]
+        cosine = np.zeros(len(hit))
+        for coordinate, vector in zip(lifts[pending[hit]].T, vectors, strict=True):
+            cosine += coordinate * vector
+        good = (cosine >= rim * directions.norms(vectors)) | (words[-1] < below)
+        done = pending[hit[good]]
+        kept_lengths[:, done] = lengths[:, good]
+        kept_angles[:, done] = angles[:, good]
+        pending = np.delete(pending, hit[good])
     return kept_lengths, kept_angles
+
+
+def _may_be_kept(
+    lifts: FloatArray, upper: directions.Halves, rim: float, below: np.int32
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which trials are not yet lost by the upper halves of their words.
+
+    Parameters
+    ----------
+    lifts : array of shape (D, n), float32
+        The true points, coordinate by coordinate.
+    upper : array of shape (2 pairs + 1, n, each), int32
+        The upper halves of lengths, angles and coins.
+    rim : float
+        gamma.
+    below : int32
+        The upper half of the number that a coin has to be below.
+
+    Returns
+    -------
+    array of shape (n, each), bool
+    """
+    dimension, pairs = len(lifts), len(upper) // 2
+    lengths = upper[:pairs]
+    vectors = directions.rough_vectors(lengths, upper[pairs : 2 * pairs])
+    size = directions.norms(vectors[:dimension])
+    whole = directions.norms(vectors) if dimension % 2 else size
+    cosine = lifts[0][:, None] * vectors[0]
+    for coordinate, vector in zip(lifts[1:], vectors[1:dimension], strict=True):
+        cosine += coordinate[:, None] * vector
+    cosine += np.float32(directions.rough_deviation(dimension)) * whole
+    coarse = np.abs(lengths).min(axis=0) <= directions.COARSE * 2.0**32
+    kept: np.ndarray[Any, np.dtype[np.bool_]] = (cosine >= np.float32(rim) * size) | (upper[-1] <= below) | coarse
+    return kept
 
 
 def simulated_cap_points(

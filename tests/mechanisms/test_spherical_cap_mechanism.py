@@ -19,7 +19,7 @@ LAWS = [(epsilon, dimension) for epsilon in (1e-5, 0.3, 2.0, 5.0, 12.0) for dime
 
 
 class Words:
-    """A source of given words."""
+    """A source of given words, which may be halves."""
 
     seeded = True
 
@@ -29,6 +29,14 @@ class Words:
     def words(self, count):
         taken, self.left = self.left[:count], self.left[count:]
         return np.array(taken, dtype=np.int64)
+
+    def halves(self, count):
+        return self.words(count).astype(np.int32)
+
+
+def halves(*words):
+    """The upper halves of words, and the lower ones as signed integers."""
+    return [word >> 32 for word in words], [(word & (2**32 - 1)) - ((word & 2**31) << 1) for word in words]
 
 
 # ---- bits ------------------------------------------------------------------------------------------------
@@ -44,6 +52,11 @@ def test_words_of_the_operating_system_and_of_a_seed():
         assert np.abs(bits - 0.5).max() < 5.5 * 0.5 / math.sqrt(len(words))
     np.testing.assert_array_equal(sampling.source(3).words(5), sampling.source(3).words(5))
     assert not np.array_equal(fresh.words(5), fresh.words(5))
+    for source in (fresh, seeded):
+        words = source.halves(100_000)
+        assert words.dtype == np.int32
+        bits = np.unpackbits(words.view(np.uint8)).reshape(-1, 32).mean(axis=0)
+        assert np.abs(bits - 0.5).max() < 5.5 * 0.5 / math.sqrt(len(words))
 
 
 def test_lengths_keep_their_relative_precision():
@@ -70,10 +83,66 @@ def test_normal_vectors_at_high_precision():
     first, second = directions.normal_vectors(lengths[None], angles[None], 2)
     with mpmath.workdps(30):
         for x, y, length, angle in zip(first, second, lengths.tolist(), angles.tolist(), strict=True):
-            u, phi = mpmath.mpf(abs(length)), mpmath.pi * mpmath.mpf(angle) / 2**64
-            radius = mpmath.sqrt(-mpmath.log(u) if length < 0 else -mpmath.log1p(-u)) * (-1 if angle & 1 else 1)
-            off = mpmath.hypot(x - radius * mpmath.cos(phi), y - radius * mpmath.sin(phi))
-            assert off <= directions.ERROR / 30 * abs(radius)
+            exact = exact_pair(length, angle)
+            assert mpmath.hypot(x - exact[0], y - exact[1]) <= directions.ERROR / 30 * mpmath.hypot(*exact)
+
+
+def exact_pair(length, angle):
+    """The point of the plane that a number and a word stand for, at the precision of mpmath."""
+    u = mpmath.mpf(abs(length))
+    phi = mpmath.pi * mpmath.mpf((angle + 2**62) % 2**63 - 2**62) / 2**63
+    radius = mpmath.sqrt(-mpmath.log(u) if length < 0 else -mpmath.log1p(-u)) * (-1 if angle < 0 else 1)
+    return radius * mpmath.cos(phi), radius * mpmath.sin(phi)
+
+
+def test_the_upper_halves_say_where_a_vector_is():
+    """With the lower halves at their extremes, edges of what is not coarse included; half of ROUGH_ERROR is allowed."""
+    rng = np.random.default_rng(1)
+    edge = 2**20
+    lengths = np.r_[rng.integers(-(2**31), 2**31, 500), edge, edge + 1, -edge - 1, -edge - 2, 2**31 - 1, -(2**31)]
+    lengths = lengths[(lengths >= edge) | (lengths < -edge)]
+    angles = rng.integers(-(2**31), 2**31, len(lengths))
+    angles[:6] = -(2**31), 2**31 - 1, 0, -1, 2**30, 2**30 - 1
+    first, second = directions.rough_vectors(lengths.astype(np.int32)[None], angles.astype(np.int32)[None])
+    assert first.dtype == second.dtype == np.float32
+    with mpmath.workdps(30):
+        for x, y, length, angle in zip(first, second, lengths.tolist(), angles.tolist(), strict=True):
+            for low in (0, 2**32 - 1):
+                number = mpmath.mpf((length << 32) + low + 0.5) / 2**64
+                exact = exact_pair(number, (angle << 32) + low)
+                off = mpmath.hypot(float(x) - exact[0], float(y) - exact[1])
+                assert off <= directions.ROUGH_ERROR / 2 * mpmath.hypot(*exact)
+    coarse = directions.rough_vectors(
+        np.array([[0, -1, 1, -2, edge - 1, -edge]], dtype=np.int32), np.zeros((1, 6), np.int32)
+    )
+    assert np.isfinite(coarse).all()
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 11, 40])
+def test_no_trial_is_lost_by_its_upper_halves_that_the_test_would_keep(dimension):
+    """Rims are laid through the points themselves, at the edge of the test; a thousandth further out they are lost."""
+    rng = np.random.default_rng(dimension)
+    count, pairs = 20_000, (dimension + 1) // 2
+    words = rng.integers(-(2**63), 2**63 - 1, (2 * pairs, count))
+    lengths = sampling.length_numbers(words[:pairs], sampling.source(0))
+    vectors = directions.normal_vectors(lengths, words[pairs:], dimension)
+    size = directions.norms(vectors)
+    whole = directions.norms(directions.normal_vectors(lengths, words[pairs:], 2 * pairs))
+    lift = lifted(rng.uniform(-1, 1, (1, dimension - 1)) / dimension)
+    cosines = sum(number * vector for number, vector in zip(lift[0], vectors, strict=True)) / size
+    upper = np.concatenate([words >> 32, np.full((1, count), 2**31 - 1)]).astype(np.int32)[:, None]
+    short = whole / size
+
+    def open_ones(rims):
+        """For a rim of each trial's own."""
+        found = sampling._may_be_kept(lift.T.astype(np.float32), upper, rims, np.int32(-(2**31)))
+        return found[0, (rims > 0.05) & (rims < 1)]
+
+    assert open_ones(cosines).all()
+    assert open_ones(cosines - 1e-6).all()
+    # Beyond twice what is allowed for, only sizes that are coarse leave a trial open.
+    beyond = open_ones(cosines + 2 * directions.rough_deviation(dimension) * short)
+    assert beyond.mean() < 4 * pairs * directions.COARSE + 0.01
 
 
 def test_odd_dimensions_leave_one_coordinate_out():
@@ -149,10 +218,12 @@ def test_the_chance_outside_is_realised_exactly():
     """One record, a cap that is never met: a point is kept where the last word is among the lowest 2^64 q."""
     chance = 2**63 + 5
     words = [1 << 61, 1 << 60]
-    for last, kept in ((4, True), (5, False)):
-        source = Words(*words, last, *words, -(2**63))
+    kept = [half for part in halves(*words, -(2**63)) for half in part]
+    # Its upper half decides, or the lower one: then both are drawn.
+    for last, drawn in ((4, 6), (5, 6), (2**32, 3), (-5, 6)):
+        source = Words(*[half for part in halves(*words, last) for half in part][:drawn], *kept)
         sampling.cap_points(np.array([[-1.0, 0.0]]), 0.9999, chance, 1.0, source)
-        assert len(source.left) == (3 if kept else 0)
+        assert len(source.left) == (6 if last < 5 else 0)
 
 
 # ---- the law ---------------------------------------------------------------------------------------------
