@@ -338,7 +338,7 @@ def _kept(
 
 
 def _may_be_kept(
-    lifts: FloatArray, upper: directions.Halves, rim: float, below: np.int32
+    lifts: np.ndarray[Any, np.dtype[np.float32]], upper: directions.Halves, rim: float, below: np.int32
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which trials are not yet lost by the upper halves of their words.
 

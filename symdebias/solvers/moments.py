@@ -77,17 +77,19 @@ def moments_of(
         rows = slice(start, start + CHUNK)
         estimated = design.estimated_rows(matrix[rows])
         weight = weights[rows] if len(weights) else None
+        weighted = target[rows] if weight is None else weight * target[rows]
+        # Both sums in one pass.
+        plain, crossed = np.stack([np.ones(len(estimated)) if weight is None else weight, weighted]) @ estimated
+        cross += crossed
+        square += float(weighted @ target[rows])
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
                 continue
             share = _times(weight, None if multiplier is None else multiplier[rows])
-            means[place] += (np.ones(len(estimated)) if share is None else share) @ estimated
+            means[place] += plain if share is weight else share @ estimated
             masses[place] += float(len(estimated) if share is None else share.sum())
             if curved:
                 grams[place] += _product(design, matrix[rows], estimated, share)
-        weighted = target[rows] if weight is None else weight * target[rows]
-        cross += weighted @ estimated
-        square += float(weighted @ target[rows])
     for place, (multiplier, _) in enumerate(wanted):
         if multiplier is None and place > 0:
             grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
@@ -150,7 +152,8 @@ def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, sh
 
 def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray) -> FloatArray:
     """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
-    return np.asarray(np.sum((design.estimated_rows(matrix) @ root) ** 2, axis=1))
+    turned = design.estimated_rows(matrix) @ root
+    return np.asarray(np.einsum("ij,ij->i", turned, turned))
 
 
 def released_moments(records: Records) -> FloatArray:
