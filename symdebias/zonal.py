@@ -131,7 +131,13 @@ def inverse_on_monomials(factors: Sequence[float] | FloatArray, dimension: int) 
     >>> inverse_on_monomials([1.0, 0.5, 0.25], 3).tolist()
     [[1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [-1.0, 0.0, 4.0]]
     """
-    inverses = [Fraction(1) / Fraction(float(factor)) for factor in factors]
+    return np.array(_inverse_rows(tuple(float(factor) for factor in factors), dimension), dtype=float)
+
+
+@functools.lru_cache(maxsize=256)
+def _inverse_rows(factors: tuple[float, ...], dimension: int) -> tuple[tuple[float, ...], ...]:
+    """Return the rows of `inverse_on_monomials`."""
+    inverses = [Fraction(1) / Fraction(factor) for factor in factors]
     degree = len(inverses) - 1
     a, b = _exact_tables(degree, dimension)
     # Fractions: the terms of high degrees alternate in sign, and are far larger than their sum.
@@ -139,7 +145,7 @@ def inverse_on_monomials(factors: Sequence[float] | FloatArray, dimension: int) 
         [sum((b[j][k] * inverses[k] * a[k][i] for k in range(i, j + 1)), Fraction(0)) for i in range(degree + 1)]
         for j in range(degree + 1)
     ]
-    return np.array(rows, dtype=float)
+    return tuple(tuple(map(float, row)) for row in rows)
 
 
 class ZonalLaw(Protocol):
@@ -274,7 +280,8 @@ class ZonalNoise:
 
     def usable(self, degree: int) -> list[int]:
         """Return the powers of the score up to a degree that have an inverse: those whose parts are not hidden."""
-        return [j for j in range(degree + 1) if not any(self.hides(k) for k in range(j, 0, -2))]
+        hidden = ~(np.abs(self.factors(degree)) >= LEAST_FACTOR)
+        return [j for j in range(degree + 1) if not any(hidden[j:0:-2])]
 
     def table(self, degree: int) -> FloatArray:
         """Return e, shape (m + 1, m + 1): u^j is the mean of sum_i e_ji s^((j - i)/2) times the estimated score^i.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -101,12 +101,54 @@ def rms_error(
     targets : sequence of float
         Values of the target; 0 for a residual loss.
     """
-    worst = 0.0
-    for target in targets:
-        at = scores.values + target * parts.is_residual
-        slope = parts.slope_errors(surrogates, at, np.full(len(at), target))
-        worst = max(worst, float(scores.chances @ slope**2))
-    return math.sqrt(worst)
+    return _Judge(parts, scores, targets).bias([one.slope(scores.values) for one in surrogates])
+
+
+class _Judge:
+    """What candidates of a design are compared with at true scores, for a distribution of them.
+
+    Parameters
+    ----------
+    parts, scores, targets
+        As for `rms_error`.
+
+    Attributes
+    ----------
+    slopes : array of shape (k, m), float64
+        The slopes of the parts that have a surrogate at the scores.
+    multipliers : array of shape (t, k), float64
+        What the parts are multiplied with at the targets.
+    chances : array of shape (m,), float64
+        The probabilities of the scores.
+    """
+
+    def __init__(self, parts: SurrogateParts, scores: Scores, targets: Sequence[float]) -> None:
+        count = len(parts.replaced)
+        slopes = [part.numbers.slope(scores.values) for part in parts.replaced]
+        self.slopes = np.reshape(slopes, (count, len(scores.values)))
+        known = parts.multipliers(np.asarray(targets, dtype=np.float64))
+        self.multipliers = np.reshape(known, (count, len(targets))).T
+        self.chances = scores.chances
+
+    def bias(self, slopes: Sequence[FloatArray]) -> float:
+        """Return the root mean square of the error of surrogates' slopes at the scores, for the worst target."""
+        errors = self.multipliers @ (np.reshape(slopes, self.slopes.shape) - self.slopes)
+        return math.sqrt(float((errors**2 @ self.chances).max(initial=0.0)))
+
+    def relative(self, square: float, bends: Sequence[FloatArray]) -> float:
+        """Return a mean square over the square of the mean curvature, over targets that are equally likely.
+
+        Parameters
+        ----------
+        square : float
+            The mean square.
+        bends : sequence of arrays of shape (m,), float64
+            The curvatures of surrogates at the scores.
+        """
+        mean = sum(
+            float(m) * float(self.chances @ bend) for m, bend in zip(self.multipliers.mean(axis=0), bends, strict=True)
+        )
+        return square / mean**2 if mean != 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -116,31 +158,22 @@ class _Candidate:
     reached: float
     spent: float
     scene: surrogate.Scene
+    found: list[surrogate.Surrogate]
     dial: float
     ratio: float
 
 
 def _relative_variance(
-    parts: SurrogateParts, scene: surrogate.Scene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
+    judge: _Judge, parts: Sequence[surrogate.Part], scene: surrogate.Scene, found: Sequence[surrogate.Surrogate]
 ) -> float:
     """Return the variance of the curvature that one record tells, over the square of its mean."""
-    values, chances = scene.scores.values, scene.scores.chances
-    bends = [one.curvature(values) for one in found]
-    lever = np.ones(len(values)) if scene.leverage is None else scene.leverage
+    bends = [scene.curvatures(one) for one in found]
+    lever = np.ones(len(judge.chances)) if scene.leverage is None else scene.leverage
     square = sum(
-        part.numbers.inflation * (scene.curvature_variance(one) + float((chances * lever**2) @ bend**2))
-        for part, one, bend in zip(parts.replaced, found, bends, strict=True)
+        part.inflation * (scene.curvature_variance(one) + float((judge.chances * lever**2) @ bend**2))
+        for part, one, bend in zip(parts, found, bends, strict=True)
     )
-    return _relative(square, parts, chances, bends, targets)
-
-
-def _relative(
-    square: float, parts: SurrogateParts, chances: FloatArray, bends: Sequence[FloatArray], targets: Sequence[float]
-) -> float:
-    """Return a mean square over the square of the mean curvature, over targets that are equally likely."""
-    multipliers = parts.multipliers(np.asarray(targets, dtype=np.float64))
-    mean = sum(float(m.mean()) * float(chances @ bend) for m, bend in zip(multipliers, bends, strict=True))
-    return square / mean**2 if mean != 0 else math.inf
+    return judge.relative(square, bends)
 
 
 def scene_on_sphere(
@@ -201,14 +234,15 @@ def designed_polynomials(
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = scene.noise.variance * (scene.reach / scene.noise.radius) ** 2
+    judge = _Judge(parts, scene.scores, targets)
     rows: list[tuple[float, float, float, float, list[surrogate.Surrogate]]] = []
     for degree in scene.degrees[:2] if quick else scene.degrees:
         for dial in _DIALS[:1] if quick else _DIALS:
             found = scene.surrogates(numbers, max(1.0, dial * records), degree, _SHARED / dial)
             spent = sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-            spent *= 1 + _UNCERTAIN_CURVATURE * _relative_curvature(parts, scene, found, targets) / records
+            spent *= 1 + _UNCERTAIN_CURVATURE * _relative_curvature(judge, numbers, scene, found) / records
             error = math.sqrt(spent / records)
-            bias = rms_error(parts, found, scene.scores, targets)
+            bias = judge.bias([scene.slopes(one) for one in found])
             reached = critical_value(0.95, bias / error) * error if error > 0 else bias
             rows.append((reached, spent, dial, bias / error if error > 0 else math.inf, found))
     _, cheapest, _, ratio, found = min((row for row in rows if row[2] == _DIALS[0]), key=lambda row: row[0])
@@ -221,14 +255,11 @@ def designed_polynomials(
 
 
 def _relative_curvature(
-    parts: SurrogateParts, scene: PolynomialScene, found: Sequence[surrogate.Surrogate], targets: Sequence[float]
+    judge: _Judge, parts: Sequence[surrogate.Part], scene: PolynomialScene, found: Sequence[surrogate.Surrogate]
 ) -> float:
     """Return the mean square of the curvature that one record tells, over the square of its mean."""
-    square = sum(
-        part.numbers.inflation * scene.curvature_square(one) for part, one in zip(parts.replaced, found, strict=True)
-    )
-    bends = [one.curvature(scene.scores.values) for one in found]
-    return _relative(square, parts, scene.scores.chances, bends, targets)
+    square = sum(part.inflation * scene.curvature_square(one) for part, one in zip(parts, found, strict=True))
+    return judge.relative(square, [scene.curvatures(one) for one in found])
 
 
 def designed(
@@ -279,37 +310,32 @@ def designed(
     spread = float(scores.chances @ moved)
     leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
     carried = scores.chances * leverage
-    base = sum(part.inflation * float(carried @ part.slope(scores.values) ** 2) for part in numbers)
+    judge = _Judge(parts, scores, targets)
+    base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
     highest = surrogate.highest_frequency(variance, records, shape)
     noised = records * (1 - share_of_noise)
+    whole = surrogate.Scene(
+        scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
+    )
     best: _Candidate | None = None
     cheapest = dearest = math.inf
     for waves in _WAVES[:1] if quick else _WAVES:
         rows: list[_Candidate] = []
         for length in sorted({max(length, waves * math.pi / highest) for length in lengths}):
-            scene = surrogate.Scene(
-                scores,
-                scores.chances,
-                math.pi / length,
-                waves,
-                variances,
-                0.0,
-                share_of_noise * variance,
-                leverage,
-                shape,
-            )
+            scene = whole.of_waves(math.pi / length, waves)
             for dial in _DIALS[:1] if quick else _DIALS:
                 found = scene.surrogates(numbers, max(1.0, dial * records), shared=_SHARED / dial)
                 spent = base + sum(part.inflation * scene.price(one) for part, one in zip(numbers, found, strict=True))
-                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(parts, scene, found, targets) / records
+                spent *= 1 + _UNCERTAIN_CURVATURE * _relative_variance(judge, numbers, scene, found) / records
                 error = math.sqrt(spent / noised)
-                bias = rms_error(parts, found, scores, targets)
+                bias = judge.bias([scene.slopes(one) for one in found])
                 reached = critical_value(0.95, bias / error) * error if error > 0 else bias
-                rows.append(_Candidate(reached, spent, scene, dial, bias / error if error > 0 else math.inf))
+                ratio = bias / error if error > 0 else math.inf
+                rows.append(_Candidate(reached, spent, scene, found, dial, ratio))
         if waves == _WAVES[0]:
             # Next to the least mean squared error: what more variance is measured by.
             first = min((row for row in rows if row.dial == _DIALS[0]), key=lambda row: row.reached)
@@ -323,7 +349,7 @@ def designed(
         if best.reached <= critical_value(0.95) * math.sqrt(best.spent / noised) * (1 + _NEGLIGIBLE**2):
             break
     assert best is not None
-    scene, dial = best.scene, best.dial
-    return replace(scene, shared=_SHARED / dial).design(
-        numbers, radius=stated, score_variance=variance, records=max(1.0, dial * records), with_errors=not quick
-    )
+    enough = max(1.0, best.dial * records)
+    if quick:
+        return surrogate.Design(stated, variance, enough, tuple(best.found), math.nan, math.nan)
+    return best.scene.balanced(numbers, best.found, radius=stated, score_variance=variance, records=enough)

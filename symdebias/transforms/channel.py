@@ -4,9 +4,17 @@ F(u, y) = A(u) + B(u) y, and under randomized response the estimate is y0 + gain
 two values and gain = coth(epsilon/2).
 """
 
+import functools
+
 import sympy as sp
 
 from symdebias import _budget
+
+
+@functools.lru_cache(maxsize=1024)
+def rational(value: float) -> sp.Rational:
+    """Return the simplest fraction that is a number but for rounding, as .1 is 1/10; SymPy takes milliseconds for it."""
+    return sp.nsimplify(value, rational=True)
 
 
 def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float, float], estimate: sp.Expr) -> sp.Expr:
@@ -42,7 +50,7 @@ def affine_in_target(expression: sp.Expr, target: sp.Symbol, values: tuple[float
     >>> affine_in_target((u * y - 1) ** 2 / 2, y, (-1, 1), c * y)
     -c*u*y + u**2/2 + 1/2
     """
-    low, high = (sp.nsimplify(value, rational=True) for value in values)
+    low, high = map(rational, values)
     at_low, at_high = expression.xreplace({target: low}), expression.xreplace({target: high})
     slope = _tidy((at_high - at_low) / (high - low))
     level = _tidy((high * at_low - low * at_high) / (high - low))

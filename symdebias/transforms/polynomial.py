@@ -8,9 +8,10 @@ The score of a record is within R |theta|, and so is the released one: no tail i
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import eigh_tridiagonal
 
 from symdebias._arrays import FloatArray
 from symdebias.transforms.quadrature import coordinate_of_direction
@@ -22,6 +23,8 @@ HIGHEST_DEGREE = 8
 _NEARBY = (0.9, 1.0, 1.1)
 # Scores that the variance is looked at with, and points of the rule of a coordinate across the record.
 _SCORES, _ACROSS = 24, 12
+# Where a polynomial that vanishes at all points is told by its size.
+_FEWER_POINTS = 1e-12
 # What the shared errors weigh, squared, beside the mean squared error, and by what a higher degree must do better.
 _SHARED, _BETTER = 5.0, 0.99
 
@@ -61,10 +64,7 @@ def design(parts: Sequence[Part], noise: ZonalNoise, *, radius: float, score_var
     least = math.inf
     for degree in scene.degrees:
         found = scene.surrogates(parts, records, degree, _SHARED)
-        errors = [
-            one.slope(scene.scores.values) - part.slope(scene.scores.values)
-            for one, part in zip(found, parts, strict=True)
-        ]
+        errors = [scene.slopes(one) - scene.wanted(part) for one, part in zip(found, parts, strict=True)]
         total = sum(
             float(scene.scores.chances @ error**2) + part.inflation * scene.price(one) / records
             for one, part, error in zip(found, parts, errors, strict=True)
@@ -104,6 +104,8 @@ class PolynomialScene:
     reach: float
     scores: Scores
     power: float
+    # By function: it is asked for again for each degree and price.
+    _wanted: dict[Part, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         farthest = float(np.abs(self.scores.values).max())
@@ -140,20 +142,17 @@ class PolynomialScene:
         """
         powers = [j for j in self.powers if j <= degree]
         u, chances = self.scores.values, self.scores.chances
-        basis = self._slopes(powers)
+        basis = self._basis[0][:, : len(powers)]
+        turn, triangle = (part[..., : len(powers)] for part in self._turned)
         spread = math.sqrt(self.scores.mean_square) or 1.0
         levers = math.sqrt(shared) * np.stack([chances, chances * u / spread])
         found = []
         for part in parts:
-            slope = part.slope(u)
-            if not np.all(np.isfinite(slope)):
-                raise ValueError(
-                    f"the slope of the loss is not finite on scores up to {np.abs(u).max():g}. Bound theta, or use a "
-                    "form without overflow."
-                )
+            slope = self.wanted(part)
             price = self._rows[0][:, : len(powers)] * math.sqrt(part.inflation / records)
-            rows = np.concatenate([np.sqrt(chances)[:, None] * basis, levers @ basis, price])
-            wanted = np.concatenate([np.sqrt(chances) * slope, levers @ slope, np.zeros(len(price))])
+            rows = np.concatenate([triangle[: len(powers)], levers @ basis, price])
+            errors = (np.sqrt(chances) * slope) @ turn
+            wanted = np.concatenate([errors, levers @ slope, np.zeros(len(price))])
             norms = np.linalg.norm(rows, axis=0)
             q = np.linalg.lstsq(rows / norms, wanted, rcond=None)[0] / norms
             coefficients = np.zeros(max(degree, 2) + 1)
@@ -169,10 +168,46 @@ class PolynomialScene:
         """Return the mean square of the corrected second derivative over scores and noise."""
         return float(np.sum((self._rows[1] @ self._scaled(found)) ** 2))
 
-    def _slopes(self, powers: Sequence[int]) -> FloatArray:
-        """Return the slopes of t^j at the scores, a column for each power."""
+    def wanted(self, part: Part) -> FloatArray:
+        """Return the slope of a function at the scores, shape (m,).
+
+        Raises
+        ------
+        ValueError
+            It is not finite.
+        """
+        if part not in self._wanted:
+            slope = part.slope(self.scores.values)
+            if not np.all(np.isfinite(slope)):
+                farthest = np.abs(self.scores.values).max()
+                raise ValueError(
+                    f"the slope of the loss is not finite on scores up to {farthest:g}. Bound theta, or use a form "
+                    "without overflow."
+                )
+            self._wanted[part] = slope
+        return self._wanted[part]
+
+    def slopes(self, found: Surrogate) -> FloatArray:
+        """Return the slope of a polynomial at the scores, shape (m,)."""
+        return np.asarray(self._basis[0] @ self._scaled(found))
+
+    def curvatures(self, found: Surrogate) -> FloatArray:
+        """Return the second derivative of a polynomial at the scores, shape (m,)."""
+        return np.asarray(self._basis[1] @ self._scaled(found))
+
+    @functools.cached_property
+    def _basis(self) -> tuple[FloatArray, FloatArray]:
+        """The slopes and the second derivatives of t^j at the scores, a column for each power."""
         unit = self.scores.values / self.reach
-        return np.array([j * unit ** (j - 1) / self.reach for j in powers]).T
+        slopes = [j * unit ** (j - 1) / self.reach for j in self.powers]
+        bends = [j * (j - 1) * unit ** max(j - 2, 0) / self.reach**2 for j in self.powers]
+        return np.array(slopes).T, np.array(bends).T
+
+    @functools.cached_property
+    def _turned(self) -> tuple[FloatArray, FloatArray]:
+        """The QR decomposition of the rows of squared errors: that of the first columns stands in it."""
+        turn, triangle = np.linalg.qr(np.sqrt(self.scores.chances)[:, None] * self._basis[0])
+        return turn, triangle
 
     def _scaled(self, found: Surrogate) -> FloatArray:
         c = np.zeros(HIGHEST_DEGREE + 1)
@@ -183,8 +218,9 @@ class PolynomialScene:
     def _rows(self) -> tuple[FloatArray, FloatArray]:
         """Rows whose squares, summed, are the mean squares of gradient and second derivative, linear in q."""
         unit = self.scores.values / self.reach
-        released, shares = _released_cosines(self.noise, *_gathered(unit, self.scores.chances))
-        gradient, curvature = _price_rows(self.noise, released, shares, tuple(self.powers))
+        # Squares of polynomials: so many points of Gauss' rule give the mean of all.
+        rule = _gauss(*_released_cosines(self.noise, *_gathered(unit, self.scores.chances)), max(self.powers) + 1)
+        gradient, curvature = _price_rows(self.noise, *rule, tuple(self.powers))
         return gradient * (self.noise.radius / self.reach / math.sqrt(self.power)), curvature / self.reach**2
 
 
@@ -202,15 +238,46 @@ def _price_rows(
     slopes = legendre(degree - 1, width + 3, released) * (k * (k + width - 1) / width)[:, None]
     across = np.sqrt((width - 1) / width * np.maximum(1 - released**2, 0.0)) * (table[:, 1:] @ slopes)
     along = np.array(powers)[:, None] * (table @ polynomials)
-    bent = np.array([j * (j - 1) * (monomials[max(j - 2, 0)] @ polynomials) for j in powers])
-    roots = np.sqrt(shares / len(_NEARBY))
-    grown = [np.array([near**j for j in powers])[:, None] / near for near in _NEARBY]
+    chosen = np.array(powers)
+    bent = (chosen * (chosen - 1))[:, None] * (monomials[np.maximum(chosen - 2, 0)] @ polynomials)
+    roots = np.sqrt(shares)
+    grown = [np.array([near**j for j in powers])[:, None] / near / math.sqrt(len(_NEARBY)) for near in _NEARBY]
     stacked = np.concatenate([(part * factor * roots).T for factor in grown for part in (along, across)])
     # The triangle of a QR decomposition has the same sums of squares in few rows.
-    found = [
-        np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64) for rows in (stacked, (bent * np.sqrt(shares)).T)
-    ]
+    found = [np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64) for rows in (stacked, (bent * roots).T)]
     return found[0], found[1]
+
+
+def _gauss(points: FloatArray, weights: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+    """Return few points and weights with the same sums of polynomials of degree 2 `count` - 1: Gauss' rule.
+
+    Its points are the eigenvalues of the matrix of the recurrence of the orthogonal polynomials (Golub & Welsch 1969),
+    which Stieltjes' procedure finds: stable for far fewer polynomials than points.
+
+    Parameters
+    ----------
+    points, weights : array of shape (m,), float64
+        Points, and their weights, which are not negative.
+    count : int
+        How many points are wanted. Points that are fewer are returned as they are.
+    """
+    if len(points) <= count:
+        return points, weights
+    total = float(weights.sum())
+    vector, before = np.sqrt(weights / total), np.zeros(len(points))
+    diagonal, beside = np.zeros(count), np.zeros(count)
+    for place in range(count):
+        moved = points * vector
+        diagonal[place] = vector @ moved
+        moved -= diagonal[place] * vector
+        moved -= beside[place - 1] * before
+        beside[place] = math.sqrt(float(moved @ moved))
+        if beside[place] < _FEWER_POINTS:
+            count = place + 1
+            break
+        before, vector = vector, moved / beside[place]
+    found, vectors = eigh_tridiagonal(diagonal[:count], beside[: count - 1])
+    return np.asarray(found), np.asarray(total * vectors[0] ** 2)
 
 
 def _gathered(values: FloatArray, chances: FloatArray) -> tuple[FloatArray, FloatArray]:

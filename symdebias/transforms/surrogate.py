@@ -12,7 +12,7 @@ e^(s w^2) in the frequency w. The coefficients minimise the mean squared error o
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,6 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.bounds.search import largest_found
 
-_polyval, _polyder = np.polynomial.polynomial.polyval, np.polynomial.polynomial.polyder
-
-_Half = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 Function = Callable[[FloatArray], FloatArray]
 
 # Frequencies beyond this have no use for losses whose features are of unit width.
@@ -100,13 +97,13 @@ class Surrogate:
 
     def power_sum(self, u: FloatArray, order: int = 0, variance: float = 0.0) -> FloatArray:
         """Return the polynomial at scores, or its derivative of an order, with normal noise undone."""
-        c = _polyder(np.array(self.polynomial), order)
-        found = np.asarray(_polyval(u, c), dtype=np.float64)
+        c = _derived(self.polynomial, order)
+        found = _polynomial(u, c)
         factor, taken = 1.0, 0
         while variance and len(c) > 2:
             taken += 1
-            c, factor = _polyder(c, 2), -factor * variance / (2 * taken)
-            found = found + factor * _polyval(u, c)
+            c, factor = _derived(c, 2), -factor * variance / (2 * taken)
+            found = found + factor * _polynomial(u, c)
         return found
 
     def inverse(self, u: FloatArray, variance: float) -> FloatArray:
@@ -176,6 +173,19 @@ class Surrogate:
         w: FloatArray = self.frequency * np.arange(1.0, len(self.cosines) + 1)
         grown: FloatArray = np.exp(variance * w**2 / 2)
         return w, grown
+
+
+def _derived(coefficients: Sequence[float], order: int) -> list[float]:
+    """Return the coefficients of a derivative of a polynomial, that of u^j at place j."""
+    return [math.perm(j, order) * c for j, c in enumerate(coefficients)][order:]
+
+
+def _polynomial(u: FloatArray, coefficients: Sequence[float]) -> FloatArray:
+    """Return a polynomial at scores, by Horner's rule: NumPy's has a hundred times its overhead."""
+    found = np.zeros(np.shape(u))
+    for c in reversed(coefficients):
+        found = found * u + c
+    return found
 
 
 def combined(surrogates: Sequence[Surrogate], multipliers: Sequence[float]) -> Surrogate:
@@ -466,6 +476,93 @@ def balanced(
 
 
 @dataclass(frozen=True)
+class _Folded:
+    """Scores by their sizes: either half of a function has the same error at u and -u.
+
+    Attributes
+    ----------
+    sizes : array of shape (k,), float64
+        The sizes of scores, in order.
+    place, signs : array of shape (m,)
+        Where the size of each score stands, and its sign.
+    weights : array of shape (3, k), float64
+        What sizes weigh in errors, in variances of slopes, and in those of curvatures.
+    levers : array of shape (2, 2, k), float64
+        What slopes of even and of odd functions weigh in the shared errors, which are the mean of the slope's error
+        and of that times the score. The slope of an even function is odd in the score.
+    """
+
+    sizes: FloatArray
+    place: np.ndarray[Any, np.dtype[np.int64]]
+    signs: FloatArray
+    weights: FloatArray
+    levers: FloatArray
+    _slopes: dict[Part, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, scores: Scores, levers: FloatArray, leverage: FloatArray | None) -> "_Folded":
+        """Return the scores of a `Scene` by their sizes."""
+        u = scores.values
+        sizes, place = np.unique(np.abs(u), return_inverse=True)
+        place = place.ravel()
+
+        def folded(weights: FloatArray) -> FloatArray:
+            sums: FloatArray = np.bincount(place, weights, minlength=len(sizes)).astype(np.float64)
+            return sums
+
+        spread = math.sqrt(float(levers @ u**2)) or 1.0
+        signs = np.sign(u)
+        shared = [[folded(one * sign) for one in (levers, levers * u / spread)] for sign in (signs, np.ones(len(u)))]
+        lever = np.ones(len(u)) if leverage is None else leverage
+        weights = np.array([folded(scores.chances * lever**power) for power in range(3)])
+        return cls(sizes, place, signs, weights, np.array(shared))
+
+    def slopes(self, part: Part) -> tuple[FloatArray, FloatArray]:
+        """Return the slopes of the even and of the odd half of a function at the sizes.
+
+        Raises
+        ------
+        ValueError
+            They are not finite.
+        """
+        if part not in self._slopes:
+            right, left = part.slope(self.sizes), part.slope(-self.sizes)
+            if not (np.all(np.isfinite(right)) and np.all(np.isfinite(left))):
+                raise ValueError(
+                    f"the slope of the loss is not finite on scores up to {self.sizes.max():g}. Use a smaller radius, "
+                    "or a form without overflow."
+                )
+            self._slopes[part] = (right - left) / 2, (right + left) / 2
+        return self._slopes[part]
+
+
+@dataclass(frozen=True)
+class _Half:
+    """What least squares need of the even or of the odd functions of a `Scene`, whatever is sought and its price.
+
+    Attributes
+    ----------
+    slopes : array of shape (k, c), float64
+        The slopes of the functions at the sizes of scores.
+    root : array of shape (c, c), float64
+        A root of the mean covariance of the inverted slopes, with that of the inverted second derivatives of waves.
+    units : array of shape (c,), float64
+        The reciprocals of the waves' own spreads, in which `root`, `turn` and `triangle` are.
+    bending : array of shape (c - 1, c - 1), float64
+        The mean covariance of the inverted second derivatives of waves.
+    turn, triangle : array of shape (k, r) and (r, c), float64
+        The QR decomposition of the rows of squared errors.
+    """
+
+    slopes: FloatArray
+    root: FloatArray
+    units: FloatArray
+    bending: FloatArray
+    turn: FloatArray
+    triangle: FloatArray
+
+
+@dataclass(frozen=True)
 class Scene:
     """What coefficients are found for.
 
@@ -503,21 +600,25 @@ class Scene:
     leverage: FloatArray | None = None
     shape: float = math.inf
 
-    def design(
-        self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float, with_errors: bool = True
-    ) -> Design:
+    def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:
         """Return the surrogates with their largest errors on a range; see the function `design`."""
-        if not with_errors:
-            found = tuple(self.surrogates(parts, records))
-            return Design(radius, score_variance, records, found, math.nan, math.nan)
-        return balanced(
-            parts,
-            self.surrogates(parts, records),
-            radius=radius,
-            score_variance=score_variance,
-            records=records,
-            points=_GRID + _GRID_PER_WAVE * max(0, self.count - 24),
+        return self.balanced(
+            parts, self.surrogates(parts, records), radius=radius, score_variance=score_variance, records=records
         )
+
+    def balanced(
+        self, parts: Sequence[Part], found: Sequence[Surrogate], *, radius: float, score_variance: float, records: float
+    ) -> Design:
+        """Return surrogates with their constants and largest errors on a range; see the function `balanced`."""
+        points = _GRID + _GRID_PER_WAVE * max(0, self.count - 24)
+        return balanced(parts, found, radius=radius, score_variance=score_variance, records=records, points=points)
+
+    def of_waves(self, frequency: float, count: int) -> "Scene":
+        """Return the same scene for other waves."""
+        found = replace(self, frequency=frequency, count=count)
+        # The scores are the same.
+        vars(found)["_folded"] = self._folded
+        return found
 
     def surrogates(self, parts: Sequence[Part], records: float, shared: float | None = None) -> list[Surrogate]:
         """Return the surrogates for a sample size, their constants left at 0."""
@@ -525,15 +626,10 @@ class Scene:
         found = []
         for part in parts:
             price = part.inflation / records
-            right, left = part.slope(self.sizes), part.slope(-self.sizes)
-            if not (np.all(np.isfinite(right)) and np.all(np.isfinite(left))):
-                raise ValueError(
-                    f"the slope of the loss is not finite on scores up to {self.sizes.max():g}. Use a smaller radius, "
-                    "or a form without overflow."
-                )
+            of_even, of_odd = self._folded.slopes(part)
             zero = np.zeros(self.count + 1)
-            even = self._half((right - left) / 2, price, weight, odd=False) if part.even else zero
-            odd = self._half((right + left) / 2, price, weight, odd=True) if part.odd else zero
+            even = self._coefficients(of_even, price, weight, odd=False) if part.even else zero
+            odd = self._coefficients(of_odd, price, weight, odd=True) if part.odd else zero
             found.append(
                 Surrogate(
                     self.frequency,
@@ -547,71 +643,72 @@ class Scene:
     def price(self, found: Surrogate) -> float:
         """Return the mean variance of W_s^-1 S'(u + N(0, s)) as gradients carry it, and `bent` times that of S''."""
         total = 0.0
-        for odd, coefficients in (
-            (False, (found.polynomial[2], *found.cosines)),
-            (True, (found.polynomial[1], *found.sines)),
-        ):
-            _, root, units, _ = self._halves[odd]
-            total += float(np.sum((root @ (np.array(coefficients) / units)) ** 2))
+        for half, coefficients in self._used(found):
+            total += float(np.sum((half.root @ (coefficients / half.units)) ** 2))
         return total
 
     def curvature_variance(self, found: Surrogate) -> float:
         """Return the mean variance of W_s^-1 S''(u + N(0, s)) over scores and noise, as Hessians carry it."""
-        total = 0.0
-        for odd, coefficients in ((False, found.cosines), (True, found.sines)):
-            covariance = self._halves[odd][3]
-            total += max(float(np.array(coefficients) @ covariance @ np.array(coefficients)), 0.0)
-        return total
+        return sum(max(float(c[1:] @ half.bending @ c[1:]), 0.0) for half, c in self._used(found))
 
-    @property
-    def sizes(self) -> FloatArray:
-        """The absolute values of the scores: either half of a function has the same error at u and -u."""
-        return self._folded[0]
+    def slopes(self, found: Surrogate) -> FloatArray:
+        """Return S' at the scores, shape (m,)."""
+        folded = self._folded
+        even, odd = (half.slopes @ c if half else np.zeros(len(folded.sizes)) for half, c in self._either(found))
+        return np.asarray(folded.signs * even[folded.place] + odd[folded.place])
 
-    @functools.cached_property
-    def _folded(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """The sizes of scores, their weights in errors, in variances of slopes and of curvatures, and in shared errors.
+    def curvatures(self, found: Surrogate) -> FloatArray:
+        """Return S'' at the scores, shape (m,)."""
+        folded, (cosines, sines) = self._folded, self._waves
+        squares = (self.frequency * np.arange(1, self.count + 1)) ** 2
+        even = cosines[:, 1 : self.count + 1] @ (squares * found.cosines) if any(found.cosines) else 0.0
+        odd = sines @ (squares * found.sines) if any(found.sines) else 0.0
+        whole = np.zeros(len(folded.sizes))
+        return np.asarray(
+            2 * found.polynomial[2] - (whole + even)[folded.place] - folded.signs * (whole + odd)[folded.place]
+        )
 
-        These are the mean of the slope's error and of that times the score. The slope of an even function is odd in
-        the score.
-        """
-        u = self.scores.values
-        sizes, place = np.unique(np.abs(u), return_inverse=True)
+    def _either(self, found: Surrogate) -> "list[tuple[_Half | None, FloatArray]]":
+        """Return the coefficients of the even and of the odd half, each with what is known of it if there are any."""
+        even = np.array((found.polynomial[2], *found.cosines))
+        odd = np.array((found.polynomial[1], *found.sines))
+        return [(self._even if even.any() else None, even), (self._odd if odd.any() else None, odd)]
 
-        def folded(weights: FloatArray) -> FloatArray:
-            sums: FloatArray = np.bincount(place.ravel(), weights, minlength=len(sizes)).astype(np.float64)
-            return sums
-
-        spread = math.sqrt(float(self.levers @ u**2)) or 1.0
-        constant, linear, signs = self.levers, self.levers * u / spread, np.sign(u)
-        even = np.stack([folded(constant * signs), folded(linear * signs)])
-        odd = np.stack([folded(constant), folded(linear)])
-        lever = np.ones(len(u)) if self.leverage is None else self.leverage
-        carried = [folded(self.scores.chances * lever**power) for power in range(3)]
-        return sizes, carried[0], carried[1], carried[2], even, odd
+    def _used(self, found: Surrogate) -> list[tuple[_Half, FloatArray]]:
+        return [(half, coefficients) for half, coefficients in self._either(found) if half is not None]
 
     @functools.cached_property
-    def _halves(self) -> tuple[_Half, _Half]:
-        """For the even and for the odd functions: slopes, a root of their price, its units, and what it is made of.
+    def _folded(self) -> _Folded:
+        return _Folded.of(self.scores, self.levers, self.leverage)
 
-        The root is one of the mean covariance of the inverted slopes, in which two waves are those of the difference
-        and of the sum of their frequencies, with that of the inverted second derivatives of waves, which comes last.
+    @functools.cached_property
+    def _waves(self) -> tuple[FloatArray, FloatArray]:
+        """The cosines at the sizes of scores of 0, 1, ..., 2 m times the frequency, and the sines of 1, ..., m times."""
+        angles = np.multiply.outer(self._folded.sizes, self.frequency * np.arange(2 * self.count + 1))
+        return np.cos(angles), np.sin(angles[:, 1 : self.count + 1])
+
+    @functools.cached_property
+    def _even(self) -> _Half:
+        return self._half(odd=False)
+
+    @functools.cached_property
+    def _odd(self) -> _Half:
+        return self._half(odd=True)
+
+    @functools.cached_property
+    def _products(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The mean cosines at the scores, and waves of differences and of sums of frequencies, of slopes and curvatures.
+
+        Two waves are those of the difference and of the sum of their frequencies.
         """
         orders = np.arange(1, self.count + 1)
         w = self.frequency * orders
-        angle = np.multiply.outer(self.sizes, w)
-        bases = (
-            np.concatenate([2 * self.sizes[:, None], -w * np.sin(angle)], axis=1),
-            np.concatenate([np.ones((len(self.sizes), 1)), w * np.cos(angle)], axis=1),
-        )
-        waves = np.cos(np.multiply.outer(self.sizes, self.frequency * np.arange(2 * self.count + 1)))
-        means, far_means = self._folded[2] @ waves, self._folded[3] @ waves
+        means, far_means = self._folded.weights[1:] @ self._waves[0]
         products = np.multiply.outer(w, w)
         places = np.abs(orders[:, None] - orders), orders[:, None] + orders
         # Of slopes, and of second derivatives.
         difference, total = np.zeros((2, *products.shape)), np.zeros((2, *products.shape))
         for s in self.variances:
-            # Two waves are those of the difference and of the sum of their frequencies.
             growths = [s * products, -s * products]
             if self.shape < math.inf:
                 alone = _grown(s, w, self.shape)
@@ -620,37 +717,48 @@ class Scene:
             for kind, moments in enumerate((means, far_means)):
                 difference[kind] += moments[places[0]] * grown
                 total[kind] += moments[places[1]] * shrunk
-        s = float(np.mean(self.variances))
-        halves = []
-        for basis, sign in zip(bases, (-1.0, 1.0), strict=True):
-            covariance = np.zeros((self.count + 1, self.count + 1))
-            bending = products**2 / 2 * (difference[1] - sign * total[1])
-            covariance[1:, 1:] = products / 2 * (difference[0] + sign * total[0]) + self.bent * bending
-            if sign < 0:
-                covariance[0, 0] = 4 * s * means[0]
-                damped = 1.0 if self.shape == math.inf else 1 + s * w**2 / (2 * self.shape)
-                covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 / damped * means[orders]
-            # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
-            units = np.sqrt(np.maximum(np.diag(covariance), 0))
-            units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
-            sizes, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
-            halves.append((basis, np.sqrt(np.maximum(sizes, 0))[:, None] * vectors.T, units, bending))
-        return halves[0], halves[1]
+        return means, difference, total
 
-    def _half(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
+    def _half(self, *, odd: bool) -> _Half:
+        """Return what is known of the even or of the odd functions."""
+        orders = np.arange(1, self.count + 1)
+        w, sizes = self.frequency * orders, self._folded.sizes
+        cosines, sines = self._waves
+        means, difference, total = self._products
+        products, sign = np.multiply.outer(w, w), 1.0 if odd else -1.0
+        bending = products**2 / 2 * (difference[1] - sign * total[1])
+        covariance = np.zeros((self.count + 1, self.count + 1))
+        covariance[1:, 1:] = products / 2 * (difference[0] + sign * total[0]) + self.bent * bending
+        if odd:
+            slopes = np.concatenate([np.ones((len(sizes), 1)), w * cosines[:, 1 : self.count + 1]], axis=1)
+        else:
+            slopes = np.concatenate([2 * sizes[:, None], -w * sines], axis=1)
+            s = float(np.mean(self.variances))
+            covariance[0, 0] = 4 * s * means[0]
+            damped = 1.0 if self.shape == math.inf else 1 + s * w**2 / (2 * self.shape)
+            covariance[0, 1:] = covariance[1:, 0] = -2 * s * w**2 / damped * means[orders]
+        # In units of each wave's own spread, so that a range of e^(s w^2) does not drown the rest in rounding.
+        units = np.sqrt(np.maximum(np.diag(covariance), 0))
+        units = np.where(units > 0, 1 / np.where(units > 0, units, 1), 1.0)
+        squares, vectors = np.linalg.eigh(covariance * np.multiply.outer(units, units))
+        root = np.sqrt(np.maximum(squares, 0))[:, None] * vectors.T
+        turn, triangle = np.linalg.qr(np.sqrt(self._folded.weights[0])[:, None] * slopes * units)
+        return _Half(slopes, root, units, bending, turn, triangle)
+
+    def _coefficients(self, slope: FloatArray, price: float, shared: float, *, odd: bool) -> FloatArray:
         """Return the coefficients of one half of a function whose slope at the sizes of the scores is given."""
-        basis, root, units, _ = self._halves[odd]
-        _, chances, _, _, *levers = self._folded
-        weights, shared_errors = np.sqrt(chances), math.sqrt(shared) * levers[odd]
+        half, folded = self._odd if odd else self._even, self._folded
+        shared_errors = math.sqrt(shared) * folded.levers[int(odd)]
         slopes = np.concatenate([[1.0 if odd else 2.0], self.frequency * np.arange(1, self.count + 1)])
         rows = np.concatenate(
             [
-                weights[:, None] * basis * units,
-                shared_errors @ basis * units,
-                math.sqrt(price) * root,
-                np.diag(_CANCELLING * slopes * units),
+                half.triangle,
+                shared_errors @ half.slopes * half.units,
+                math.sqrt(price) * half.root,
+                np.diag(_CANCELLING * slopes * half.units),
             ]
         )
-        wanted = np.concatenate([weights * slope, shared_errors @ slope, np.zeros(2 * (self.count + 1))])
-        found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * units
+        errors = half.turn.T @ (np.sqrt(folded.weights[0]) * slope)
+        wanted = np.concatenate([errors, shared_errors @ slope, np.zeros(2 * (self.count + 1))])
+        found: FloatArray = np.linalg.lstsq(rows, wanted, rcond=1e-15)[0] * half.units
         return found
