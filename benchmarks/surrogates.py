@@ -22,7 +22,8 @@ import numpy as np
 from scipy.special import expit
 
 import symdebias as sd
-from symdebias.transforms.surrogate import Part, design
+from symdebias.transforms.surrogate import Part
+from symdebias.transforms.waves import design
 
 LEVELS = (0.25, 1.0, 4.0, 16.0, 50.0)
 RANGES = (2.0, 5.0, 10.0)

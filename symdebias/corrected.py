@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import sympy as sp
@@ -46,14 +46,18 @@ class CorrectedLoss:
         What to know of the correction: that a target needed none, that a linear score was recognised.
     """
 
-    def __init__(self, declared: Loss, release: Release, approach: Method, *, reason: str = "") -> None:
+    def __init__(
+        self, declared: Loss, release: Release, approach: Method, *, reason: str = "", like: Self | None = None
+    ) -> None:
         self.declared = declared
         self.release = release
         self.approach = approach
         self.method = approach.name
         self.design = approach.design if isinstance(approach, Surrogate) else None
         self.reason = reason
-        self._corrections: dict[tuple[int, bool], Correction] = {}
+        # Those of the same loss by another method know what does not depend on the method.
+        known = {} if like is None else like._corrections
+        self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
         shown = self.shown
         self.is_exact = shown.is_exact
         self.loss_offset = shown.loss_offset
@@ -188,7 +192,7 @@ class CorrectedLoss:
 
     def with_design(self, design: Design) -> "CorrectedLoss":
         """Return the surrogate with the given numbers in place of its own."""
-        return CorrectedLoss(self.declared, self.release, Surrogate(design), reason=self.reason)
+        return CorrectedLoss(self.declared, self.release, Surrogate(design), reason=self.reason, like=self)
 
     def require_resolved(self) -> None:
         """Raise ValueError where a surrogate has no design yet."""

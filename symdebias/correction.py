@@ -96,6 +96,15 @@ class Correction:
             in_columns(loss, release), release.in_columns(columns), method, on_columns, per_record, collected=release
         )
 
+    def by(self, method: Method) -> "Correction":
+        """Return the correction of the same loss for the same columns by another method."""
+        found = replace(self, method=method)
+        # What does not depend on the method is not found out again.
+        for name in ("design", "surrogate_parts", "uncorrected"):
+            if name in vars(self):
+                vars(found)[name] = vars(self)[name]
+        return found
+
     # ---- what is derived ---------------------------------------------------------------------------------
 
     @functools.cached_property

@@ -22,7 +22,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
-from symdebias.transforms import surrogate, truncation_bias
+from symdebias.transforms import surrogate, truncation_bias, waves
 from symdebias.transforms.series import truncated_series
 
 # Scores within the range at which biases are looked at (of series and of variances fewer, which are smooth).
@@ -145,11 +145,11 @@ def tradeoff(
             continue
     settings: dict[str, Any] = {"radius": radius, "score_variance": numbers.score_variance, "records": records}
     inputs = [part.numbers for part in parts.replaced]
-    quadratic = surrogate.design(inputs, **settings, waves=0)
+    quadratic = waves.design(inputs, **settings, waves=0)
     choices.append(replace(scene.surrogate(quadratic), method="quadratic", records=None))
     for dial in _DIALS:
         settings["records"] = max(1.0, records * dial)
-        choices.append(scene.surrogate(surrogate.design(inputs, **settings)))
+        choices.append(scene.surrogate(waves.design(inputs, **settings)))
     return Tradeoff(tuple(choices), radius, score_variance, records)
 
 

@@ -29,7 +29,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
-from symdebias.transforms import ExponentialSum, polynomial, surrogate
+from symdebias.transforms import ExponentialSum, polynomial, surrogate, waves
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
@@ -221,7 +221,7 @@ class SurrogateParts:
     def design(
         self, *, radius: float, score_variance: float, records: float, zonal: ZonalNoise | None = None
     ) -> surrogate.Design:
-        """Return surrogates for the parts that need one; see `symdebias.transforms.surrogate.design`.
+        """Return surrogates for the parts that need one; see `symdebias.transforms.waves.design`.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class SurrogateParts:
             return polynomial.design(
                 numbers, zonal, radius=radius, score_variance=score_variance + extra, records=records
             )
-        return surrogate.design(
+        return waves.design(
             [part.numbers for part in self.replaced],
             radius=radius,
             score_variance=score_variance + extra,

@@ -1,5 +1,6 @@
 """The symbols that a corrected loss has besides those of the declared one, and what a derivation returns."""
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,15 +37,21 @@ class NoiseSymbols:
     @classmethod
     def beside(cls, expression: sp.Expr, scores: int = 1) -> "NoiseSymbols":
         """Return the symbols, with underscores after names that the expression has taken."""
-        pairs = [(a, b) for a in range(scores) for b in range(a, scores)]
-        names = ["s"] if scores <= 1 else [f"s_{a}{b}" for a, b in pairs]
-        found = [free_symbol(name, expression) for name in (*names, "t", "c", "r")]
-        return cls(tuple(found[:-3]), *found[-3:])
+        return _symbols_beside(expression, scores)
 
     @property
     def score_variance(self) -> sp.Symbol:
         """``s``, the noise variance theta'D theta of the only score."""
         return self.variances[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _symbols_beside(expression: sp.Expr, scores: int) -> NoiseSymbols:
+    """Return the symbols of `NoiseSymbols.beside`."""
+    pairs = [(a, b) for a in range(scores) for b in range(a, scores)]
+    names = ["s"] if scores <= 1 else [f"s_{a}{b}" for a, b in pairs]
+    found = [free_symbol(name, expression) for name in (*names, "t", "c", "r")]
+    return NoiseSymbols(tuple(found[:-3]), *found[-3:])
 
 
 def free_symbol(name: str, expression: sp.Expr, **assumptions: bool) -> sp.Symbol:

@@ -16,7 +16,7 @@ from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
-from symdebias.transforms import surrogate
+from symdebias.transforms import surrogate, waves
 from symdebias.transforms.surrogate import Surrogate
 
 # What the squared error of the sign counts beside the variance in its design. Most of it oscillates about zero and
@@ -137,7 +137,7 @@ def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> 
             f"waves; at most {_MOST_WAVES} are summed. Clip the features at the release, give radius= where scores "
             "are bounded, or evaluate another metric."
         )
-    (one,) = surrogate.design(
+    (one,) = waves.design(
         [_ABSOLUTE], radius=radius / unit, score_variance=noise / unit**2, records=records, waves=count
     ).surrogates
     constant, linear, square = one.polynomial

@@ -22,7 +22,7 @@ from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.transforms import surrogate
+from symdebias.transforms import surrogate, waves
 
 _LINKS = ("logistic", "identity", "exponential")
 # log(2 cosh(u/2)), whose slope is the logistic function less 1/2.
@@ -203,7 +203,7 @@ def calibration_curve(
     nodes, chances = spread.normal_scores()
     errors = np.zeros(len(nodes))
     if link == "logistic" and s > 0:
-        (smooth,) = surrogate.design(
+        (smooth,) = waves.design(
             [_LOGISTIC],
             radius=max(spread.radius, float(np.abs(middles).max())),
             score_variance=s * stretch,

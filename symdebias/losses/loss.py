@@ -4,6 +4,7 @@ Two forms exist: in the score u = theta'x and the target (generalised linear mod
 losses), and free-form in named features and parameters.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -281,7 +282,7 @@ class Loss:
                 )
         _check_real(
             expression,
-            [real[symbol] for symbol in (*scores, *features, *parameters)],
+            tuple(real[symbol] for symbol in (*scores, *features, *parameters)),
             real[target],
             values or _TARGET_PROBES,
         )
@@ -349,11 +350,12 @@ def _check_symbols_of(expression: sp.Expr, declared: set[sp.Symbol]) -> None:
         )
 
 
+@functools.lru_cache(maxsize=256)
 def _check_real(
     expression: sp.Expr,
-    variables: list[sp.Symbol],
+    variables: tuple[sp.Symbol, ...],
     target: sp.Symbol,
-    target_values: Sequence[float],
+    target_values: tuple[float, ...],
 ) -> None:
     # Each variable walks through the probes with its own offset, so that they never move in step.
     for step, value in itertools.product(range(len(_PROBES)), target_values):
@@ -377,8 +379,9 @@ def _check_real(
             )
 
 
+@functools.lru_cache(maxsize=256)
 def _check_singularities(
-    expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, target_values: Sequence[float]
+    expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, target_values: tuple[float, ...]
 ) -> None:
     for value in target_values:
         place = singular_score(expression, score, {target: value})

@@ -87,18 +87,7 @@ class CapLaw:
         dimension : int
             D.
         """
-        edge, nodes = math.acos(self.rim(dimension)), 16 + 4 * math.isqrt(dimension)
-        plain, weights = np.polynomial.legendre.leggauss(nodes)
-        cosines, masses = [], []
-        for low, high, chance in (
-            (0.0, edge, self.chance_inside(dimension)),
-            (edge, math.pi, 1 - self.chance_inside(dimension)),
-        ):
-            angle = (low + high) / 2 + (high - low) / 2 * plain
-            mass = weights * np.sin(angle) ** (dimension - 2)
-            cosines.append(np.cos(angle))
-            masses.append(chance * mass / mass.sum())
-        return np.concatenate(cosines), np.concatenate(masses)
+        return _rule(self, dimension)
 
     def factors(self, dimension: int, degree: int) -> FloatArray:
         r"""Return lambda_0, ..., lambda_m: the mean of P_k at the released point over its value at the true one.
@@ -115,11 +104,36 @@ class CapLaw:
         degree : int
             m.
         """
-        rim = self.rim(dimension)
-        found = np.ones(degree + 1)
-        if degree:
-            found[1:] = _slope(self.epsilon, rim, dimension) * legendre(degree - 1, dimension + 2, rim)
-        return found
+        return _factors(self, dimension, degree)
+
+
+@functools.lru_cache(maxsize=256)
+def _rule(law: CapLaw, dimension: int) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of `CapLaw.rule`, which are not to be changed."""
+    edge, nodes, inside = math.acos(law.rim(dimension)), 16 + 4 * math.isqrt(dimension), law.chance_inside(dimension)
+    plain, weights = np.polynomial.legendre.leggauss(nodes)
+    cosines, masses = [], []
+    for low, high, chance in ((0.0, edge, inside), (edge, math.pi, 1 - inside)):
+        angle = (low + high) / 2 + (high - low) / 2 * plain
+        mass = weights * np.sin(angle) ** (dimension - 2)
+        cosines.append(np.cos(angle))
+        masses.append(chance * mass / mass.sum())
+    return _fixed(np.concatenate(cosines)), _fixed(np.concatenate(masses))
+
+
+@functools.lru_cache(maxsize=1024)
+def _factors(law: CapLaw, dimension: int, degree: int) -> FloatArray:
+    """Return the factors of `CapLaw.factors`, which are not to be changed."""
+    rim = law.rim(dimension)
+    found = np.ones(degree + 1)
+    if degree:
+        found[1:] = _slope(law.epsilon, rim, dimension) * legendre(degree - 1, dimension + 2, rim)
+    return _fixed(found)
+
+
+def _fixed(array: FloatArray) -> FloatArray:
+    array.flags.writeable = False
+    return array
 
 
 def share_of_cap(rim: float, dimension: int) -> float:

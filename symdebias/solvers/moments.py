@@ -86,7 +86,7 @@ def moments_of(
             if multiplier is None and place > 0:
                 continue
             share = _times(weight, None if multiplier is None else multiplier[rows])
-            means[place] += plain if share is weight else share @ estimated
+            means[place] += plain if share is None or share is weight else share @ estimated
             masses[place] += float(len(estimated) if share is None else share.sum())
             if curved:
                 grams[place] += _product(design, matrix[rows], estimated, share)

@@ -15,6 +15,7 @@ from symdebias.release.design import ColumnDesign
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.waves import Scene
 from symdebias.zonal import ZonalNoise
 
 # Sizes of a design, what the squared error counts in it beside the variance, and what the shared errors do: squared
@@ -157,14 +158,14 @@ class _Candidate:
 
     reached: float
     spent: float
-    scene: surrogate.Scene
+    scene: Scene
     found: list[surrogate.Surrogate]
     dial: float
     ratio: float
 
 
 def _relative_variance(
-    judge: _Judge, parts: Sequence[surrogate.Part], scene: surrogate.Scene, found: Sequence[surrogate.Surrogate]
+    judge: _Judge, parts: Sequence[surrogate.Part], scene: Scene, found: Sequence[surrogate.Surrogate]
 ) -> float:
     """Return the variance of the curvature that one record tells, over the square of its mean."""
     bends = [scene.curvatures(one) for one in found]
@@ -318,7 +319,7 @@ def designed(
         lengths = lengths[-2:-1] or lengths
     highest = surrogate.highest_frequency(variance, records, shape)
     noised = records * (1 - share_of_noise)
-    whole = surrogate.Scene(
+    whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
     )
     best: _Candidate | None = None

@@ -13,7 +13,7 @@ from symdebias import _budget
 
 @functools.lru_cache(maxsize=1024)
 def rational(value: float) -> sp.Rational:
-    """Return the simplest fraction that is a number but for rounding, as .1 is 1/10; SymPy takes milliseconds for it."""
+    """Return the simplest fraction that is a number but for rounding, as 1/10 is .1; SymPy takes milliseconds."""
     return sp.nsimplify(value, rational=True)
 
 

@@ -12,7 +12,8 @@ import symdebias as sd
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_spherical, quadrature
-from symdebias.transforms.surrogate import Scene, Scores, Surrogate
+from symdebias.transforms.surrogate import Scores, Surrogate
+from symdebias.transforms.waves import Scene
 
 U, S = sp.Symbol("u", real=True), sp.Symbol("s", positive=True)
 LOGISTIC = sp.log(1 + sp.exp(-U))

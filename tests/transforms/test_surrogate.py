@@ -8,7 +8,8 @@ from scipy.special import expit
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_by_quadrature, inverse_heat, truncated_series, truncation_bias
-from symdebias.transforms.surrogate import Part, Surrogate, design, number_of_waves
+from symdebias.transforms.surrogate import Part, Surrogate, number_of_waves
+from symdebias.transforms.waves import design
 
 pytestmark = pytest.mark.newest
 
