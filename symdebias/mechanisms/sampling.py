@@ -90,6 +90,8 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
     if not source.hardened:
         return source.generator.integers(low, high, size=count)
     span = high - low
+    if span == 1:
+        return np.full(count, low, dtype=np.int64)
     # Words beyond the last multiple of the span would make some integers likelier, and are drawn again.
     last = np.uint64(2**64 - 1 - 2**64 % span)
     words = source.words(count).view(np.uint64)

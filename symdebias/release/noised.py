@@ -59,5 +59,6 @@ class Noised:
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         if not self.hardened:
-            found = replace(found, basis="for noise on real numbers; plain noise tells more by its low bits")
+            drawn = "plain noise, whose low bits tell more than real numbers would"
+            found = replace(found, basis=f"{found.basis}, {drawn}" if found.basis else drawn)
         return found

@@ -68,8 +68,8 @@ BAD_LABELS = {
     "the other coding": (
         [0, 1], r"be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare categories=\(0, 1\) on the mechanism",
     ),
-    "nearly a label": ([1, 0.9999999], "got 0.9999999 and 1. The first other one is in row 1"),
-    "one label more": ([1, -1, 2], r"labels must be -1 or \+1; got -1 and 1 and 2"),
+    "nearly a label": ([1, 0.9999999], "got 1 other value. The first other one is in row 1"),
+    "one label more": ([1, -1, 2], r"labels must be -1 or \+1; got 1 other value. The first other one is in row 2"),
     "NaN": ([1, math.nan], "NaN in row 1"),
     "two columns": ([[1, 1], [-1, 1]], "one label per record"),
     "none": ([], "at least one entry"),
