@@ -10,6 +10,7 @@ import symdebias as sd
 from symdebias.bounds.search import largest_found
 from symdebias.codegen.numeric import numeric
 from symdebias.mechanisms.cap_law import CapLaw
+from symdebias.transforms import polynomial
 from symdebias.transforms.polynomial import HIGHEST_DEGREE, PolynomialScene, design
 from symdebias.transforms.surrogate import Part, Scores, Surrogate, combined
 from symdebias.zonal import ZonalNoise
@@ -189,3 +190,26 @@ def test_normal_noise_is_undone_in_polynomials_of_any_degree():
         for value, inverse in ((found.value, found.inverse), (found.slope, found.inverse_slope)):
             mean = weights @ inverse(u + math.sqrt(0.7) * t, 0.7)
             assert mean == pytest.approx(float(value(np.array(u))), abs=1e-12)
+
+
+def test_few_points_of_gauss_stand_for_many():
+    """All powers up to 2 n - 1, against the points themselves; fewer points are returned as they are."""
+    rng = np.random.default_rng(0)
+    points, weights = rng.uniform(-1, 1, 5000), rng.uniform(0, 1, 5000)
+    found, shares = polynomial._gauss(points, weights, 9)
+    assert len(found) == len(shares) == 9
+    for power in range(18):
+        assert shares @ found**power == pytest.approx(weights @ points**power, rel=1e-11, abs=1e-10)
+    assert abs(shares @ found**18 - weights @ points**18) > 1e-6
+    assert polynomial._gauss(points[:3], weights[:3], 9)[0] is not None
+    same, whole = polynomial._gauss(np.repeat([-0.5, 0.25], 50), np.ones(100), 9)
+    np.testing.assert_allclose(sorted(same), [-0.5, 0.25], rtol=1e-12)
+    assert whole.sum() == pytest.approx(100)
+
+
+def test_a_scene_knows_slopes_and_curvatures_at_its_scores():
+    made = scene()
+    found = made.surrogates([part_of("logistic")], 1e5, 6, 5.0)[0]
+    u = made.scores.values
+    np.testing.assert_allclose(made.slopes(found), found.slope(u), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(made.curvatures(found), found.curvature(u), rtol=1e-10, atol=1e-12)

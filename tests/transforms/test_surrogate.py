@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -8,8 +10,8 @@ from scipy.special import expit
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_by_quadrature, inverse_heat, truncated_series, truncation_bias
-from symdebias.transforms.surrogate import Part, Surrogate, number_of_waves
-from symdebias.transforms.waves import design
+from symdebias.transforms.surrogate import Part, Scores, Surrogate, number_of_waves
+from symdebias.transforms.waves import Scene, design
 
 pytestmark = pytest.mark.newest
 
@@ -189,3 +191,21 @@ def test_growth_along_the_imaginary_axis_is_a_condition():
 def test_what_has_no_complex_mean_is_refused(f, reason):
     with pytest.raises(NoExactCorrectionError, match=reason):
         inverse_by_quadrature(f, U, S, nodes=16)
+
+
+def test_a_scene_knows_slopes_and_curvatures_at_its_scores():
+    """For even, odd and mixed functions, and for other waves of the same scores."""
+    rng = np.random.default_rng(0)
+    values, chances = rng.normal(size=40), rng.dirichlet(np.ones(40))
+    first = Scene(Scores(values, chances), chances, 0.7, 4, np.array([0.4]), 5.0, 0.1)
+    whole = first.of_waves(0.5, 6)
+    fresh = Scene(Scores(values, chances), chances, 0.5, 6, np.array([0.4]), 5.0, 0.1)
+    function = Part(lambda u: np.exp(u / 3), lambda u: np.exp(u / 3) / 3)
+    for even, odd in ((True, True), (True, False), (False, True)):
+        part = replace(function, even=even, odd=odd)
+        (found,), (again,) = whole.surrogates([part], 1e4), fresh.surrogates([part], 1e4)
+        assert found == again
+        assert any(found.cosines) == even
+        assert any(found.sines) == odd
+        np.testing.assert_allclose(whole.slopes(found), found.slope(values), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(whole.curvatures(found), found.curvature(values), rtol=1e-10, atol=1e-12)
