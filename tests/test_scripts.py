@@ -241,7 +241,7 @@ QUICK = {
     "sgd_kernel.py --records 5000 --repeats 1 --columns 2": "SGDClassifier, one pass / shuffled",
     "input_perturbation.py --log2-records 12 --columns 3 --repeats 1 --draws 2": "server, with standard errors",
     "excess_risk.py --columns 2 --epsilon 8 9 --records 20000 --draws 2 --steps analytic margin-spherical-laplace": (
-        "margin-spherical-laplace\nexponential    2        8"
+        "margin-spherical-laplace |\n|---|---|---|---|---|---|\n| exponential | 2 | 8 |"
     ),
     "excess_risk.py --columns 2 --epsilon 12 --records 20000 --draws 2 --steps published newton": "M-estimation, same",
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
