@@ -13,9 +13,9 @@ of the budget, the planner's mechanism, and margin releases, which spend the who
 exact correction is trained by M-estimation throughout. The planner sees released records only: the moments and the fit
 of a pilot study of 100,000 of them. The last column but one is what the sandwich predicts from true records.
 
-A draw whose fit raises an error is lost, and so is every draw of a release for which the loss has no correction: their
-number stands beside the mean over the others. After so many lost draws as `--lost` says a step is given up, and counts
-the draws that were tried.
+A draw whose fit raises an error is lost: their number stands beside the mean over the others. After so many lost draws
+as `--lost` says a step is given up, and counts the draws that were tried. A release for which the loss has no
+correction, or none within the time that a derivation is given, is refused.
 
 The second command says where each mechanism wins: over several losses, widths or budgets a last table in Markdown has
 the mean excess risk of all steps with its Monte-Carlo error, the predicted one in brackets, draws that were lost, and
@@ -122,7 +122,7 @@ def trained(corrected, noised, problem, draw, published):
 
 @dataclass(frozen=True)
 class Found:
-    """The fits of one step: their mean excess risk, its error, what the sandwich promises, and draws that were lost."""
+    """The fits of one step: mean excess risk, its error, what the sandwich promises, draws lost and draws tried."""
 
     mean: float
     error: float
@@ -132,6 +132,8 @@ class Found:
 
     def __str__(self):
         """Return a cell of the last table."""
+        if not self.draws:
+            return "refused"
         parts = [] if math.isnan(self.mean) else [f"{self.mean:.1e} ± {self.error:.0e}"]
         parts += [] if math.isnan(self.predicted) else [f"({self.predicted:.1e})"]
         parts += [f"{self.lost} of {self.draws} lost"] if self.lost else []
@@ -143,7 +145,7 @@ def winners(found, chosen):
     steps = [step for step in STEPS if step in chosen]
     print("\n| loss | p | ε | zero | " + " | ".join(steps) + " |\n" + "|---" * (len(steps) + 4) + "|")
     for (name, columns, epsilon), (zero, cells) in found.items():
-        least = min((cell.mean for cell in cells.values() if not cell.lost), default=math.nan)
+        least = min((cell.mean for cell in cells.values() if cell.draws and not cell.lost), default=math.nan)
         shown = [f"**{cells[step]}**" if cells[step].mean == least else str(cells[step]) for step in steps]
         print(f"| {name} | {columns} | {epsilon:g} | {zero:.1e} | " + " | ".join(shown) + " |")
 
@@ -179,7 +181,7 @@ def report(name, columns, epsilon, options):
             corrected = sd.debias(loss, release)
         except sd.SymdebiasError as error:
             print(f"  {title:<26}refused: {str(error).splitlines()[0]}", flush=True)
-            cells[step] = Found(math.nan, math.nan, math.nan, draws, draws)
+            cells[step] = Found(math.nan, math.nan, math.nan, 0, 0)
             continue
         if step == "published" and corrected.method != "exact":
             title = "published, M-estimation"

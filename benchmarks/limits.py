@@ -460,10 +460,11 @@ def cube(options: argparse.Namespace) -> None:
     Its parameters are (E zz' + l2)^-1 E z. *Predicted* is the sandwich of these moments, from the first draw; the last
     column is the variance of the cube's noise as it is drawn, over the formula.
     """
-    l2 = 0.1
-    print(f"squared margin loss, l2 {l2:g}, n = {options.records:,}, {options.draws} draws, by corrected moments")
-    print(f"{'p':>3}{'epsilon':>9}  {'release':<19}{'excess':>10}{'+-':>9}{'lost':>6}{'predicted':>11}{'variance':>10}")
-    for columns, epsilon in itertools.product(options.columns, (2.0, 5.0)):
+    print(f"squared margin loss, n = {options.records:,}, {options.draws} draws, by corrected moments")
+    print(
+        f"{'p':>3}{'epsilon':>9}{'l2':>6}  {'release':<19}{'excess':>10}{'+-':>9}{'lost':>6}{'predicted':>11}  variance"
+    )
+    for columns, epsilon, l2 in itertools.product(options.columns, (2.0, 5.0), (0.1, 1.0)):
         Z, ball = margins(columns, options.records), math.sqrt(columns)
         mean, hessian = Z.mean(axis=0), Z.T @ Z / len(Z) + l2 * np.eye(columns)
         best = np.linalg.solve(hessian, mean)
