@@ -1,7 +1,7 @@
 """How far releases are from what any release can do, and what would and would not help.
 
     python benchmarks/limits.py [--part bound variances kinks radius rounds cube softmax] [--columns 2 10]
-        [--records 200000] [--draws 4] [--starts 20] [--library]
+        [--records 200000] [--draws 4] [--starts 20] [--first 0.5] [--library]
 
 *bound*: lower bounds on the excess risk under pure local differential privacy, beside the sandwich limits of margin
 releases, at the benchmark problems of Dufraiche et al. 2026. docs/limits.md has their derivation. *variances*: what
@@ -350,14 +350,18 @@ def rounds(options: argparse.Namespace) -> None:
 def two_rounds(options: argparse.Namespace) -> None:
     """Print the excess risk of two rounds, simulated, beside that of margins of all people.
 
-    The second half of the people release the gradient at the estimate of the first, through a cap of the radius that
-    bounds it for every record of the ball; one Newton step with the Hessian of the first round follows. *Averaged* is
-    the mean of both estimates with the weights that the formulas say are best.
+    The people of the second round, half of all by default, release the gradient at the estimate of the first, through a
+    cap of the radius that bounds it for every record of the ball; one Newton step with the Hessian of the first round
+    follows. *Averaged* is the mean of both estimates with the weights that the formulas say are best. *Of bias* is the
+    excess risk of the first surrogate of margins without noise.
     """
-    print(f"two rounds, log loss, n = {options.records:,}, {options.draws} draws; in brackets by formula")
     print(
-        f"{'p':>3}{'epsilon':>9}{'l2':>7}{'margins':>10}{'+-':>9}{'(by':>10}{'lost':>6}{'second':>10}{'+-':>9}{'(by':>10}"
-        f"{'averaged':>10}{'+-':>9}{'lost':>6}"
+        f"two rounds, log loss, n = {options.records:,}, {options.first:.0%} in the first, {options.draws} draws; "
+        "formulas beside"
+    )
+    print(
+        f"{'p':>3}{'epsilon':>9}{'l2':>7}{'margins':>10}{'+-':>9}{'formula':>10}{'of bias':>10}{'lost':>6}"
+        f"{'second':>10}{'+-':>9}{'formula':>10}{'averaged':>10}{'+-':>9}{'lost':>6}"
     )
     loss, slope = sd.losses.logistic(), LOSSES["logistic"][0]
     for columns in options.columns:
@@ -366,35 +370,38 @@ def two_rounds(options: argparse.Namespace) -> None:
         release = sd.Release({tuple(f"x{j}" for j in range(columns)): cap}, target="margin")
         corrected, ones = sd.debias(loss, release), np.ones(len(Z))
         for l2 in (0.1, 0.01) if columns == 2 else (0.1,):
-            risk, study, half = Risk(loss, Z, l2), Study(Z, "logistic", l2), len(Z[1::2])
+            risk, study, first = Risk(loss, Z, l2), Study(Z, "logistic", l2), round(options.first * len(Z))
             theta, hessian, _ = study.solve()
             margin = promised(study, cap, len(Z))
             rho = ball * float(expit(ball * np.linalg.norm(theta)))
-            gradient = added(slope(Z @ theta)[:, None] * Z, rho, epsilon, np.linalg.inv(hessian)) / half
-            weight = 2 * margin / (2 * margin + gradient)
+            gradient = added(slope(Z @ theta)[:, None] * Z, rho, epsilon, np.linalg.inv(hessian)) / (len(Z) - first)
+            before = promised(study, cap, first)
+            weight, bias = before / (before + gradient), math.nan
             single, second, averaged = [], [], []
             for draw in range(options.draws):
                 try:
                     noised = release.privatize(Z, ones, random_state=3 * draw)
                     fit = sd.m_estimate(corrected, noised.X, noised.y, l2=l2)
                     single.append(risk(fit.theta) - risk.least)
+                    bias = excess_of_bias(risk, fit.corrected) if math.isnan(bias) else bias
                 except sd.SymdebiasError:
                     pass
                 try:
-                    noised = release.privatize(Z[::2], ones[::2], random_state=3 * draw + 1)
+                    noised = release.privatize(Z[:first], ones[:first], random_state=3 * draw + 1)
                     fit = sd.m_estimate(corrected, noised.X, noised.y, l2=l2)
                 except sd.SymdebiasError:
                     continue
                 bend = fit.corrected.mean_hessian(fit.theta, noised.X, noised.y) + l2 * np.eye(columns)
                 if not np.linalg.eigvalsh(bend)[0] > 0:
                     continue
-                told = told_gradient(fit.theta, Z[1::2], ball, epsilon, 3 * draw + 2) + l2 * fit.theta
+                told = told_gradient(fit.theta, Z[first:], ball, epsilon, 3 * draw + 2) + l2 * fit.theta
                 moved = fit.theta - np.linalg.solve(bend, told)
                 second.append(risk(moved) - risk.least)
                 averaged.append(risk(weight * moved + (1 - weight) * fit.theta) - risk.least)
             print(
-                f"{columns:>3}{epsilon:>9g}{l2:>7g}{shown(single)}{margin:>10.2e}{options.draws - len(single):>6}"
-                f"{shown(second)}{gradient:>10.2e}{shown(averaged)}{options.draws - len(second):>6}",
+                f"{columns:>3}{epsilon:>9g}{l2:>7g}{shown(single)}{margin:>10.2e}{bias:>10.1e}"
+                f"{options.draws - len(single):>6}{shown(second)}{gradient:>10.2e}{shown(averaged)}"
+                f"{options.draws - len(second):>6}",
                 flush=True,
             )
 
@@ -599,7 +606,7 @@ def softmax_problem(records: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def softmax(options: argparse.Namespace) -> None:
-    """Print the excess risk of softmax from one vector code_y (x) x, and from x and y with half of the budget each."""
+    """Print the excess risk of softmax from one vector code_y (x) x, and from x and y with parts of the budget."""
     X, y = softmax_problem(options.records)
     columns = X.shape[1]
     ball, indicators = math.sqrt(columns), np.eye(CLASSES)[y]
@@ -619,17 +626,17 @@ def softmax(options: argparse.Namespace) -> None:
     print("excess risk of surrogates on true records, without noise:")
     for name, moments in (("indicator", true), ("simplex", hidden)):
         print(f"  {name:<11} normal {risk(moments.normal()) - least:.2e}, bound {risk(moments.boehning()) - least:.2e}")
-    print(f"{'epsilon':>7}  {'release':<36}{'fit':<9}{'excess':>10}{'+-':>9}{'lost':>6}")
+    print(f"{'epsilon':>7}  {'release':<38}{'fit':<9}{'excess':>10}{'+-':>9}{'lost':>6}")
     for epsilon in (2.0, 4.0, 8.0):
         ways: dict[str, Callable[[int], Moments]] = {}
         for code_name, code in CODES.items():
             for name in ("cap", "spherical Laplace"):
                 mechanism = MARGINS[name](epsilon, ball)
                 ways[f"{code_name} (x) x, {name}"] = functools.partial(from_tensor, X, code[y], code, mechanism)
-        for name in MARGINS:
-            ways[f"x and y, {name}"] = functools.partial(
-                from_halves, X, y, MARGINS[name](epsilon / 2, ball), epsilon / 2
-            )
+        for name, share in (("cap", 0.5), ("cap", 0.65), ("spherical Laplace", 0.5), ("Gaussian", 0.5)):
+            mechanism = MARGINS[name](epsilon * share, ball)
+            title = f"x and y, {name}, {share:.0%} on x"
+            ways[title] = functools.partial(from_parts, X, y, mechanism, epsilon * (1 - share))
         for title, told in ways.items():
             found = [told(draw) for draw in range(options.draws)]
             for fit in ("normal", "boehning"):
@@ -637,7 +644,7 @@ def softmax(options: argparse.Namespace) -> None:
                 for moments in found:
                     with contextlib.suppress(np.linalg.LinAlgError):
                         excess.append(risk(getattr(moments, fit)()) - least)
-                print(f"{epsilon:>7g}  {title:<36}{fit:<9}{shown(excess)}{options.draws - len(excess):>6}", flush=True)
+                print(f"{epsilon:>7g}  {title:<38}{fit:<9}{shown(excess)}{options.draws - len(excess):>6}", flush=True)
     if options.library:
         for epsilon in (2.0, 4.0, 8.0):
             library(X, y, epsilon, options.draws, lambda theta: risk(theta) - least)
@@ -667,7 +674,7 @@ def library(X: np.ndarray, y: np.ndarray, epsilon: float, draws: int, excess_of:
                 reason = f"  refused: {type(error).__name__}"
         lost, seconds = draws - len(excess), time.perf_counter() - began
         print(
-            f"{epsilon:>7g}  {'x and y, ' + name:<36}{'library':<9}{shown(excess)}{lost:>6}{seconds:>8.0f} s{reason}",
+            f"{epsilon:>7g}  {'x and y, ' + name:<38}{'library':<9}{shown(excess)}{lost:>6}{seconds:>8.0f} s{reason}",
             flush=True,
         )
 
@@ -682,7 +689,7 @@ def from_tensor(
     return tensor_moments(sent, code, noise.variance)
 
 
-def from_halves(X: np.ndarray, y: np.ndarray, mechanism: sd.mechanisms.Mechanism, epsilon: float, draw: int) -> Moments:
+def from_parts(X: np.ndarray, y: np.ndarray, mechanism: sd.mechanisms.Mechanism, epsilon: float, draw: int) -> Moments:
     """Return the moments from x and, by randomized response, y, released apart."""
     noise = mechanism.noise_on(X.shape[1])
     sent = np.asarray(mechanism.privatize(X, random_state=draw)) / getattr(noise, "gain", 1.0)
@@ -718,6 +725,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--draws", type=int, default=4)
     parser.add_argument("--starts", type=int, default=20, help="directions that the search for a half-space begins in")
+    parser.add_argument("--first", type=float, default=0.5, help="the share of the people of the first of two rounds")
     parser.add_argument(
         "--library", action="store_true", help="the library's softmax as well, whose derivation takes minutes"
     )

@@ -252,7 +252,7 @@ QUICK = {
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
 }
 LONG = {
-    "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "two rounds, log loss, n = 5,000",
+    "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "two rounds, log loss, n = 5,000, 50%",
     "accounting.py --records 1280 --epochs 2 --budgets 1": "replace-one pld ",
     "excess_risk.py --columns 2 --epsilon 12 --records 50000 --draws 2 --pilot 20000": "planner's mechanism",
     "planning.py --fits 2 --points 3 --only 'exponential, gaussian, epsilon 6'": "exponential, gaussian, epsilon 6",
@@ -387,11 +387,11 @@ def test_moments_of_three_classes_from_one_vector(limits, code_name):
             assert np.all(np.abs(off.mean(axis=0)) <= 8 * off.std(axis=0, ddof=1) / np.sqrt(30) + 1e-12), (name, part)
 
 
-def test_moments_of_three_classes_from_halves(limits):
+def test_moments_of_three_classes_from_parts(limits):
     X, y = limits["softmax_problem"](20_000)
     true = limits["class_moments"](X, np.eye(3)[y], 0.0)
     mechanism = limits["MARGINS"]["cap"](3.0, 2.0)
-    found = [limits["from_halves"](X, y, mechanism, 3.0, draw) for draw in range(30)]
+    found = [limits["from_parts"](X, y, mechanism, 3.0, draw) for draw in range(30)]
     for part in ("contrast", "square", "mean"):
         off = np.array([getattr(one, part) - getattr(true, part) for one in found])
         assert np.all(np.abs(off.mean(axis=0)) <= 8 * off.std(axis=0, ddof=1) / np.sqrt(30)), part
