@@ -501,7 +501,10 @@ def cube(options: argparse.Namespace) -> None:
                 off = np.linalg.solve(told, sent.mean(axis=0)) - best
                 excess.append(float(off @ hessian @ off) / 2)
             lost, ratio = options.draws - len(excess), f"{seen:>10.3f}" if name == "cube" else ""
-            print(f"{columns:>3}{epsilon:>9g}  {name:<19}{shown(excess)}{lost:>6}{predicted:>11.2e}{ratio}", flush=True)
+            print(
+                f"{columns:>3}{epsilon:>9g}{l2:>6g}  {name:<19}{shown(excess)}{lost:>6}{predicted:>11.2e}{ratio}",
+                flush=True,
+            )
 
 
 # ---- three classes -----------------------------------------------------------------------------------------------
