@@ -412,6 +412,26 @@ def test_fits_to_moments_of_three_classes(limits):
     np.testing.assert_allclose(bound @ found @ moments.square + penalty * found, moments.contrast, atol=1e-12)
 
 
+def test_excess_of_the_bias_of_a_surrogate(limits):
+    """A slope that is off by c moves the minimum of |theta - b|^2/2 by c times the mean record."""
+    rows, best = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, -0.5])
+
+    class Quadratic:
+        Z, ones, l2, least = rows, np.ones(2), 0.0, 0.0
+        plain = types.SimpleNamespace(mean_gradient=lambda theta, Z, y: theta - best)
+
+        def __call__(self, theta):
+            return float((theta - best) @ (theta - best)) / 2
+
+    risk = Quadratic()
+    risk.best = best
+    parts = types.SimpleNamespace(errors=lambda design, scores, targets: (0.3 * scores, np.full(len(scores), 0.3)))
+    corrected = types.SimpleNamespace(method="surrogate", surrogate_parts=parts, design=object())
+    expected = 0.3**2 * (2.0**2 + 0.5**2) / 2
+    assert limits["excess_of_bias"](risk, corrected) == pytest.approx(expected, rel=1e-9)
+    assert limits["excess_of_bias"](risk, types.SimpleNamespace(method="exact")) == 0
+
+
 def test_gradients_of_a_second_round(limits):
     """Unbiased, within 8 standard errors of 30 draws: a chance of 1e-8 each."""
     Z = limits["margins"](2, 5_000)
