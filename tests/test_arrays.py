@@ -400,10 +400,13 @@ def test_every_entry_refuses_records_whose_row_labels_disagree(pandas):
 
 def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):
     frame = pandas.DataFrame({"a": [1, 2]}, index=[5, 3])
-    result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]).T)
-    pandas.testing.assert_frame_equal(result, pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=[5, 3]))
-    series = column_like(pandas.Series([1, 2], index=[5, 3], name="y"), np.array([1.0, -1.0]))
-    pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=[5, 3], name="y"))
+    for keep_index, index in ((True, [5, 3]), (False, None)):
+        result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]).T, keep_index=keep_index)
+        wanted = pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=index)
+        pandas.testing.assert_frame_equal(result, wanted)
+        target = pandas.Series([1, 2], index=[5, 3], name="y")
+        series = column_like(target, np.array([1.0, -1.0]), keep_index=keep_index)
+        pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=index, name="y"))
 
 
 def test_no_table_package_is_imported_by_the_boundary():
