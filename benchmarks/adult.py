@@ -12,14 +12,15 @@ All rows spend the same epsilon: margin releases on the vector (y x, c y), split
 "recipe" is that of Dufraiche et al. 2026: classical Gaussian noise (delta 1e-5, also beyond epsilon = 1 where it has no
 proof) and randomized response with a half each, IWP-SGD on the exponential loss, one pass, last iterate; its excess
 risk is that of its own loss. The Gaussian rows and "central objective" have a delta of 1e-5, the others none.
-"central" rows are for a collector who holds the true records and noises the fit by this library's own methods; no other
-package takes part. They penalise the intercept too, and most of their excess risk is that.
+"central" rows are for a collector who holds the true records and noises the fit, by this library's own methods and by
+diffprivlib where it is installed. Ours penalise the intercept too, and most of their excess risk is that.
 A fit is refused where the solver raises an error, and lost where its excess risk exceeds .05; medians and means are of
 the fits that were returned, lost ones included.
 """
 
 import argparse
 import fnmatch
+import importlib.util
 import math
 import time
 
@@ -146,6 +147,20 @@ def objective(epsilon, radius):
     return fit
 
 
+def peer(epsilon, radius):
+    """Return a fit by diffprivlib's logistic regression, whose penalty spares the intercept as the risk does."""
+    models = importlib.import_module("diffprivlib.models")
+
+    def fit(records, seed):
+        n = len(records.y)
+        model = models.LogisticRegression(
+            epsilon=epsilon, data_norm=radius, C=1 / (L2 * n), tol=1e-8, max_iter=10_000, random_state=seed
+        ).fit(records.X, records.y)
+        return np.append(model.coef_[0], model.intercept_)
+
+    return fit
+
+
 def rows(epsilon, radius):
     """Return makers of fits by the names of their rows."""
     found = {"recipe": lambda: recipe(epsilon, radius)}
@@ -164,6 +179,8 @@ def rows(epsilon, radius):
             found[f"{name}, {method}"] = lambda build=build, method=method: released(build(), method)
     found["central objective"] = lambda: objective(epsilon, radius)
     found["central output"] = lambda: central(sd.output_perturbation, epsilon, radius, l2=L2)
+    if importlib.util.find_spec("diffprivlib") is not None:
+        found["central diffprivlib"] = lambda: peer(epsilon, radius)
     return found
 
 
