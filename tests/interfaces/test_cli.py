@@ -11,10 +11,10 @@ from symdebias.interfaces import cli, datasets, demo, plotting, spending
 
 @pytest.fixture
 def small(monkeypatch):
-    """The demonstration on few records, with one draw of the noise."""
+    """The demonstration on few records, with two draws of the noise."""
     monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: demo.synthetic_problem(2, 2.0, records=200_000))
-    once = functools.partial(spending.compare, draws=1)
-    monkeypatch.setattr(spending, "compare", once)
+    twice = functools.partial(spending.compare, draws=2)
+    monkeypatch.setattr(spending, "compare", twice)
 
 
 def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
