@@ -335,7 +335,7 @@ class _Pass:
     ) -> None:
         """Put the moments in their places, add what the statistics give, and divide by the total."""
         m, fixed = len(self.columns.scores), self.fixed
-        places = [k * self.columns.parameters + np.array(self.places, dtype=int) for k in range(m)]
+        places = [self._rows_of(k) for k in range(m)]
         jacobian, first = sums["jacobian"], sums["first"]
         # What overflows is seen by the solvers.
         with np.errstate(all="ignore"):
@@ -346,26 +346,37 @@ class _Pass:
             gradient /= total
             self._add_squares(sums["square"], places, out)
             mixed = sums["cross"].T @ jacobian
-            out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
+            if fixed:
+                out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
             out /= total
             if len(meat) and not self.moving:
                 self._add_squares(sums["outer"], places, meat)
-                for k, rows in enumerate(places):
+                for k, rows in enumerate(places if fixed else ()):
                     mixed = sums["outer_line"][k * fixed : (k + 1) * fixed].T @ jacobian
                     meat[rows] += mixed
                     meat[:, rows] += mixed.T
-                meat += jacobian.T @ _whole(sums["outer_both"]) @ jacobian
+                if fixed:
+                    meat += jacobian.T @ _whole(sums["outer_both"]) @ jacobian
             meat /= total
+
+    def _rows_of(self, score: int) -> Any:
+        """Return the places of a tile's rows among all parameters: a slice where they are neighbours."""
+        start = score * self.columns.parameters
+        if self.places == tuple(range(self.rows)):
+            return slice(start, start + self.rows)
+        return start + np.array(self.places, dtype=int)
 
     def _add_squares(self, moments: FloatArray, places: Sequence[Any], into: FloatArray) -> None:
         """Add moments of columns against columns, the upper triangles, for all pairs of scores."""
         for moment, (a, b) in zip(moments, self.pairs, strict=True):
             whole = _whole(moment)
-            into[np.ix_(places[a], places[b])] += whole
-            if a != b:
-                into[np.ix_(places[b], places[a])] += whole
+            for one, other in {(a, b), (b, a)}:
+                rows, columns = places[one], places[other]
+                into[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] += whole
 
 
 def _whole(upper: FloatArray) -> FloatArray:
-    """Return a symmetric matrix by its upper triangle."""
-    return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+    """Return a symmetric matrix by its upper triangle, below which are zeros."""
+    whole = upper + upper.T
+    np.fill_diagonal(whole, upper.diagonal())
+    return whole
