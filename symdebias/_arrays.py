@@ -267,13 +267,11 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     wanted = LabelSet(tuple(sorted(float(value) for value in values)))
     found = [float(value) for value in np.unique(labels)]
     other = [value for value in found if value not in wanted.values]
-    # Many values are no labels but measurements, and these are not for a message.
-    if len(found) <= 3:
+    # Labels may be private: a message names a coding that everybody uses, and no other value.
+    if set(found) <= {-1.0, 0.0, 1.0}:
         shown = " and ".join(map(spell, found))
-    elif len(found) <= 20:
-        shown = " and ".join(map(spell, other[:3])) + (" and others" if len(other) > 3 else "")
     else:
-        shown = f"{len(found)} different values"
+        shown = f"{len(other)} other value{'s' * (len(other) > 1)}"
     if set(found) <= {0.0, 1.0} and wanted.values == (-1.0, 1.0):
         advice = f"Pass 2*y - 1, or declare {declare.format('(0, 1)')}."
     elif set(found) <= {-1.0, 1.0} and wanted.values == (0.0, 1.0):
@@ -469,8 +467,8 @@ def take_rows(data: Any, rows: np.ndarray[Any, Any]) -> Any:
     return data[rows] if is_table(data) else np.asarray(data)[rows]
 
 
-def table_like(template: Any, names: Sequence[str], values: Sequence[Any]) -> Any:
-    """Return a table of the same kind as another, with the same row labels where it has them.
+def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, keep_index: bool = False) -> Any:
+    """Return a table of the same kind as another.
 
     Parameters
     ----------
@@ -480,15 +478,17 @@ def table_like(template: Any, names: Sequence[str], values: Sequence[Any]) -> An
         The p names of the columns.
     values : sequence of p arrays of shape (n,)
         The values of each column.
+    keep_index : bool
+        Whether its row labels are those of the other, where that has them.
     """
     columns = dict(zip(names, values, strict=True))
-    if hasattr(template, "index"):
+    if keep_index and hasattr(template, "index"):
         return type(template)(columns, index=template.index)
     return type(template)(columns)
 
 
-def column_like(template: Any, vector: Any) -> Any:
-    """Return a column of the same kind, name and row labels as another; arrays and lists give the array.
+def column_like(template: Any, vector: Any, *, keep_index: bool = False) -> Any:
+    """Return a column of the same kind and name as another; arrays and lists give the array.
 
     Parameters
     ----------
@@ -496,11 +496,13 @@ def column_like(template: Any, vector: Any) -> Any:
         The column whose kind is wanted, of length n.
     vector : array of shape (n,), float64
         The values.
+    keep_index : bool
+        Whether its row labels are those of the other.
     """
     if isinstance(template, np.ndarray) or not (hasattr(template, "name") and hasattr(template, "to_numpy")):
         return vector
     if hasattr(template, "index"):
-        return type(template)(vector, index=template.index, name=template.name)
+        return type(template)(vector, index=template.index if keep_index else None, name=template.name)
     return type(template)(template.name, vector)
 
 

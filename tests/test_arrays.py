@@ -201,13 +201,13 @@ REFUSED = {
     "labels, one class of it": (of_labels([0, 0, 0], (-1, 1)), r"got 0. Pass 2\*y - 1"),
     "labels, the other way": (of_labels([-1, 1, 1], (0, 1)), r"be 0 or 1; got -1 and 1. Pass \(y \+ 1\)/2"),
     "labels, nearly": (
-        of_labels([1, 0.9999999, -1], (-1, 1)), "got -1 and 0.9999999 and 1. The first other one is in row 1; recode"
+        of_labels([1, 0.9999999, -1], (-1, 1)), "got 1 other value. The first other one is in row 1; recode"
     ),
-    "labels, another": (of_labels([1, 1, 2], (-1, 1)), "got 1 and 2. The first other one is in row 2"),
+    "labels, another": (of_labels([1, 1, 2], (-1, 1)), "got 1 other value. The first other one is in row 2"),
     "labels, many": (
-        of_labels([3, 4, 5, 6, 1], (-1, 1)), "got 3 and 4 and 5 and others. The first other one is in row 0"
+        of_labels([3, 4, 5, 6, 1], (-1, 1)), "got 4 other values. The first other one is in row 0"
     ),
-    "labels, too many": (of_labels(range(30), (-1, 1)), "got 30 different values"),
+    "labels, too many": (of_labels(range(30), (-1, 1)), "got 29 other values"),
 }  # fmt: skip
 OF_ANOTHER_TYPE = {
     "X, text": (of_features(np.array([["1", "2"]])), "must hold real numbers .*; got <U1"),
@@ -400,10 +400,13 @@ def test_every_entry_refuses_records_whose_row_labels_disagree(pandas):
 
 def test_pandas_tables_and_columns_come_back_in_their_kind(pandas):
     frame = pandas.DataFrame({"a": [1, 2]}, index=[5, 3])
-    result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]).T)
-    pandas.testing.assert_frame_equal(result, pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=[5, 3]))
-    series = column_like(pandas.Series([1, 2], index=[5, 3], name="y"), np.array([1.0, -1.0]))
-    pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=[5, 3], name="y"))
+    for keep_index, index in ((True, [5, 3]), (False, None)):
+        result = table_like(frame, ["b", "c"], np.array([[1.0, 2.0], [3.0, 4.0]]).T, keep_index=keep_index)
+        wanted = pandas.DataFrame({"b": [1.0, 3.0], "c": [2.0, 4.0]}, index=index)
+        pandas.testing.assert_frame_equal(result, wanted)
+        target = pandas.Series([1, 2], index=[5, 3], name="y")
+        series = column_like(target, np.array([1.0, -1.0]), keep_index=keep_index)
+        pandas.testing.assert_series_equal(series, pandas.Series([1.0, -1.0], index=index, name="y"))
 
 
 def test_no_table_package_is_imported_by_the_boundary():

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import COUNT, EPSILON, Integer
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.label_randomizer import ascending
 from symdebias.mechanisms.ranges import Labels, scale_of
 
@@ -62,7 +62,9 @@ def private_prior(
     values, _ = known.clip(value_array(y))
     counts = np.bincount(known.codes(values), minlength=len(known.values))
     scale = scale_of(Fraction(2), epsilon)
-    noised = counts + sampling.discrete_laplace_noise(scale, counts.shape, sampling.source(random_state))
+    source = sampling.source(random_state)
+    draw = rounded.discrete_laplace if source.hardened else sampling.discrete_laplace_noise
+    noised = counts + draw(scale, counts.shape, source)
     shares = np.maximum(noised, 0).astype(float)
     if not shares.any():
         shares[:] = 1.0

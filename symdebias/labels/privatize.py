@@ -144,15 +144,16 @@ def privatize_labels(
     if prior is not None and prior_epsilon is not None:
         raise ValueError("both of prior and prior_epsilon were given. A public prior costs nothing: give one of them.")
     source = sampling.source(random_state)
+    stream = source.generator if source.seeded else None
     values = value_array(y)
     if rounding == "unbiased":
-        values = round_labels(values, known, random_state=source.generator)
+        values = round_labels(values, known, random_state=stream)
     spent = 0.0
     if prior is not None:
         shares = checked_prior(prior, len(known))
     else:
         spent = _budget_of_prior(prior_epsilon, len(known), len(values), epsilon)
-        shares = private_prior(values, known, spent, random_state=source.generator)
+        shares = private_prior(values, known, spent, random_state=stream)
     left = Fraction(epsilon) - Fraction(spent)
     remaining = float(left)
     if Fraction(remaining) > left:

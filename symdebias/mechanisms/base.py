@@ -256,7 +256,13 @@ class Mechanism(ABC):
             )
         return self._add_noise(clipped.values, source)
 
-    def privatize(self, values: ArrayLike, *, random_state: int | np.random.Generator | None = None) -> FloatArray:
+    def privatize(
+        self,
+        values: ArrayLike,
+        *,
+        random_state: int | np.random.Generator | None = None,
+        noise: str | None = None,
+    ) -> FloatArray:
         """Clip values and noise them.
 
         Parameters
@@ -266,6 +272,8 @@ class Mechanism(ABC):
         random_state : int, numpy.random.Generator or None
             None draws on the operating system. A seed is for tests and simulations: whoever knows it can
             subtract the noise, and nothing in the returned array says so. `Release.privatize` records it.
+        noise : {"hardened", "plain"}, optional
+            As for `Release.privatize`.
 
         Returns
         -------
@@ -273,7 +281,7 @@ class Mechanism(ABC):
             The noised values.
         """
         clipped = self.clip(values)
-        return self.add_noise(clipped, sampling.source(random_state))
+        return self.add_noise(clipped, sampling.source(random_state, noise))
 
     @abstractmethod
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:

@@ -12,7 +12,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.ranges import Grid, checked_bounds, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -130,7 +130,9 @@ class DiscreteLaplaceMechanism(Mechanism):
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         places = self.range.places(values).astype(np.int64)
         # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-        return self.step * (places + sampling.discrete_laplace_noise(self._scale_in_steps, values.shape, source))
+        draw = rounded.discrete_laplace if source.hardened else sampling.discrete_laplace_noise
+        noise = draw(self._scale_in_steps, values.shape, source)
+        return np.asarray(self.step * (places + noise), dtype=np.float64)
 
 
 @lru_cache(maxsize=1024)

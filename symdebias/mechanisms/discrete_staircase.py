@@ -10,7 +10,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.discrete_laplace import discrete_laplace_noise
 from symdebias.mechanisms.ranges import Grid, checked_bounds
@@ -119,8 +119,9 @@ class DiscreteStaircaseMechanism(Mechanism):
         assert isinstance(self.r, int)
         places = self.range.places(values).astype(np.int64)
         # Integers, whose sum is exact.
-        noise = sampling.discrete_staircase_noise(self.epsilon, self.sensitivity, self.r, values.shape, source)
-        return self.step * (places + noise)
+        draw = rounded.discrete_staircase if source.hardened else sampling.discrete_staircase_noise
+        noise = draw(self.epsilon, self.sensitivity, self.r, values.shape, source)
+        return np.asarray(self.step * (places + noise), dtype=np.float64)
 
 
 @lru_cache(maxsize=1024)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
+from symdebias.mechanisms import realised
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise
@@ -29,8 +30,9 @@ class FiniteChannel(ChannelMechanism):
 
     Notes
     -----
-    The guarantee is pure local differential privacy at the largest log ratio of two entries of a column, rounded
-    up; a column with a zero beside a positive entry makes no claim: known misclassification.
+    Probabilities are drawn, corrected and claimed as the nearest multiples of 2^-53; a positive one is at least that.
+    The guarantee is pure local differential privacy at the largest log ratio of two entries of a column, rounded up; a
+    column with a zero beside a positive entry makes no claim: known misclassification.
 
     References
     ----------
@@ -52,13 +54,13 @@ class FiniteChannel(ChannelMechanism):
         same = isinstance(self.outputs, tuple) and not self.outputs
         inputs = Labels.declared(self.inputs, "inputs")
         outputs = Labels.declared(self.inputs if same else self.outputs, "outputs")
-        noise = ChannelNoise(inputs.numbers, outputs.numbers, self.matrix)
-        self._declare(inputs=inputs.values, outputs=outputs.values, matrix=noise.matrix, noise=noise)
+        declared = ChannelNoise(inputs.numbers, outputs.numbers, self.matrix)
+        self._declare(inputs=inputs.values, outputs=outputs.values, matrix=declared.matrix)
 
     @cached_property
     def noise(self) -> ChannelNoise:
-        """The channel."""
-        return ChannelNoise(self.range.numbers, self.sent.numbers, self.matrix)
+        """The channel, with the probabilities that are drawn: multiples of 2^-53."""
+        return ChannelNoise(self.range.numbers, self.sent.numbers, realised.drawn(self.matrix))
 
     @cached_property
     def range(self) -> Labels:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -53,7 +53,7 @@ class GaussianMechanism(Mechanism):
 
     Notes
     -----
-    The sampler is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+    Unless a seed is given the noise is rounded exactly to a fine grid; see `symdebias.mechanisms.rounded`.
 
     References
     ----------
@@ -197,6 +197,8 @@ class GaussianMechanism(Mechanism):
         return independent_columns(GaussianMechanism.from_scale, self.scale, vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        if source.hardened and self.guarantee is not None:
+            return rounded.noised(values, self.range, self.scale, rounded.normal, source)
         if self.covariance is None:
             return values + sampling.normal_noise(self.scale, values.shape, source)
         width = len(self.covariance)

@@ -9,10 +9,10 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, OPEN_UNIT, RADIUS, SCALE
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.gaussian import gaussian_vector_noise
-from symdebias.mechanisms.ranges import BoolArray, Pair, Range, in_ball
+from symdebias.mechanisms.ranges import Ball, BoolArray, Pair, Range, in_ball
 from symdebias.noise import AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gaussian_scale
 
@@ -98,7 +98,7 @@ class InputPerturbation(Mechanism):
     direction: epsilon is that of the analytic curve at this sensitivity. Pairs with opposite q and opposite p attain
     it, so that nothing is given away where these are possible.
 
-    The sampler is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+    Unless a seed is given the noise is rounded exactly to a fine grid; see `symdebias.mechanisms.rounded`.
 
     References
     ----------
@@ -202,4 +202,13 @@ class InputPerturbation(Mechanism):
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         # The sign of normal noise is free: p - noise has the law of p + noise.
+        if source.hardened:
+            q, p = values[:, : self.dimension], values[:, self.dimension :]
+            return np.concatenate(
+                [
+                    rounded.noised(q, Ball(self.q_bound), self.q_scale, rounded.normal, source),
+                    rounded.noised(p, Ball(self.p_bound), self.p_scale, rounded.normal, source),
+                ],
+                axis=1,
+            )
         return values + sampling.normal_noise(1.0, values.shape, source) * self._scales()

@@ -9,7 +9,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball, Numbers, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -41,7 +41,7 @@ class LaplaceMechanism(Mechanism):
 
     Notes
     -----
-    The sampler is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`. Noise of
+    Unless a seed is given the noise is rounded exactly to a fine grid; see `symdebias.mechanisms.rounded`. Noise of
     exponential tails has an exact finite inverse, 1 - b^2 d^2, whose variance grows with the number of columns.
 
     References
@@ -119,6 +119,8 @@ class LaplaceMechanism(Mechanism):
         return independent_columns(LaplaceMechanism.from_scale, self.scale, vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        if source.hardened and self.guarantee is not None:
+            return rounded.noised(values, self.range, self.scale, rounded.laplace, source)
         return values + sampling.laplace_noise(self.scale, values.shape, source)
 
 

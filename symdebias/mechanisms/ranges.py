@@ -19,6 +19,7 @@ from symdebias._domains import RADIUS, Interval, LabelSet, shown
 from symdebias.noise import declared_state
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+Integers = np.ndarray[Any, np.dtype[np.int64]]
 Pair = tuple[Any, Any]
 
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
@@ -96,6 +97,20 @@ class Numbers(Range):
         low, high = self.bounds
         return np.clip(values, low, high), _any_column((values < low) | (values > high))
 
+    def multiples(self, values: FloatArray, step: float) -> Integers:
+        """Return the nearest multiples of a power of two, as integers; those of numbers within the bounds are, too.
+
+        Parameters
+        ----------
+        values : array of shape (n,) or (n, 1), float64
+            Numbers within the bounds.
+        step : float
+            A power of two; a multiple of it lies within the bounds.
+        """
+        assert self.bounds is not None
+        low, high = (Fraction(end) / Fraction(step) for end in self.bounds)
+        return np.clip(np.rint(values / step), math.ceil(low), math.floor(high)).astype(np.int64)
+
 
 @dataclass(frozen=True)
 class Ball(Range):
@@ -167,6 +182,40 @@ class Ball(Range):
         if values.ndim == 1:
             return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
         return in_ball(values, self.radius, order=self.order)
+
+    def multiples(self, values: FloatArray, step: float) -> Integers:
+        """Return the nearest multiples of a power of two as integers, or those next to 0 where the norm asks for it.
+
+        Parameters
+        ----------
+        values : array of shape (n,) or (n, k), float64
+            Rows whose exact norm is at most the radius.
+        step : float
+            A power of two, more than 2^-31 of the radius.
+
+        Returns
+        -------
+        array of the shape of `values`, int64
+            z with (sum |z|^order) step^order <= radius^order, exactly.
+        """
+        assert self.radius is not None
+        reach = Fraction(self.radius) / Fraction(step)
+        if reach >= 2**31:
+            raise ValueError(
+                f"radius={shown(self.radius)} is 2^31 steps of the grid of the noise or more, and squares of places "
+                "would overflow. Give a smaller budget."
+            )
+        nearest = np.rint(values / step)
+        if values.ndim == 1:
+            return np.clip(nearest, -math.floor(reach), math.floor(reach)).astype(np.int64)
+        places = nearest.astype(np.int64)
+        # Float64 sums of k squares are right to k 2^-53 of themselves: most rows need no second look.
+        powers = np.abs(nearest).sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", nearest, nearest)
+        near = np.flatnonzero(powers > float(reach**self.order) * (1 - (values.shape[1] + 8) * 2.0**-52))
+        exact = (np.abs(places[near]) ** self.order).sum(axis=1)
+        beyond = near[exact > math.floor(reach**self.order)]
+        places[beyond] = np.trunc(values[beyond] / step).astype(np.int64)
+        return places
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,33 @@ def realised(
     return tuple(rows)
 
 
+def drawn(matrix: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
+    """Return the matrix of multiples of 2^-53 next to a row-stochastic one: what a uniform float64 draws.
+
+    Parameters
+    ----------
+    matrix : sequence of k sequences of m floats
+        Rows that sum to 1 up to rounding.
+
+    Returns
+    -------
+    tuple of k tuples of m floats
+        Rows that sum to exactly 1. What is positive has at least one unit, what is 0 none; the largest entry of a row
+        takes up what rounding leaves.
+
+    Examples
+    --------
+    >>> drawn([[1.0, 1e-13], [0.5, 0.5]])[0][1] / 2.0**-53
+    901.0
+    """
+    rows = []
+    for row in matrix:
+        units = [max(1, round(Fraction(value) * UNITS)) if value > 0 else 0 for value in row]
+        units[units.index(max(units))] += UNITS - sum(units)
+        rows.append(tuple(value / UNITS for value in units))
+    return tuple(rows)
+
+
 def _fill(units: list[int], floor: list[int], top: list[int]) -> None:
     """Make the units of a row sum to 2^53, the largest entries first."""
     missing = UNITS - sum(units)

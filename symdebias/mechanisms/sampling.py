@@ -1,12 +1,13 @@
 """The only place that draws noise.
 
-The cap of a sphere is drawn from the operating system's bits by a sampler that is private as it is realised
-(`cap_points`). All other samplers are NumPy's, and not yet hardened against attacks on floating-point arithmetic: the
-set of numbers that ``x + normal()`` can take depends on x, and one released value can tell two records apart (Mironov
-2012; Haney et al. 2022). Their guarantees are those of the mechanism on real numbers. Nor is their generator a
-cryptographic one: PCG64 is seeded by the operating system, but its state can be worked out from enough of its output,
-which somebody has who can guess the data (Bouillaguet, Martinez & Sauvage 2020). The time that a draw takes and what is
-left in memory are not covered either.
+**Hardened** noise comes from the operating system's bits and is private as it is realised: labels by coins that hold
+exactly, points of a sphere by `cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what
+mechanisms with a guarantee draw unless a seed is given.
+
+**Plain** noise is NumPy's, for simulations and for noise without a guarantee. The set of numbers that ``x + normal()``
+can take depends on x, and one released value can tell two records apart (Mironov 2012; Haney et al. 2022). Nor is its
+generator a cryptographic one: PCG64 is seeded by the operating system, but its state can be worked out from enough of
+its output, which somebody has who can guess the data (Bouillaguet, Martinez & Sauvage 2020).
 """
 
 import math
@@ -22,6 +23,9 @@ from symdebias import _randomness
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import directions
 
+# How noise is drawn: as its law is realised exactly, or in floating point.
+NOISES = ("hardened", "plain")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -30,13 +34,16 @@ class Source:
     Attributes
     ----------
     generator : numpy.random.Generator
-        The generator.
+        The generator of plain noise, and of seeded streams.
     seeded : bool
         Whether somebody else can know the stream: then what is drawn protects nothing.
+    hardened : bool
+        Whether noise is to be private as it is realised in floating point.
     """
 
     generator: np.random.Generator
     seeded: bool
+    hardened: bool
 
     def words(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return uniform integers of 64 bits: those of the operating system, or of the seeded stream."""
@@ -44,8 +51,16 @@ class Source:
             return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
         return np.frombuffer(os.urandom(8 * count), dtype=np.int64)
 
+    def uniform(self, count: int) -> FloatArray:
+        """Return uniform multiples of 2^-53 in [0, 1)."""
+        if not self.hardened:
+            return self.generator.random(count)
+        numbers: FloatArray = (self.words(count).view(np.uint64) >> np.uint64(11)).astype(np.float64)
+        numbers *= 2.0**-53
+        return numbers
 
-def source(random_state: int | np.random.Generator | None) -> Source:
+
+def source(random_state: int | np.random.Generator | None, noise: str | None = None) -> Source:
     """Return fresh entropy of the operating system, or a seeded stream for tests and simulations.
 
     Parameters
@@ -53,29 +68,43 @@ def source(random_state: int | np.random.Generator | None) -> Source:
     random_state : int, numpy.random.Generator or None
         None for data that are to be private. A fresh stream is made at each call, so that processes forked
         from one another never share one.
+    noise : {"hardened", "plain"}, optional
+        By default "hardened", and "plain" for a seeded stream.
 
     Raises
     ------
     TypeError, ValueError
         It is something else, or a negative seed.
     """
+    if noise is not None and not (isinstance(noise, str) and noise in NOISES):
+        raise ValueError(f'noise={noise!r:.60} is not known. Choose "hardened" or "plain".')
+    hardened = noise == "hardened" or (noise is None and random_state is None)
     if random_state is None:
         seed = np.random.SeedSequence(secrets.randbits(256), pool_size=8)
-        return Source(np.random.default_rng(seed), seeded=False)
-    return Source(_randomness.generator(random_state), seeded=True)
+        return Source(np.random.default_rng(seed), seeded=False, hardened=hardened)
+    return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)
 
 
 def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return independent integers, uniform on low to high - 1."""
-    return source.generator.integers(low, high, size=count)
+    if not source.hardened:
+        return source.generator.integers(low, high, size=count)
+    span = high - low
+    if span == 1:
+        return np.full(count, low, dtype=np.int64)
+    # Words beyond the last multiple of the span would make some integers likelier, and are drawn again.
+    last = np.uint64(2**64 - 1 - 2**64 % span)
+    words = source.words(count).view(np.uint64)
+    while (again := np.flatnonzero(words > last)).size:
+        words = words.copy()
+        words[again] = source.words(len(again)).view(np.uint64)
+    drawn: np.ndarray[Any, np.dtype[np.int64]] = (words % np.uint64(span)).astype(np.int64)
+    drawn += low
+    return drawn
 
 
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
-    """Return independent normal noise of mean 0 and a standard deviation.
-
-    The noise is not hardened against floating-point attacks (Mironov 2012): a guarantee holds for the
-    mechanism on real numbers.
-    """
+    """Return independent plain normal noise of mean 0 and a standard deviation."""
     return scale * source.generator.standard_normal(shape)
 
 
@@ -84,16 +113,16 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
 
     Any other probability is rounded up to such a multiple.
     """
-    return source.generator.random(count) < probability
+    return source.uniform(count) < probability
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
-    """Return independent Laplace noise of mean 0 and a scale b; not hardened, as `normal_noise`."""
+    """Return independent plain Laplace noise of mean 0 and a scale b."""
     return scale * source.generator.laplace(size=shape)
 
 
 def radial_noise(scale: float, dimension: int, source: Source) -> FloatArray:
-    """Return one vector of a density proportional to exp(-||b||/scale); not hardened, as `normal_noise`.
+    """Return one vector of a density proportional to exp(-||b||/scale), plain.
 
     Its direction is uniform on the sphere, and its norm has the gamma distribution of the shape `dimension`.
     """
@@ -101,7 +130,7 @@ def radial_noise(scale: float, dimension: int, source: Source) -> FloatArray:
 
 
 def radial_noise_rows(scale: float, count: int, dimension: int, source: Source) -> FloatArray:
-    """Return independent vectors of the law of `radial_noise`, shape (count, dimension); not hardened either."""
+    """Return independent vectors of the law of `radial_noise`, shape (count, dimension)."""
     directions = source.generator.standard_normal((count, dimension))
     lengths = scale * source.generator.standard_gamma(dimension, count)
     noise: FloatArray = directions * (lengths / np.linalg.norm(directions, axis=1))[:, None]
@@ -147,7 +176,7 @@ def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source)
 def staircase_noise(
     epsilon: float, sensitivity: float, gamma: float, shape: tuple[int, ...], source: Source
 ) -> FloatArray:
-    """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1); not hardened, as `normal_noise`."""
+    """Return independent plain staircase noise (Geng & Viswanath 2014, Algorithm 1)."""
     generator = source.generator
     stairs = generator.geometric(-np.expm1(-epsilon), size=shape) - 1.0
     lower = np.exp(-epsilon) * (1 - gamma)
@@ -223,7 +252,7 @@ def categories(
     # Rounding must not leave a gap at the end, nor give a probability to outputs that have none.
     for row, probabilities in zip(edges, matrix, strict=True):
         row[int(np.flatnonzero(probabilities > 0)[-1]) :] = 1.0
-    drawn = source.generator.random(len(rows))
+    drawn = source.uniform(len(rows))
     places = np.empty(len(rows), dtype=np.int64)
     for row in range(len(matrix)):
         here = rows == row

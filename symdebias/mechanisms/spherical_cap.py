@@ -166,7 +166,7 @@ class SphericalCapMechanism(Mechanism):
         lifts = lifted(rows / self.radius)
         dimension = lifts.shape[1]
         rim = self.law.rim(dimension)
-        if source.seeded:
+        if not source.hardened:
             share, inside = self.law.share(dimension), self.law.chance_inside(dimension)
             points = sampling.simulated_cap_points(lifts, rim, share, inside, source)
         else:

@@ -11,7 +11,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, is_number
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.laplace import laplace_noise
@@ -143,7 +143,7 @@ class SphericalLaplaceMechanism(Mechanism):
     the variance (d + 1) b^2. By the triangle inequality no two vectors in the ball have densities of a ratio above
     exp(2 radius/b), whatever d. One column has Laplace noise.
 
-    The sampler is not hardened against floating-point attacks; see `symdebias.mechanisms.sampling`.
+    Unless a seed is given the noise is rounded exactly to a fine grid; see `symdebias.mechanisms.rounded`.
 
     References
     ----------
@@ -274,9 +274,14 @@ class SphericalLaplaceMechanism(Mechanism):
                 f"the mechanism noises {self.dimension} columns together; the values have the shape {values.shape}. "
                 f"Pass rows of {self.dimension}."
             )
+        hardened = source.hardened and self.guarantee is not None
+        if width == 1 and hardened:
+            return rounded.noised(values, self.range, self.scale, rounded.laplace, source)
         if width == 1:
             return values + sampling.laplace_noise(self.scale, values.shape, source)
         drawn = SphericalLaplaceNoise(self.scale, width, self.padded).ambient
+        if hardened:
+            return rounded.with_radial_noise(values, self.range, self.scale, drawn, source)
         return values + sampling.radial_noise_rows(self.scale, len(values), drawn, source)[:, :width]
 
 

@@ -1,5 +1,6 @@
 """The staircase mechanism: the additive noise of least expected size under pure differential privacy."""
 
+import functools
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -9,7 +10,7 @@ import sympy as sp
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, Interval
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
 from symdebias.mechanisms.ranges import Numbers, checked_bounds, rounded_up
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -41,7 +42,7 @@ class StaircaseMechanism(Mechanism):
     Notes
     -----
     Its inverse is an infinite telescoping sum, so that only polynomials have an exact correction; they need its
-    moments alone. The sampler is not hardened against floating-point attacks.
+    moments alone. Unless a seed is given it is rounded exactly to a fine grid.
 
     References
     ----------
@@ -91,6 +92,9 @@ class StaircaseMechanism(Mechanism):
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.gamma, float)
+        if source.hardened:
+            noise = functools.partial(rounded.staircase, self.epsilon, self.gamma)
+            return rounded.noised(values, self.range, self.sensitivity, noise, source)
         return values + sampling.staircase_noise(self.epsilon, self.sensitivity, self.gamma, values.shape, source)
 
 

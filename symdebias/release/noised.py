@@ -1,6 +1,6 @@
 """Noised records, with the release that they came by."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symdebias.exceptions import PrivacyError
@@ -24,16 +24,24 @@ class Noised:
         The release, with the names of the columns.
     seeded : bool
         Whether the noise came from a seed. The seed itself is not kept.
+    hardened : bool
+        Whether the noise is private as it is realised in floating point.
+    index_kept : bool
+        Whether the tables have the row labels of the true records.
     """
 
     X: Any
     y: Any
     release: "Release"
     seeded: bool
+    hardened: bool
+    index_kept: bool = False
 
     @property
     def guarantee(self) -> Guarantee | None:
         """The guarantee of the release, or None where a part is noised without a privacy claim.
+
+        Row labels that were kept stand in its ``unprotected``; where the noise is plain, its ``basis`` says so.
 
         Raises
         ------
@@ -45,4 +53,12 @@ class Noised:
                 "these records were noised from a seed, so that they carry no guarantee. Call privatize "
                 "without random_state for data that are to be private."
             )
-        return self.release.guarantee
+        found = self.release.guarantee
+        if found is None:
+            return None
+        if self.index_kept:
+            found = replace(found, unprotected=(*found.unprotected, "row labels"))
+        if not self.hardened:
+            drawn = "plain noise, whose low bits tell more than real numbers would"
+            found = replace(found, basis=f"{found.basis}, {drawn}" if found.basis else drawn)
+        return found

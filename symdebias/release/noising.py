@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from symdebias.release.release import Release
 
 
-def noised_records(release: "Release", X: Any, y: Any, source: sampling.Source, outside: str) -> Noised:
+def noised_records(
+    release: "Release", X: Any, y: Any, source: sampling.Source, outside: str, *, keep_index: bool = False
+) -> Noised:
     """Return noised records; see `symdebias.Release.privatize`.
 
     Parameters
     ----------
     release : Release
         With names for its columns.
-    X, y, outside
+    X, y, outside, keep_index
         As for `symdebias.Release.privatize`.
     source : sampling.Source
         Where the random numbers come from.
@@ -40,7 +42,7 @@ def noised_records(release: "Release", X: Any, y: Any, source: sampling.Source, 
     released = standardised(matrix, columns, release.center, release.scale)
     if release.coupling is not None:
         assert target is not None
-        return _in_one_vector(release, X, y, released, target, source, outside)
+        return _in_one_vector(release, X, y, released, target, source, outside, keep_index)
     placed = release.placed(len(columns))
     clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
@@ -55,12 +57,19 @@ def noised_records(release: "Release", X: Any, y: Any, source: sampling.Source, 
         labels = labels_of_target(release.target, "sent")
         if labels is not None and labels.is_text and hasattr(y, "name"):
             sent = as_declared(sent, labels)
-    own = None if sent is None else _arrays.column_like(y, sent)
-    return Noised(_as_sent(release, released, X), own, release, source.seeded)
+    own = None if sent is None else _arrays.column_like(y, sent, keep_index=keep_index)
+    return Noised(_as_sent(release, released, X, keep_index), own, release, source.seeded, source.hardened, keep_index)
 
 
 def _in_one_vector(
-    release: "Release", X: Any, y: Any, features: FloatArray, target: FloatArray, source: sampling.Source, outside: str
+    release: "Release",
+    X: Any,
+    y: Any,
+    features: FloatArray,
+    target: FloatArray,
+    source: sampling.Source,
+    outside: str,
+    keep_index: bool,
 ) -> Noised:
     """Noise features and target in one vector, each clipped to its own bounds before they are joined."""
     coupling, ((_, mechanism),) = release.coupling, release.groups
@@ -72,11 +81,11 @@ def _in_one_vector(
     vector = coupling.released(mechanism)
     noised = vector.add_noise(vector.clip(coupling.vectors(clipped.values, inside)), source)
     sent, column = coupling.split(noised)
-    own = None if column is None else _arrays.column_like(y, column)
-    return Noised(_as_sent(release, sent, X), own, release, source.seeded)
+    own = None if column is None else _arrays.column_like(y, column, keep_index=keep_index)
+    return Noised(_as_sent(release, sent, X, keep_index), own, release, source.seeded, source.hardened, keep_index)
 
 
-def _as_sent(release: "Release", released: FloatArray, X: Any) -> Any:
+def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:
     """Return released records in the form of X: tables have categories as their owners know them, arrays codes."""
     table, columns = _arrays.is_table(X), release.columns or ()
     sent: list[Any] = list(released.T)
@@ -86,7 +95,7 @@ def _as_sent(release: "Release", released: FloatArray, X: Any) -> Any:
             sent[place] = as_declared(sent[place], labels)
         elif not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
             released[:, place] = labels.codes(released[:, place])
-    return _arrays.table_like(X, columns, sent) if table else released
+    return _arrays.table_like(X, columns, sent, keep_index=keep_index) if table else released
 
 
 def _taken(mechanism: Mechanism, columns: FloatArray) -> FloatArray:

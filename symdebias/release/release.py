@@ -457,7 +457,9 @@ class Release:
         y: Any = None,
         *,
         random_state: int | np.random.Generator | None = None,
+        noise: str | None = None,
         outside: str = "clip",
+        keep_index: bool = False,
     ) -> "Noised":
         """Centre, scale and clip records to the declared bounds, and noise them.
 
@@ -470,9 +472,15 @@ class Release:
         random_state : int, numpy.random.Generator or None
             None draws on the operating system. A seed is for tests and simulations: whoever knows it can
             subtract the noise, so the result carries no guarantee.
+        noise : {"hardened", "plain"}, optional
+            Hardened noise is private as it is realised in floating point, and the default without a seed. Plain noise
+            is NumPy's: faster, the default with a seed, and readable by its low bits.
         outside : {"clip", "refuse"}
             What to do with records outside the bounds: clip them, with one `ClippingWarning` to the
             collector, or raise.
+        keep_index : bool
+            Whether released tables keep the row labels of the true ones, which the guarantee then names as
+            unprotected. By default rows are numbered.
 
         Returns
         -------
@@ -491,15 +499,21 @@ class Release:
 
         Notes
         -----
-        Of all noise only that of a `SphericalCapMechanism` is hardened; see `symdebias.mechanisms.sampling`.
+        Hardened noise lies on a grid of 2^-20 of its scale or less, to which values are rounded before; see
+        `symdebias.mechanisms.rounded`. Noise of a known scale that claims nothing, as that of ``from_scale``, is always
+        plain.
         """
+        if not isinstance(keep_index, (bool, np.bool_)):
+            raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")
         if outside not in ("clip", "refuse"):
             raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        return noised_records(bound_to(self, X), X, y, sampling.source(random_state), outside)
+        return noised_records(
+            bound_to(self, X), X, y, sampling.source(random_state, noise), outside, keep_index=keep_index
+        )
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.

@@ -10,7 +10,7 @@ from scipy import stats
 import symdebias as sd
 from symdebias._domains import EPSILON
 from symdebias.exceptions import ClippingWarning
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import rounded, sampling
 
 LABELS = (-1.0, 0.5, 4.0)
 
@@ -96,23 +96,27 @@ def test_options_of_rounding_that_are_refused():
 # ---- prior -----------------------------------------------------------------------------------------------
 
 
-def noises_of(monkeypatch, epsilon):
-    """What the prior asks the sampler for."""
+def noises_of(monkeypatch, epsilon, random_state):
+    """What the prior asks the sampler for: a hardened one without a seed."""
     asked = []
 
     def record(scale, shape, source):
         asked.append((scale, shape))
         return np.zeros(shape, dtype=np.int64)
 
-    monkeypatch.setattr(sampling, "discrete_laplace_noise", record)
-    prior = sd.labels.private_prior([0, 2, 2, 2], (0, 1, 2), epsilon)
+    if random_state is None:
+        monkeypatch.setattr(rounded, "discrete_laplace", record)
+    else:
+        monkeypatch.setattr(sampling, "discrete_laplace_noise", record)
+    prior = sd.labels.private_prior([0, 2, 2, 2], (0, 1, 2), epsilon, random_state=random_state)
     return prior, asked
 
 
+@pytest.mark.parametrize("random_state", [None, 0])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 700.0])
-def test_each_count_gets_the_noise_of_two_changes(monkeypatch, epsilon):
+def test_each_count_gets_the_noise_of_two_changes(monkeypatch, epsilon, random_state):
     """exp(-2/scale) per count is e^-epsilon for the two counts that one label changes, on the safe side."""
-    prior, asked = noises_of(monkeypatch, epsilon)
+    prior, asked = noises_of(monkeypatch, epsilon, random_state)
     assert prior.tolist() == [0.25, 0.0, 0.75]
     ((scale, shape),) = asked
     assert shape == (3,)

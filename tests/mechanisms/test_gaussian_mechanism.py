@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias.mechanisms import GaussianMechanism, sampling
+from symdebias.mechanisms import GaussianMechanism
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 UNIT = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
@@ -28,12 +28,6 @@ def test_a_known_scale_makes_no_claim():
 def test_the_radius_has_no_default():
     with pytest.raises(TypeError, match="radius"):
         GaussianMechanism(epsilon=1.0, delta=1e-5)
-
-
-def test_docstrings_say_that_the_sampler_is_not_hardened():
-    for text in (sampling.__doc__, sampling.normal_noise.__doc__, GaussianMechanism.__doc__):
-        assert "not" in text
-        assert "hardened" in text
 
 
 def test_the_classical_calibration_has_no_proof_beyond_1():

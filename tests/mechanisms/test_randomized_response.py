@@ -68,8 +68,8 @@ BAD_LABELS = {
     "the other coding": (
         [0, 1], r"be -1 or \+1; got 0 and 1. Pass 2\*y - 1, or declare categories=\(0, 1\) on the mechanism",
     ),
-    "nearly a label": ([1, 0.9999999], "got 0.9999999 and 1. The first other one is in row 1"),
-    "one label more": ([1, -1, 2], r"labels must be -1 or \+1; got -1 and 1 and 2"),
+    "nearly a label": ([1, 0.9999999], "got 1 other value. The first other one is in row 1"),
+    "one label more": ([1, -1, 2], r"labels must be -1 or \+1; got 1 other value. The first other one is in row 2"),
     "NaN": ([1, math.nan], "NaN in row 1"),
     "two columns": ([[1, 1], [-1, 1]], "one label per record"),
     "none": ([], "at least one entry"),
@@ -117,3 +117,16 @@ def test_channels_that_are_refused(case):
     arguments, message = CHANNELS[case]
     with pytest.raises((TypeError, ValueError), match=message):
         FiniteChannel(**arguments)
+
+
+def test_what_a_channel_draws_is_what_it_claims():
+    """A probability that a cumulative sum would swallow is drawn, and the claim is that of the drawn matrix."""
+    channel = FiniteChannel([[1, 1e-13], [0.5, 0.5]], (0, 1))
+    matrix = np.array(channel.noise.matrix)
+    assert np.all(matrix.sum(axis=1) == 1)
+    assert np.all(matrix * 2.0**53 == np.rint(matrix * 2.0**53))
+    assert matrix[0, 1] == pytest.approx(1e-13, rel=1e-3)
+    assert channel.guarantee.epsilon == pytest.approx(math.log(0.5 / matrix[0, 1]), rel=1e-12)
+    edges = np.cumsum(matrix[0])
+    assert edges[0] == 1 - matrix[0, 1]
+    assert FiniteChannel([[1 - 1e-17, 1e-17], [0.5, 0.5]], (0, 1)).noise.matrix[0][1] == 2.0**-53

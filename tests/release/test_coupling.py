@@ -247,7 +247,9 @@ def test_tables_come_back_as_tables():
     release = sd.Release({("a", "b"): GAUSS}, target="margin", fit_intercept=True)
     noised = release.privatize(table[["b", "a"]], table["label"], random_state=0)
     assert list(noised.X.columns) == ["a", "b"]
-    assert list(noised.y.index) == [3, 5, 9]
+    assert list(noised.y.index) == list(noised.X.index) == [0, 1, 2]
+    kept = release.privatize(table[["b", "a"]], table["label"], random_state=0, keep_index=True)
+    assert list(kept.y.index) == list(kept.X.index) == [3, 5, 9]
     assert noised.release.columns == ("a", "b")
     with pytest.raises(PrivacyError, match="seed"):
         _ = noised.guarantee

@@ -355,15 +355,36 @@ def test_a_table_comes_back_as_a_table(pandas):
     release = Release({("age", "hours"): KNOWN}, COIN, noiseless=("year",))
     noised = release.privatize(table, y, random_state=0)
     assert list(noised.X.columns) == ["age", "hours", "year"]
-    assert noised.X.index.equals(table.index)
     assert noised.X["year"].tolist() == [0.0, 1.0]
-    assert noised.y.index.equals(y.index)
     assert noised.y.name == "sick"
     by_array = release.privatize(table[["age", "hours", "year"]].to_numpy(), y.to_numpy(), random_state=0)
     np.testing.assert_array_equal(noised.X.to_numpy(), by_array.X)
     np.testing.assert_array_equal(noised.y.to_numpy(), by_array.y)
     shuffled = noised.X[["year", "age", "hours"]]
     np.testing.assert_array_equal(release.design_matrix(shuffled), by_array.X)
+
+
+def test_row_labels_are_released_on_request_only(pandas):
+    """They may be anything: incomes, say."""
+    table = pandas.DataFrame({"a": [0.1, 0.2], "b": [0.3, 0.4]}, index=[31_000, 99_000])
+    y = pandas.Series([1, -1], index=table.index, name="sick")
+    release = Release({("a", "b"): GaussianMechanism(1.0, 1e-5, 1.0)}, COIN)
+    noised = release.privatize(table, y)
+    assert list(noised.X.index) == list(noised.y.index) == [0, 1]
+    assert noised.guarantee.unprotected == ()
+    kept = release.privatize(table, y, keep_index=True)
+    assert list(kept.X.index) == list(kept.y.index) == [31_000, 99_000]
+    assert kept.guarantee.unprotected == ("row labels",)
+    with pytest.raises(TypeError, match="keep_index must be True or False; got str"):
+        release.privatize(table, y, keep_index="yes")
+
+
+def test_a_guarantee_says_that_plain_noise_tells_more(pandas):
+    release = Release(GaussianMechanism(1.0, 1e-5, 1.0))
+    hardened, plain = release.privatize([[0.1, 0.2]]), release.privatize([[0.1, 0.2]], noise="plain")
+    assert (hardened.hardened, plain.hardened) == (True, False)
+    assert "low bits" in str(plain.guarantee)
+    assert "low bits" not in str(hardened.guarantee)
 
 
 def test_a_table_gives_its_names_to_the_release(pandas):
@@ -380,7 +401,7 @@ def test_a_column_of_continuous_targets_comes_back_as_a_column(pandas):
     release = Release({"a": KNOWN}, KNOWN)
     table, y = pandas.DataFrame({"a": [0.1, 0.2]}, index=[7, 3]), pandas.Series([1.5, 2.5], index=[7, 3], name="dose")
     noised = release.privatize(table, y, random_state=0)
-    assert (noised.y.name, list(noised.y.index)) == ("dose", [7, 3])
+    assert (noised.y.name, list(noised.y.index)) == ("dose", [0, 1])
     np.testing.assert_array_equal(noised.y, release.privatize(table.to_numpy(), y.to_numpy(), random_state=0).y)
 
 

@@ -1,0 +1,105 @@
+"""Attack single released values by their low bits, and time noise that withstands.
+
+    python benchmarks/hardened_noise.py [--draws 10000000] [--repeats 3]
+
+The attack (Mironov 2012): a mechanism noises 0, and for each released value it is asked whether any noise at all,
+added in float64 to the other end of the range, gives this value. Where none does, the value says "this was 0" with
+certainty. Beside the shares of such values stand draws per second of processor time (the best of the repeats), of plain
+and of hardened noise, and of the samplers of diffprivlib and OpenDP where these are installed.
+"""
+
+import argparse
+import functools
+import importlib.util
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import symdebias as sd
+
+MECHANISMS = {
+    "Laplace, epsilon 1": (sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0)), 1),
+    "Gaussian, epsilon 5, delta 1e-5": (sd.GaussianMechanism(5.0, 1e-5, 1.0), 1),
+    "spherical Laplace, epsilon 5, 10 columns": (sd.SphericalLaplaceMechanism(5.0, 1.0), 10),
+    "staircase, epsilon 2": (sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)), 1),
+    "randomized response, epsilon 1": (sd.RandomizedResponse(1.0, categories=(0, 1)), 1),
+}
+BLOCK = 1_000_000
+
+
+def excluded(released: np.ndarray, other: float) -> np.ndarray:
+    """Return which values no noise gives that is added to the other input in float64."""
+    noise = released - other
+    near = (noise, np.nextafter(noise, np.inf), np.nextafter(noise, -np.inf))
+    return ~np.any([other + one == released for one in near], axis=0)
+
+
+def share_excluded(mechanism: sd.mechanisms.Mechanism, columns: int, draws: int, noise: str) -> tuple[int, int]:
+    """Return how many of so many values exclude the other end of the range."""
+    found = done = 0
+    other = 1.0
+    while done < draws:
+        count = min(BLOCK, draws - done) // columns
+        released = mechanism.privatize(np.zeros((count, columns) if columns > 1 else count), noise=noise)
+        found += int(excluded(released.ravel(), other).sum())
+        done += released.size
+    return found, done
+
+
+def per_second(draw: Callable[[], object], count: int, repeats: int) -> float:
+    """Return millions of draws per second of processor time."""
+    times = []
+    for _ in range(repeats):
+        began = time.process_time()
+        draw()
+        times.append(time.process_time() - began)
+    return count / min(times) / 1e6
+
+
+def peers(count: int) -> dict[str, Callable[[], object]]:
+    """Return samplers of other packages that are installed, for so many draws."""
+    found: dict[str, Callable[[], object]] = {}
+    if importlib.util.find_spec("diffprivlib") is not None:
+        mechanisms = importlib.import_module("diffprivlib.mechanisms")
+        laplace = mechanisms.Laplace(epsilon=1.0, sensitivity=1.0)
+        normal = mechanisms.GaussianAnalytic(epsilon=1.0, delta=1e-5, sensitivity=1.0)
+        found["diffprivlib Laplace"] = lambda: [laplace.randomise(0.0) for _ in range(count)]
+        found["diffprivlib GaussianAnalytic"] = lambda: [normal.randomise(0.0) for _ in range(count)]
+    if importlib.util.find_spec("opendp") is not None:
+        prelude = importlib.import_module("opendp.prelude")
+        prelude.enable_features("contrib")
+        domain = prelude.vector_domain(prelude.atom_domain(T=float, nan=False))
+        one, two = prelude.l1_distance(T=float), prelude.l2_distance(T=float)
+        exponential = prelude.m.make_laplace(domain, one, scale=1.0)
+        gaussian = prelude.m.make_gaussian(domain, two, scale=1.0)
+        found["OpenDP make_laplace"] = lambda: exponential([0.0] * count)
+        found["OpenDP make_gaussian"] = lambda: gaussian([0.0] * count)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=10_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    count = min(options.draws, 2_000_000)
+    print(f"{options.draws:,} values of each; millions of numbers per second of one core")
+    print(f"{'':<42}{'excluded, plain':>17}{'hardened':>12}{'plain':>9}{'hardened':>10}")
+    for name, (mechanism, columns) in MECHANISMS.items():
+        cells, speeds = [], []
+        for noise in ("plain", "hardened"):
+            found, done = share_excluded(mechanism, columns, options.draws, noise)
+            cells.append(f"{found / done:.1%}" if found else f"0 of {done:.0e}")
+            values = np.zeros((count // columns, columns) if columns > 1 else count)
+            speeds.append(
+                per_second(functools.partial(mechanism.privatize, values, noise=noise), count, options.repeats)
+            )
+        print(f"{name:<42}{cells[0]:>17}{cells[1]:>12}{speeds[0]:>9.1f}{speeds[1]:>10.1f}", flush=True)
+    few = count // 20
+    for name, other in peers(few).items():
+        print(f"{name:<60}{per_second(other, few, 1):>20.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,423 @@
+"""Noise rounded exactly to a fine grid: what is released is no longer a matter of floating-point arithmetic.
+
+The float64 ``x + noise`` takes values that depend on x: a single one may be possible for one input and not for another,
+whatever the noise (Mironov 2012; Haney et al. 2022). Here the values z g are multiples of a step g = 2^k, and what is
+released is (z + N) g, N the integer nearest to noise/g for noise of exactly the stated law. That is z g + noise after
+rounding, a function of what the mechanism on real numbers releases, so that its guarantee holds as it stands. All
+three, z, N and their sum, are integers below 2^53, and multiplying by g is exact.
+
+Notes
+-----
+**Exactly.** Noise is a function F of independent uniform numbers u, each of them a word of random bits and as many more
+bits as are asked for. A value of F/g in float64, from the words alone, is off by less than a tolerance whatever follows
+in u. Where two integers are within that, F/g is computed with 70 digits from 128 more bits of each u. What is drawn has
+the stated law up to 2^-120 of each probability.
+
+The tolerances hold if NumPy's elementary functions are right to 32 units in the last place (the best libraries claim
+1 to 4): tests hold them against many digits.
+
+**The step.** 2^20 to 2^21 steps are as long as the noise's scale, or more where the values would otherwise have fewer
+than 2^12 steps between them: rounding moves a value by half a step at most, and adds g^2/12, 2^-43 of itself, to the
+variance of the noise. The step follows from the mechanism and never from data.
+
+Every record draws the same number of words, and which of them are in doubt depends on the noise only.
+
+References
+----------
+Mironov 2012 (On significance of the least significant bits for differential privacy); Haney, Desfontaines, Hartman,
+Shrestha & Hay 2022 (arXiv 2207.13793); Karney 2016 (arXiv 1303.6257, exact sampling of the normal law).
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from mpmath import fp as _FLOATS
+
+from symdebias._arrays import FloatArray
+from symdebias.mechanisms.ranges import Ball, Numbers
+from symdebias.mechanisms.sampling import Source, integers
+from symdebias.privacy import precise
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+# Takes a scale in steps, a shape and a source, and returns noise in steps.
+Noise = Callable[[float, tuple[int, ...], Source], Integers]
+
+# Steps per scale of the noise, and between the farthest values.
+_FINE, _BETWEEN = 2.0**20, 2.0**12
+# A word with fewer leading bits than this says too little of its number. A draw has one such word in 2^17.
+_FEW = 2**46
+# Bits beyond the first word where a result is in doubt, in words.
+_MORE = 2
+# Noise that is computed at a time: it fits a cache.
+_BLOCK = 1 << 15
+# What float64 may be off by, relative to the largest that noise can be: 32 units in the last place and some products.
+_ROUNDING = 2.0**-46
+# -log u for the least u of a word.
+_LONGEST = 44.0
+_LARGEST = 2**63 - 1
+
+
+def step_for(scale: float, sensitivity: Fraction) -> float:
+    """Return the step of the grid: a power of two, at most 2^-20 of the scale and 2^-12 of the sensitivity.
+
+    Parameters
+    ----------
+    scale : float
+        Of the noise: its standard deviation, or b.
+    sensitivity : fractions.Fraction
+        How far two values lie apart.
+
+    Examples
+    --------
+    >>> step_for(1.0, Fraction(2)) == 2.0**-20
+    True
+    """
+    least = min(scale / _FINE, float(sensitivity) / _BETWEEN)
+    return math.ldexp(1.0, math.frexp(least)[1] - 1)
+
+
+def noised(values: FloatArray, inside: Numbers | Ball, scale: float, noise: Noise, source: Source) -> FloatArray:
+    """Return values with noise that is rounded exactly to a grid.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, k), float64
+        Values within the range.
+    inside : Range
+        The range, with bounds.
+    scale : float
+        Of the noise.
+    noise : callable
+        Such as `laplace`: of a scale in steps, a shape and a source.
+    source : Source
+        Where the bits come from.
+    """
+    step = step_for(scale, inside.sensitivity)
+    drawn = noise(scale / step, values.shape, source)
+    drawn += inside.multiples(values, step)
+    return np.asarray(drawn * step, dtype=np.float64)
+
+
+def with_radial_noise(
+    values: FloatArray, inside: Numbers | Ball, scale: float, dimension: int, source: Source
+) -> FloatArray:
+    """Return rows with the first coordinates of vectors of density exp(-|b|/scale), rounded exactly to a grid.
+
+    Parameters
+    ----------
+    values : array of shape (n, k), float64
+        Rows within the range.
+    inside : Range
+        The range, with bounds.
+    scale : float
+        Of the noise.
+    dimension : int
+        How many coordinates the noise has, k or more.
+    source : Source
+        Where the bits come from.
+    """
+    # As many steps for the standard deviation of a coordinate as other noise has for its scale.
+    step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
+    drawn = radial(scale / step, len(values), dimension, values.shape[1], source)
+    drawn += inside.multiples(values, step)
+    return np.asarray(drawn * step, dtype=np.float64)
+
+
+def laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+    """Return independent Laplace numbers of a scale, rounded to integers.
+
+    Parameters
+    ----------
+    scale : float
+        In steps, at least 1.
+    shape : tuple of int
+        The shape of what is returned.
+    source : Source
+        Where the bits come from.
+    """
+    return _in_blocks(functools.partial(_laplace, scale), shape, source)
+
+
+def normal(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+    """Return independent normal numbers of a standard deviation, rounded to integers; as `laplace`."""
+    return _in_blocks(functools.partial(_normal, scale), shape, source)
+
+
+def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+    """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale), for any positive scale.
+
+    The difference of two geometric numbers, each the whole part of an exponential one.
+    """
+    first, second = (_in_blocks(functools.partial(_geometric, scale, 1.0), shape, source) for _ in range(2))
+    first -= second
+    return first
+
+
+def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+    """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1), rounded to integers.
+
+    Parameters
+    ----------
+    epsilon : float
+        The budget.
+    gamma : float
+        The width of the upper step, in sensitivities.
+    scale : float
+        The sensitivity in steps, at least 1.
+    shape : tuple of int
+        The shape of what is returned.
+    source : Source
+        Where the bits come from.
+    """
+    return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source)
+
+
+def discrete_staircase(epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source) -> Integers:
+    """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
+
+    Parameters
+    ----------
+    epsilon, sensitivity, high, shape, source
+        As for `symdebias.mechanisms.sampling.discrete_staircase_noise`.
+    """
+    drawn = np.empty(math.prod(shape), dtype=np.int64)
+    pending = np.arange(len(drawn))
+    while len(pending):
+        count = len(pending)
+        stairs = _geometric(1.0, epsilon, count, source)
+        on_lower = _coins(lambda of: _lower(of, epsilon, sensitivity - high, high), count, source)
+        place = np.where(
+            on_lower,
+            integers(min(high, sensitivity - 1), sensitivity, count, source),
+            integers(0, high, count, source),
+        )
+        sizes = stairs * sensitivity + place
+        negative = source.words(count) < 0
+        drawn[pending] = np.where(negative, -sizes, sizes)
+        # Zero has no sign: it comes with one of them only, and is drawn again with the other.
+        pending = pending[negative & (sizes == 0)]
+    return drawn.reshape(shape)
+
+
+def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> Integers:
+    """Return the first coordinates of vectors of density exp(-|b|/scale), rounded to integers.
+
+    Parameters
+    ----------
+    scale : float
+        In steps.
+    count, dimension : int
+        The number of vectors, and how many coordinates they have.
+    width : int
+        How many of them are returned.
+    source : Source
+        Where the bits come from.
+    """
+    found = np.empty((count, width), dtype=np.int64)
+    block = max(1, _BLOCK // dimension)
+    for start in range(0, count, block):
+        part = found[start : start + block]
+        part[:] = _radial(scale, len(part), dimension, source)[:, :width]
+    return found
+
+
+# ---- from words to integers ----------------------------------------------------------------------------------------
+
+
+def _in_blocks(draw: Callable[[int, Source], Integers], shape: tuple[int, ...], source: Source) -> Integers:
+    found = np.empty(math.prod(shape), dtype=np.int64)
+    for start in range(0, len(found), _BLOCK):
+        part = found[start : start + _BLOCK]
+        part[:] = draw(len(part), source)
+    return found.reshape(shape)
+
+
+def _exponential(words: Integers) -> FloatArray:
+    """Return -log u of the numbers u = (k + 1/2) 2^-63 in (0, 1), k the lower 63 bits of a word."""
+    numbers = (words & _LARGEST).astype(np.float64)
+    numbers += 0.5
+    numbers *= 2.0**-63
+    np.log(numbers, out=numbers)
+    return np.negative(numbers, out=numbers)
+
+
+def _settled(
+    rounded: FloatArray, doubtful: np.ndarray[Any, np.dtype[np.bool_]], again: Callable[[int], int]
+) -> Integers:
+    """Return integers, those in doubt computed again."""
+    found = rounded.astype(np.int64)
+    for place in np.flatnonzero(doubtful):
+        found[place] = again(int(place))
+    return found
+
+
+def _laplace(scale: float, count: int, source: Source) -> Integers:
+    words = source.words(count)
+    sizes = _exponential(words)
+    sizes *= scale
+    nearest = np.rint(sizes)
+    sizes -= nearest
+    np.abs(sizes, out=sizes)
+    doubtful = sizes > 0.5 - scale * _LONGEST * _ROUNDING
+    doubtful |= (words & _LARGEST) < _FEW
+
+    def again(place: int) -> int:
+        mp = precise.context()
+        return int(mp.nint(-scale * mp.log(_uniform(mp, words[place], source))))
+
+    found = _settled(nearest, doubtful, again)
+    # The sign bit of a word chooses the sign of its noise.
+    signs = words >> 63
+    found ^= signs
+    found -= signs
+    return found
+
+
+def _geometric(scale: float, rate: float, count: int, source: Source) -> Integers:
+    """Return integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers."""
+    words = source.words(count)
+    sizes = _exponential(words)
+    sizes *= scale / rate
+    whole = np.floor(sizes)
+    sizes -= whole
+    slack = max(scale / rate, 1.0) * _LONGEST * _ROUNDING
+    doubtful = (sizes < slack) | (sizes > 1 - slack)
+    doubtful |= (words & _LARGEST) < _FEW
+
+    def again(place: int) -> int:
+        mp = precise.context()
+        return int(mp.floor(-scale * mp.log(_uniform(mp, words[place], source)) / rate))
+
+    return _settled(whole, doubtful, again)
+
+
+def _coins(chance: Callable[[Any], Any], count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return coins that are True with a probability, which is given as a function of the arithmetic."""
+    words = source.words(count)
+    gap = (words & _LARGEST).astype(np.float64) * 2.0**-63 - chance(_FLOATS)
+    found: np.ndarray[Any, np.dtype[np.bool_]] = gap < 0
+    for place in np.flatnonzero(np.abs(gap) < 2.0**-40):
+        mp = precise.context()
+        found[place] = _uniform(mp, words[place], source) < chance(mp)
+    return found
+
+
+def _lower(of: Any, epsilon: float, lower: float, upper: float) -> Any:
+    """Return the probability of the lower part of a stair, e^-epsilon as likely as the upper one."""
+    part = of.exp(-of.mpf(epsilon)) * of.mpf(lower)
+    return part / (of.mpf(upper) + part)
+
+
+def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: Source) -> Integers:
+    stairs = _geometric(1.0, epsilon, count, source)
+    on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), count, source)
+    words = source.words(count)
+    inside = ((words & _LARGEST).astype(np.float64) + 0.5) * 2.0**-63
+    place = np.where(on_lower, gamma + (1 - gamma) * inside, gamma * inside)
+    sizes = scale * (stairs + place)
+    nearest = np.rint(sizes)
+    doubtful = np.abs(sizes - nearest) > 0.5 - scale * (stairs + 1) * _ROUNDING
+
+    def again(index: int) -> int:
+        mp = precise.context()
+        width = mp.mpf(gamma)
+        number = _uniform(mp, words[index], source)
+        part = width + (1 - width) * number if on_lower[index] else width * number
+        return int(mp.nint(scale * (int(stairs[index]) + part)))
+
+    found = _settled(nearest, doubtful, again)
+    signs = words >> 63
+    found ^= signs
+    found -= signs
+    return found
+
+
+def _normal(scale: float, count: int, source: Source) -> Integers:
+    pairs = (count + 1) // 2
+    lengths, angles = source.words(pairs), source.words(pairs)
+    exponential = _exponential(lengths)
+    # The square root is steep at 0, where its argument is known to 2^-53 only.
+    unclear = ((lengths & _LARGEST) < _FEW) | (exponential < 2.0**-17)
+    radius = np.sqrt(2 * exponential) * scale
+    turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
+    sizes = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))
+    nearest = np.rint(sizes)
+    sizes -= nearest
+    np.abs(sizes, out=sizes)
+    doubtful = sizes > 0.5 - scale * math.sqrt(2 * _LONGEST) * _ROUNDING
+    doubtful |= np.concatenate((unclear, unclear))
+    # Both coordinates of a pair come from the same bits.
+    known: dict[int, tuple[int, int]] = {}
+
+    def again(place: int) -> int:
+        pair, second = place % pairs, place >= pairs
+        if pair not in known:
+            mp = precise.context()
+            long = scale * mp.sqrt(-2 * mp.log(_uniform(mp, lengths[pair], source)))
+            angle = mp.pi * _signed(mp, angles[pair], source)
+            known[pair] = int(mp.nint(long * mp.cos(angle))), int(mp.nint(long * mp.sin(angle)))
+        return known[pair][second]
+
+    return _settled(nearest, doubtful, again)[:count]
+
+
+def _radial(scale: float, count: int, dimension: int, source: Source) -> Integers:
+    """Return vectors of a uniform direction, of normal numbers, and of a length that is a sum of exponential ones."""
+    pairs = (dimension + 1) // 2
+    words = source.words((dimension + 2 * pairs) * count).reshape(dimension + 2 * pairs, count)
+    sums, lengths, angles = words[:dimension], words[dimension : dimension + pairs], words[dimension + pairs :]
+    size = _exponential(sums).sum(axis=0)
+    exponential = _exponential(lengths)
+    unclear = ((words[: dimension + pairs] & _LARGEST) < _FEW).any(axis=0) | (exponential < 2.0**-17).any(axis=0)
+    radius = np.sqrt(2 * exponential)
+    turn = np.multiply(angles, math.pi * 2.0**-63, dtype=np.float64)
+    vectors = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))[:dimension]
+    norm = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+    shortest = np.minimum(radius.min(axis=0), 1.0)
+    # A pair is off by 2^-53 over its length besides its rounding, and each number of the sum by what its word leaves.
+    off = size * (2.0**-45 + 2.0**-51 / (shortest * norm)) + dimension * 2.0**-46
+    vectors *= scale * size / norm
+    nearest = np.rint(vectors)
+    vectors -= nearest
+    np.abs(vectors, out=vectors)
+    doubtful = (vectors > 0.5 - scale * off).any(axis=0) | unclear
+    found = nearest.astype(np.int64)
+    for place in np.flatnonzero(doubtful):
+        mp = precise.context()
+        total = -sum(mp.log(_uniform(mp, word, source)) for word in sums[:, place])
+        longs = [mp.sqrt(-2 * mp.log(_uniform(mp, word, source))) for word in lengths[:, place]]
+        turns = [mp.pi * _signed(mp, word, source) for word in angles[:, place]]
+        pieces = [long * mp.cos(angle) for long, angle in zip(longs, turns, strict=True)]
+        pieces += [long * mp.sin(angle) for long, angle in zip(longs, turns, strict=True)]
+        pieces = pieces[:dimension]
+        factor = scale * total / mp.sqrt(sum(piece * piece for piece in pieces))
+        found[:, place] = [int(mp.nint(factor * piece)) for piece in pieces]
+    return np.asarray(found.T)
+
+
+def _tail(source: Source) -> int:
+    """Return the bits that follow a word."""
+    bits = 0
+    for word in source.words(_MORE).tolist():
+        bits = (bits << 64) | (word & (2**64 - 1))
+    return bits
+
+
+def _uniform(mp: Any, word: np.int64, source: Source) -> Any:
+    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-128 of itself."""
+    bits, length = int(word) & _LARGEST, 63
+    while True:
+        # Leading zeros carry nothing.
+        bits, length = (bits << (64 * _MORE)) | _tail(source), length + 64 * _MORE
+        if bits >> 64:
+            return mp.ldexp(mp.mpf(2 * bits + 1), -length - 1)
+
+
+def _signed(mp: Any, word: np.int64, source: Source) -> Any:
+    """Return the number in (-1, 1) that a signed word and what follows stand for."""
+    bits = (int(word) << (64 * _MORE)) + _tail(source)
+    return mp.ldexp(mp.mpf(2 * bits + 1), -64 * _MORE - 64)

@@ -1,0 +1,332 @@
+"""Noise that is rounded exactly: the law, the exactness of the rounding, the grid, and what released values tell."""
+
+import functools
+import math
+import os
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import gammainc, ndtr
+
+import symdebias as sd
+from symdebias.mechanisms import rounded, sampling
+from symdebias.mechanisms.ranges import Ball, Numbers
+from symdebias.privacy import precise
+
+FINE = 1.3 * 2.0**20
+
+
+def hardened(seed):
+    return sampling.source(seed, "hardened")
+
+
+def chi_square(drawn, probability, reach):
+    """p value of integers against their probabilities: both tails beyond the reach are a cell each."""
+    inside = np.arange(-reach, reach + 1)
+    chances = np.array([probability(k) for k in inside])
+    tail = (1 - chances.sum()) / 2
+    seen = [np.mean(drawn < -reach), *(np.mean(drawn == k) for k in inside), np.mean(drawn > reach)]
+    return stats.chisquare(np.array(seen) * len(drawn), np.array([tail, *chances, tail]) * len(drawn)).pvalue
+
+
+# ---- the law --------------------------------------------------------------------------------------------------------
+
+
+def between(cdf, scale):
+    return lambda k: float(cdf((k + 0.5) / scale) - cdf((k - 0.5) / scale))
+
+
+def staircase_cdf(epsilon, gamma, x):
+    """Distribution function of staircase noise of sensitivity 1."""
+    b, size = math.exp(-epsilon), abs(x)
+    level = (1 - b) / (2 * (gamma + b * (1 - gamma)))
+    whole = math.floor(size)
+    mass = level * (gamma + b * (1 - gamma)) * (1 - b**whole) / (1 - b)
+    part = size - whole
+    mass += level * b**whole * (min(part, gamma) + b * max(part - gamma, 0.0))
+    return 0.5 + math.copysign(mass, x)
+
+
+LAWS = {
+    "Laplace": (rounded.laplace, 2.5, between(stats.laplace.cdf, 2.5), 14),
+    "normal": (rounded.normal, 2.5, between(ndtr, 2.5), 7),
+    "discrete Laplace": (
+        rounded.discrete_laplace, 2.5, lambda k: math.tanh(0.2) * math.exp(-abs(k) / 2.5), 14,
+    ),
+    "discrete Laplace, narrow": (
+        rounded.discrete_laplace, 0.2, lambda k: math.tanh(2.5) * math.exp(-abs(k) / 0.2), 1,
+    ),
+    "staircase": (
+        functools.partial(rounded.staircase, 1.0, 0.4), 3.0,
+        between(functools.partial(staircase_cdf, 1.0, 0.4), 3.0), 12,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_law_of_coarse_grids(name):
+    """A million draws, false-alarm rate 1e-6: a scale that is off by 1% has a chi-square of 100 and more."""
+    draw, scale, probability, reach = LAWS[name]
+    drawn = draw(scale, (1_000_000,), hardened(1))
+    assert chi_square(drawn, probability, reach) > 1e-6
+    assert chi_square(draw(1.01 * scale, (1_000_000,), hardened(1)), probability, reach) < 1e-6
+
+
+def test_the_law_of_a_discrete_staircase():
+    """False-alarm rate 1e-6; the place that begins the next stair is told from its neighbour."""
+    epsilon, steps, high = 1.0, 5, 2
+    b = math.exp(-epsilon)
+
+    def probability(k, high=high):
+        level = (1 - b) / (2 * high - 1 + b * (2 * (steps - high) + 1))
+        stair, place = divmod(abs(k), steps)
+        return level * b ** (stair + (place >= high))
+
+    drawn = rounded.discrete_staircase(epsilon, steps, high, (400_000,), hardened(2))
+    assert chi_square(drawn, probability, 12) > 1e-6
+    assert chi_square(drawn, functools.partial(probability, high=3), 12) < 1e-6
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 7])
+def test_the_law_of_spherical_noise(dimension):
+    """Norms have a gamma law, directions no preference: false-alarm rate 1e-6 each; norms off by 3% are seen."""
+    drawn = rounded.radial(FINE, 200_000, dimension, dimension, hardened(3)) / FINE
+    norms = np.linalg.norm(drawn, axis=1)
+    assert stats.kstest(norms, functools.partial(gammainc, dimension)).pvalue > 1e-6
+    assert stats.kstest(1.03 * norms, functools.partial(gammainc, dimension)).pvalue < 1e-6
+    unit = drawn / norms[:, None]
+    share = stats.beta(dimension / 2 - 0.5, 0.5) if dimension > 1 else None
+    for coordinate in unit.T:
+        assert stats.kstest(1 - coordinate**2, share.cdf).pvalue > 1e-6
+        assert abs(np.mean(coordinate > 0) - 0.5) < 5 * 0.5 / math.sqrt(len(unit))
+    products = unit.T @ unit / len(unit) - np.eye(dimension) / dimension
+    assert np.abs(products).max() < 6 / math.sqrt(len(unit)) / dimension
+
+
+@pytest.mark.parametrize(("draw", "law"), [(rounded.laplace, stats.laplace.cdf), (rounded.normal, ndtr)])
+def test_fine_grids_have_the_law_of_real_numbers(draw, law):
+    """Kolmogorov-Smirnov by a million draws, false-alarm rate 1e-6: it sees a scale that is off by 3%."""
+    drawn = draw(FINE, (1_000_000,), hardened(4)) / FINE
+    assert stats.kstest(drawn, law).pvalue > 1e-6
+    assert stats.kstest(1.03 * drawn, law).pvalue < 1e-6
+
+
+# ---- exactly rounded ------------------------------------------------------------------------------------------------
+
+
+class TwoStreams(sampling.Source):
+    """A seeded source whose bits for completing words are a stream of their own."""
+
+    def __init__(self):
+        super().__init__(np.random.default_rng(5), seeded=True, hardened=True)
+        object.__setattr__(self, "completing", np.random.default_rng(6))
+
+    def words(self, count):
+        generator = self.completing if count == rounded._MORE else self.generator
+        return generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        functools.partial(rounded.laplace, FINE, (600,)),
+        functools.partial(rounded.normal, FINE, (601,)),
+        functools.partial(rounded.discrete_laplace, 3.5, (600,)),
+        functools.partial(rounded.discrete_staircase, 0.5, 7, 3, (600,)),
+        functools.partial(rounded.staircase, 1.0, 0.4, FINE, (600,)),
+        functools.partial(rounded.radial, FINE, 150, 3, 3),
+        functools.partial(rounded.radial, FINE, 150, 4, 2),
+    ],
+    ids=["Laplace", "normal", "discrete Laplace", "discrete staircase", "staircase", "radial, odd", "radial, even"],
+)
+def test_what_many_digits_give_is_what_float64_gives(draw, monkeypatch):
+    """Where float64 is sure, 70 digits and any further bits give the same integers."""
+    fast = draw(TwoStreams())
+    monkeypatch.setattr(rounded, "_FEW", 2**63)
+    monkeypatch.setattr(rounded, "_ROUNDING", 1.0)
+    assert np.array_equal(fast, draw(TwoStreams()))
+
+
+class Words(sampling.Source):
+    """A source of given words, and of ones after them."""
+
+    def __init__(self, *words):
+        super().__init__(np.random.default_rng(0), seeded=True, hardened=True)
+        object.__setattr__(self, "left", list(words))
+
+    def words(self, count):
+        taken = [self.left.pop(0) if self.left else -1 for _ in range(count)]
+        return np.array(taken, dtype=np.uint64).view(np.int64) if min(taken) >= 0 else np.array(taken, dtype=np.int64)
+
+
+def test_a_word_of_few_bits_is_completed():
+    """The word is 5 of 2^63, the next 128 bits ones: u = 6 2^-63, up to 2^-191."""
+    mp = precise.context()
+    exact = -FINE * mp.log(mp.ldexp(6, -63))
+    assert rounded.laplace(FINE, (1,), Words(5)).tolist() == [int(mp.nint(exact))]
+
+
+def test_leading_zeros_are_no_bits():
+    """After a word of zeros and 128 more of them the search goes on: no draw is infinite."""
+    mp = precise.context()
+    exact = -FINE * mp.log(mp.ldexp(1, -63 - 128))
+    assert rounded.laplace(FINE, (1,), Words(0, 0, 0)).tolist() == [int(mp.nint(exact))]
+
+
+def test_a_value_between_two_integers_is_decided_by_more_bits():
+    """u is where scale * -log u = 1000.5, so that float64 cannot tell; what follows the word does."""
+    mp = precise.context()
+    scale = 2.0**20
+    place = int(mp.floor(mp.exp(-mp.mpf(1000.5) / mp.mpf(scale)) * mp.ldexp(1, 63)))
+    found = {rounded.laplace(scale, (1,), Words(place, *tail)).item() for tail in ((0, 0), (-1, -1))}
+    assert found == {1000, 1001}
+
+
+@pytest.mark.parametrize("name", ["log", "cos", "sin"])
+def test_elementary_functions_are_as_good_as_assumed(name):
+    """32 units in the last place are assumed; a few are seen."""
+    mp = precise.context()
+    numbers = np.random.default_rng(6).random(4_000)
+    numbers = numbers if name == "log" else (2 * numbers - 1) * math.pi
+    found = getattr(np, name)(numbers)
+    exact = [getattr(mp, name)(mp.mpf(number)) for number in numbers.tolist()]
+    off = [abs(mp.mpf(value) - true) for value, true in zip(found.tolist(), exact, strict=True)]
+    assert max(error / np.spacing(max(abs(value), 0.1)) for error, value in zip(off, found, strict=True)) < 8
+
+
+# ---- the grid -------------------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.floats(-1, 1), min_size=1, max_size=5),
+    st.floats(0.01, 100),
+    st.integers(1, 2),
+    st.integers(-30, -3),
+)
+@settings(max_examples=200, deadline=None)
+def test_rows_on_the_grid_stay_in_the_ball(row, radius, order, power):
+    """In exact arithmetic, also for rows as long as the radius, and no coordinate moves by more than a step."""
+    ball = Ball(radius, order)
+    step = math.ldexp(1.0, max(power, math.frexp(radius)[1] - 31))
+    rows = ball.clip(radius * np.array([row, [2.0] * len(row)]))[0]
+    places = ball.multiples(rows, step)
+    for place, given_row in zip(places.tolist(), rows.tolist(), strict=True):
+        assert sum(abs(k) ** order for k in place) * Fraction(step) ** order <= Fraction(radius) ** order
+        assert all(abs(k * step - x) <= step for k, x in zip(place, given_row, strict=True))
+
+
+@given(st.floats(-50, 50), st.floats(0.01, 50), st.floats(0, 1))
+@settings(max_examples=200, deadline=None)
+def test_numbers_on_the_grid_stay_within_the_bounds(low, width, share):
+    numbers = Numbers((low, low + width))
+    step = rounded.step_for(width, numbers.sensitivity)
+    inside = numbers.clip(np.array([low + share * width, low, low + width]))[0]
+    for place, value in zip(numbers.multiples(inside, step).tolist(), inside.tolist(), strict=True):
+        assert Fraction(low) <= place * Fraction(step) <= Fraction(low + width)
+        assert abs(place * step - value) <= step
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
+def test_steps_are_fine_for_noise_and_for_values(scale, sensitivity):
+    step = rounded.step_for(scale, Fraction(sensitivity))
+    assert math.frexp(step)[0] == 0.5
+    assert step <= min(scale * 2.0**-20, sensitivity * 2.0**-12)
+    assert 2 * step > scale * 2.0**-20 or 2 * step > sensitivity * 2.0**-12
+
+
+MECHANISMS = {
+    "Laplace": (sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0)), ()),
+    "Laplace, small budget": (sd.LaplaceMechanism(1e-6, bounds=(0.3, 0.4)), ()),
+    "Laplace, large budget": (sd.LaplaceMechanism(700.0, radius=1.0), (3,)),
+    "Gaussian": (sd.GaussianMechanism(5.0, 1e-5, 1.0), (2,)),
+    "Gaussian, small budget": (sd.GaussianMechanism(1e-4, 1e-9, 1.0), (2,)),
+    "spherical Laplace": (sd.SphericalLaplaceMechanism(2.0, 1.0), (3,)),
+    "staircase": (sd.StaircaseMechanism(1.0, bounds=(-1.0, 1.0)), ()),
+    "input perturbation": (
+        sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=1.0, delta=1e-5), (4,),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_released_values_are_whole_steps_about_the_true_ones(name):
+    """Of all, whatever the value: and their mean square about it is the variance, within 6 standard errors."""
+    mechanism, tail = MECHANISMS[name]
+    values = mechanism.clip(np.random.default_rng(7).uniform(-1, 1, (40_000, *tail))).values
+    released = mechanism.privatize(values)
+    unit = np.ldexp(1.0, np.frexp(np.abs(released).max())[1] - 53)
+    assert np.all(released == np.rint(released / unit) * unit)
+    noise = (released - values).reshape(len(values), -1)
+    known = mechanism.noise_on(noise.shape[1])
+    expected = np.diag(known.covariance) if getattr(known, "covariance", None) is not None else known.variance
+    square = noise**2
+    assert np.all(np.abs(square.mean(axis=0) - expected) < 6 * square.std(axis=0) / math.sqrt(len(noise)))
+    assert np.all(np.abs(noise.mean(axis=0)) < 6 * np.sqrt(expected / len(noise)))
+
+
+# ---- what one released value tells ----------------------------------------------------------------------------------
+
+
+def excluded(released, other):
+    """Which released values no noise at all, added to the other value in float64, gives."""
+    noise = released - other
+    near = [noise, np.nextafter(noise, np.inf), np.nextafter(noise, -np.inf)]
+    return ~np.any([other + one == released for one in near], axis=0)
+
+
+ATTACKED = {
+    "Laplace": sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0)),
+    "Gaussian": sd.GaussianMechanism(5.0, 1e-5, 1.0),
+    "spherical Laplace": sd.SphericalLaplaceMechanism(5.0, 1.0),
+    "staircase": sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKED)
+def test_plain_noise_rules_values_out_and_hardened_noise_none(name):
+    """Mironov's attack: 0 is released, and whether it can have been the other end is read from the low bits."""
+    mechanism = ATTACKED[name]
+    zeros = np.zeros((200_000, 2)) if name == "spherical Laplace" else np.zeros(200_000)
+    plain = mechanism.privatize(zeros, random_state=0).ravel()
+    assert np.mean(excluded(plain, 1.0)) > 0.05
+    assert not excluded(mechanism.privatize(zeros).ravel(), 1.0).any()
+    assert not excluded(mechanism.privatize(zeros, random_state=0, noise="hardened").ravel(), 1.0).any()
+
+
+# ---- where the bits come from ---------------------------------------------------------------------------------------
+
+
+def test_each_call_has_bits_of_its_own_and_so_has_each_process():
+    mechanism = sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))
+    first, second = (mechanism.privatize(np.zeros(50)) for _ in range(2))
+    assert len(set(first) & set(second)) < 3
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, mechanism.privatize(np.zeros(50)).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    apart = np.frombuffer(os.read(reading, 400))
+    os.close(reading)
+    os.close(writing)
+    assert len(apart) == 50
+    assert len(set(apart) & set(mechanism.privatize(np.zeros(50)))) < 3
+
+
+def test_uniform_integers_of_hardened_sources():
+    """Chi-square with a false-alarm rate of 1e-6, and words beyond the last multiple are drawn again."""
+    drawn = sampling.integers(1, 8, 200_000, hardened(8))
+    assert stats.chisquare(np.bincount(drawn)[1:]).pvalue > 1e-6
+    assert sampling.integers(0, 3, 1, Words(2**64 - 1, 4)).tolist() == [1]
+
+
+def test_words_for_plain_and_for_hardened_noise():
+    mechanism = sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))
+    with pytest.raises(ValueError, match=r"noise='soft' is not known\. Choose \"hardened\" or \"plain\"\."):
+        mechanism.privatize([0.5], noise="soft")
+    same = [mechanism.privatize(np.zeros(3), random_state=1, noise=noise) for noise in (None, "plain")]
+    assert np.array_equal(*same)
