@@ -2,8 +2,9 @@
 
     python benchmarks/excess_risk.py [--draws 100] [--records 1000000] [--columns 2 10] [--epsilon 2]
         [--losses exponential logistic] [--pilot 100000] [--steps published analytic margin-spherical-laplace]
-    python benchmarks/excess_risk.py --columns 2 5 10 20 --epsilon 0.5 1 4 8 --losses logistic --draws 5
-        --steps analytic margin-gaussian margin-laplace margin-spherical-laplace
+    python benchmarks/excess_risk.py --columns 5 20 50 --epsilon 0.5 1 2 4 8 --losses exponential logistic
+        --records 200000 --draws 5 --lost 1 --steps published margin-spherical-cap margin-spherical-laplace
+        margin-laplace margin-gaussian
 
 The synthetic problems of Dufraiche et al. 2026 (l2 = 5; two columns with a budget of 2, ten with 5), over independent
 draws of the noise. Step by step: IWP-SGD as published (classical calibration, also beyond epsilon = 1 where it has no
@@ -12,13 +13,19 @@ of the budget, the planner's mechanism, and margin releases, which spend the who
 exact correction is trained by M-estimation throughout. The planner sees released records only: the moments and the fit
 of a pilot study of 100,000 of them. The last column but one is what the sandwich predicts from true records.
 
-The second command says where each mechanism wins: over several widths or budgets a last table has the mean excess risk
-of all steps, the least of a line marked. A step has no mean where the planner or a fit raised an error.
+A draw whose fit raises an error is lost: their number stands beside the mean over the others. After so many lost draws
+as `--lost` says a step is given up, and counts the draws that were tried. A release for which the loss has no
+correction, or none within the time that a derivation is given, is refused.
+
+The second command says where each mechanism wins: over several losses, widths or budgets a last table in Markdown has
+the mean excess risk of all steps with its Monte-Carlo error, the predicted one in brackets, draws that were lost, and
+what parameters of zero would have as excess risk. The least mean of the releases that lost nothing is set in bold.
 """
 
 import argparse
 import math
 import time
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
@@ -113,20 +120,39 @@ def trained(corrected, noised, problem, draw, published):
     return sd.m_estimate(corrected, noised.X, noised.y, l2=problem.l2)
 
 
+@dataclass(frozen=True)
+class Found:
+    """The fits of one step: mean excess risk, its error, what the sandwich promises, draws lost and draws tried."""
+
+    mean: float
+    error: float
+    predicted: float
+    lost: int
+    draws: int
+
+    def __str__(self):
+        """Return a cell of the last table."""
+        if not self.draws:
+            return "refused"
+        parts = [] if math.isnan(self.mean) else [f"{self.mean:.1e} ± {self.error:.0e}"]
+        parts += [] if math.isnan(self.predicted) else [f"({self.predicted:.1e})"]
+        parts += [f"{self.lost} of {self.draws} lost"] if self.lost else []
+        return " ".join(parts)
+
+
 def winners(found, chosen):
-    """Print the means of all steps, a line per problem, with a star at the least."""
+    """Print the excess risks of all steps, a line per problem, the least of those without a lost draw in bold."""
     steps = [step for step in STEPS if step in chosen]
-    width = max(map(len, steps)) + 2
-    print(f"\n{'loss':<12}{'p':>4}{'epsilon':>9}" + "".join(f"{step:>{width}}" for step in steps))
-    for (name, columns, epsilon), means in found.items():
-        cells = [
-            f"{means[step]:.2e}{'*' if means[step] == min(means.values()) else ' '}" if step in means else "- "
-            for step in steps
-        ]
-        print(f"{name:<12}{columns:>4}{epsilon:>9g}" + "".join(f"{cell:>{width}}" for cell in cells))
+    print("\n| loss | p | ε | zero | " + " | ".join(steps) + " |\n" + "|---" * (len(steps) + 4) + "|")
+    for (name, columns, epsilon), (zero, cells) in found.items():
+        least = min((cell.mean for cell in cells.values() if cell.draws and not cell.lost), default=math.nan)
+        shown = [f"**{cells[step]}**" if cells[step].mean == least else str(cells[step]) for step in steps]
+        print(f"| {name} | {columns} | {epsilon:g} | {zero:.1e} | " + " | ".join(shown) + " |")
 
 
-def report(name, columns, epsilon, records, draws, pilot_size, chosen):
+def report(name, columns, epsilon, options):
+    records, draws, pilot_size, chosen = options.records, options.draws, options.pilot, options.steps
+    most_lost = options.lost or draws
     problem, loss = demo.synthetic_problem(columns, epsilon, records=records), LOSSES[name]()
     risk = Risk(loss, problem)
     print(f"\n{problem.name}, {name} loss, n = {records:,}, {draws} draws")
@@ -140,9 +166,14 @@ def report(name, columns, epsilon, records, draws, pilot_size, chosen):
     }
     for step, make in MARGINS.items():
         steps[step] = (step.replace("-", " "), lambda make=make: margin(problem, make(epsilon, columns)))
+    zero = risk(np.zeros(columns)) - risk.least
+    print(f"  parameters of zero have the excess risk {zero:.3e}")
     before = first = None
-    means = {}
-    print(f"  {'':<26}{'excess risk':>13}{'+-':>10}{'gain':>7}{'in all':>8}{'+-':>7}{'predicted':>12}{'seconds':>9}")
+    cells = {}
+    print(
+        f"  {'':<26}{'excess risk':>13}{'+-':>10}{'gain':>7}{'in all':>8}{'+-':>7}{'predicted':>12}{'seconds':>9}"
+        f"{'lost':>6}"
+    )
     for step in (step for step in STEPS if step in chosen):
         title, make = steps[step]
         try:
@@ -150,11 +181,14 @@ def report(name, columns, epsilon, records, draws, pilot_size, chosen):
             corrected = sd.debias(loss, release)
         except sd.SymdebiasError as error:
             print(f"  {title:<26}refused: {str(error).splitlines()[0]}", flush=True)
+            cells[step] = Found(math.nan, math.nan, math.nan, 0, 0)
             continue
         if step == "published" and corrected.method != "exact":
             title = "published, M-estimation"
         excess, seconds, refusals = [], 0.0, []
         for draw in range(draws):
+            if len(refusals) == most_lost:
+                break
             noised = release.privatize(problem.X, problem.y, random_state=1_000 + draw)
             began = time.perf_counter()
             try:
@@ -165,27 +199,30 @@ def report(name, columns, epsilon, records, draws, pilot_size, chosen):
             finally:
                 seconds += time.perf_counter() - began
             excess.append(risk(fit.theta) - risk.least)
-        if refusals:
-            print(f"  {title:<26}{len(refusals)} of {draws} refused: {refusals[0]}", flush=True)
-            continue
-        mean, error = float(np.mean(excess)), float(np.std(excess, ddof=1)) / math.sqrt(draws)
-        first = (mean, error) if first is None else first
-        ratio = first[0] / mean
-        uncertain = ratio * math.hypot(error / mean, first[1] / first[0]) if before is not None else 0.0
-        gain = "" if before is None else f"{before / mean:.2f}"
-        promise = "" if title == "IWP-SGD as published" else f"{predicted(loss, problem, release):.3g}"
-        print(
-            f"  {title:<26}{mean:>13.3e}{error:>10.1e}{gain:>7}{ratio:>8.2f}{uncertain:>7.1f}{promise:>12}"
-            f"{seconds / draws:>9.3f}",
-            flush=True,
-        )
-        before = means[step] = mean
-    return means
+        promise = math.nan if title == "IWP-SGD as published" else predicted(loss, problem, release)
+        mean = float(np.mean(excess)) if excess else math.nan
+        error = float(np.std(excess, ddof=1)) / math.sqrt(len(excess)) if len(excess) > 1 else math.nan
+        tried = len(excess) + len(refusals)
+        cells[step] = Found(mean, error, promise, len(refusals), tried)
+        if excess:
+            first = (mean, error) if first is None else first
+            ratio = first[0] / mean
+            uncertain = ratio * math.hypot(error / mean, first[1] / first[0]) if before is not None else 0.0
+            gain = "" if before is None else f"{before / mean:.2f}"
+            before = mean
+            figures = f"{mean:>13.3e}{error:>10.1e}{gain:>7}{ratio:>8.2f}{uncertain:>7.1f}"
+        else:
+            figures = f"{'-':>13}{'-':>10}{'':>7}{'':>8}{'':>7}"
+        promised = "" if math.isnan(promise) else f"{promise:.3g}"
+        lost = f"{len(refusals):>6}  {refusals[0]}" if refusals else f"{0:>6}"
+        print(f"  {title:<26}{figures}{promised:>12}{seconds / tried:>9.3f}{lost}", flush=True)
+    return zero, cells
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--lost", type=int, help="give a step up after so many lost draws; by default after all")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, nargs="+", default=list(BUDGETS))
     parser.add_argument(
@@ -195,13 +232,13 @@ if __name__ == "__main__":
     parser.add_argument("--pilot", type=int, default=100_000, help="records of the planner's pilot study")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=STEPS)
     options = parser.parse_args()
-    table = {
-        (name, columns, epsilon): report(
-            name, columns, epsilon, options.records, options.draws, options.pilot, options.steps
-        )
-        for name in options.losses
-        for columns in options.columns
-        for epsilon in options.epsilon or [BUDGETS.get(columns, 5.0)]
-    }
+    # Ordinary Laplace noise of many columns has long corrections.
+    with sd.derivation_limits(seconds=600.0):
+        table = {
+            (name, columns, epsilon): report(name, columns, epsilon, options)
+            for name in options.losses
+            for columns in options.columns
+            for epsilon in options.epsilon or [BUDGETS.get(columns, 5.0)]
+        }
     if len(table) > 1:
         winners(table, options.steps)

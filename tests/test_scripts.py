@@ -16,6 +16,7 @@ from pathlib import Path
 import instances
 import numpy as np
 import pytest
+from scipy import stats
 
 import symdebias as sd
 from symdebias.interfaces import datasets, demo
@@ -252,7 +253,7 @@ QUICK = {
     "sgd_kernel.py --records 5000 --repeats 1 --columns 2": "SGDClassifier, one pass / shuffled",
     "input_perturbation.py --log2-records 12 --columns 3 --repeats 1 --draws 2": "server, with standard errors",
     "excess_risk.py --columns 2 --epsilon 8 9 --records 20000 --draws 2 --steps analytic margin-spherical-laplace": (
-        "margin-spherical-laplace\nexponential    2        8"
+        "margin-spherical-laplace |\n|---|---|---|---|---|---|\n| exponential | 2 | 8 |"
     ),
     "excess_risk.py --columns 2 --epsilon 12 --records 20000 --draws 2 --steps published newton": "M-estimation, same",
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
@@ -260,9 +261,10 @@ QUICK = {
     "hardened_noise.py --draws 20000 --repeats 1": "0 of 2e+04",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
+    "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
 }
 LONG = {
-    "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "against gradients at the best parameters",
+    "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "two rounds, log loss, n = 5,000, 50%",
     "accounting.py --records 1280 --epochs 2 --budgets 1": "replace-one pld ",
     "excess_risk.py --columns 2 --epsilon 12 --records 50000 --draws 2 --pilot 20000": "planner's mechanism",
     "planning.py --fits 2 --points 3 --only 'exponential, gaussian, epsilon 6'": "exponential, gaussian, epsilon 6",
@@ -347,6 +349,108 @@ def test_the_benchmark_of_limits():
         angles = np.arange(4000) * np.pi / 2000
         circle = np.sqrt(2) * np.column_stack([np.cos(angles), np.sin(angles)])
         assert 2 / script["steepest"](circle, epsilon, 3) == pytest.approx(script["sphere_limit"](epsilon, 2), rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def limits():
+    return runpy.run_path(str(ROOT / "benchmarks" / "limits.py"))
+
+
+def test_noise_of_the_cube(limits):
+    """Largest coordinates as exp(-epsilon |v|/2) has them, in every direction; false alarms below 1e-6.
+
+    |v| then has the Gamma distribution of the shape p. A scale that is off by 5% moves its distribution function by .03
+    at p = 3, and 5.1/sqrt(2 n) is .018: the chance of a distance beyond is below 2 exp(-26), 1e-11.
+    """
+    mechanism, n, p = limits["CubeMechanism"](1.5), 40_000, 3
+    noise = mechanism.privatize(np.zeros((n, p)), 0)
+    largest = np.sort(np.abs(noise).max(axis=1))
+    assert np.abs(stats.gamma(p, scale=2 / 1.5).cdf(largest) - (np.arange(n) + 0.5) / n).max() < 5.1 / np.sqrt(2 * n)
+    # On the surface of a cube the largest coordinate is each one as often, and the others are uniform beside it.
+    places = np.bincount(np.abs(noise).argmax(axis=1), minlength=p) / n
+    assert np.abs(places - 1 / p).max() < 5.5 * np.sqrt(2 / 9 / n)
+    beside = np.sort(noise / np.abs(noise).max(axis=1, keepdims=True), axis=1)
+    inner = np.abs(beside) < 1
+    assert np.sort(beside[inner]).searchsorted(0) / inner.sum() == pytest.approx(0.5, abs=5.5 * 0.5 / np.sqrt(2 * n))
+    # The fourth moment of a coordinate is E r^4/5 with r of the Gamma distribution of the shape p + 1.
+    fourth = (2 / 1.5) ** 4 * (p + 1) * (p + 2) * (p + 3) * (p + 4) / 5
+    variance = mechanism.variance(p)
+    assert np.mean(noise**2) == pytest.approx(variance, abs=5.5 * np.sqrt((fourth - variance**2) / n))
+
+
+@pytest.mark.parametrize("code_name", ["indicator", "simplex"])
+def test_moments_of_three_classes_from_one_vector(limits, code_name):
+    """Exact without noise; unbiased through a cap and under spherical Laplace noise, within 6 standard errors."""
+    X, y = limits["softmax_problem"](20_000)
+    code = limits["CODES"][code_name]
+    np.testing.assert_allclose(np.linalg.norm(code, axis=1), 1, rtol=1e-15)
+    true = limits["class_moments"](X, np.eye(3)[y], 0.0)
+    z = (code[y][:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    plain = limits["tensor_moments"](z, code, 0.0)
+    np.testing.assert_allclose(plain.contrast, true.contrast, atol=1e-13)
+    np.testing.assert_allclose(plain.square, true.square, atol=1e-13)
+    np.testing.assert_allclose(plain.mean, true.mean if code_name == "indicator" else 0, atol=1e-13)
+    for name in ("cap", "spherical Laplace"):
+        mechanism = limits["MARGINS"][name](6.0, 2.0)
+        found = [limits["from_tensor"](X, code[y], code, mechanism, draw) for draw in range(30)]
+        for part in ("contrast", "square", "mean"):
+            off = np.array([getattr(one, part) - getattr(plain, part) for one in found])
+            # 60 means of 30 draws: 8 errors of Student's law with 29 degrees of freedom have a chance of 1e-8 each.
+            assert np.all(np.abs(off.mean(axis=0)) <= 8 * off.std(axis=0, ddof=1) / np.sqrt(30) + 1e-12), (name, part)
+
+
+def test_moments_of_three_classes_from_parts(limits):
+    X, y = limits["softmax_problem"](20_000)
+    true = limits["class_moments"](X, np.eye(3)[y], 0.0)
+    mechanism = limits["MARGINS"]["cap"](3.0, 2.0)
+    found = [limits["from_parts"](X, y, mechanism, 3.0, draw) for draw in range(30)]
+    for part in ("contrast", "square", "mean"):
+        off = np.array([getattr(one, part) - getattr(true, part) for one in found])
+        assert np.all(np.abs(off.mean(axis=0)) <= 8 * off.std(axis=0, ddof=1) / np.sqrt(30)), part
+
+
+def test_fits_to_moments_of_three_classes(limits):
+    """Where features are normal the fit is that of the records; the bound's slope vanishes at its minimum."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(200_000, 4)) * [0.5, 0.4, 0.6, 0.3] + [0.3, 0.0, -0.2, 0.1]
+    theta = np.array([[2.0, -1.0, 1.0, 0.0], [-1.0, 1.5, 0.0, 0.5], [-1.0, -0.5, -1.0, -0.5]])
+    y = np.argmax(X @ theta.T + rng.gumbel(size=(len(X), 3)), axis=1)
+    moments = limits["class_moments"](X, np.eye(3)[y], 0.0)
+    best = limits["best_softmax"](X, moments.contrast)
+    # Both have the same classes, and features differ from normal ones by sampling: one in the root of n.
+    assert np.abs(moments.normal() - best).max() < 0.03
+    found, penalty = moments.boehning(), limits["SOFTMAX_L2"]
+    bound = (np.eye(3) - 1 / 3) / 2
+    np.testing.assert_allclose(bound @ found @ moments.square + penalty * found, moments.contrast, atol=1e-12)
+
+
+def test_excess_of_the_bias_of_a_surrogate(limits):
+    """A slope that is off by c moves the minimum of |theta - b|^2/2 by c times the mean record."""
+    rows, best = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([0.5, -0.5])
+
+    class Quadratic:
+        Z, ones, l2, least = rows, np.ones(2), 0.0, 0.0
+        plain = types.SimpleNamespace(mean_gradient=lambda theta, Z, y: theta - best)
+
+        def __call__(self, theta):
+            return float((theta - best) @ (theta - best)) / 2
+
+    risk = Quadratic()
+    risk.best = best
+    parts = types.SimpleNamespace(errors=lambda design, scores, targets: (0.3 * scores, np.full(len(scores), 0.3)))
+    corrected = types.SimpleNamespace(method="surrogate", surrogate_parts=parts, design=object())
+    expected = 0.3**2 * (2.0**2 + 0.5**2) / 2
+    assert limits["excess_of_bias"](risk, corrected) == pytest.approx(expected, rel=1e-9)
+    assert limits["excess_of_bias"](risk, types.SimpleNamespace(method="exact")) == 0
+
+
+def test_gradients_of_a_second_round(limits):
+    """Unbiased, within 8 standard errors of 30 draws: a chance of 1e-8 each."""
+    Z = limits["margins"](2, 5_000)
+    theta = np.array([1.2, -0.7])
+    true = (-Z / (1 + np.exp(Z @ theta))[:, None]).mean(axis=0)
+    off = np.array([limits["told_gradient"](theta, Z, np.sqrt(2), 4.0, draw) for draw in range(30)]) - true
+    assert np.all(np.abs(off.mean(axis=0)) <= 8 * off.std(axis=0, ddof=1) / np.sqrt(30))
 
 
 @pytest.fixture(scope="module")
