@@ -87,26 +87,32 @@ def split(epsilon: float, records: int, size: int = 5000) -> tuple[float, ...]:
 
 
 def report(
-    records: int, draws: int, epsilon: float, parts_of: Callable[[float, int], tuple[float, ...]] = split
+    records: int,
+    draws: int,
+    epsilon: float,
+    parts_of: Callable[[float, int], tuple[float, ...]] = split,
+    names: tuple[str, ...] = RELEASES,
 ) -> str:
-    """Return the table."""
+    """Return the table of the releases with these names."""
     table, y = population(records)
     true = sd.Release(fit_intercept=True, categories=CATEGORIES).privatize(table, y)
     fitted = sd.m_estimate(sd.debias(LOSS, true.release, method="none"), true.X, true.y)
     slopes = len(fitted.names) - 1
     parts = parts_of(epsilon, records)
-    releases = (
+    releases = zip(RELEASES, (
         one_vector(sd.SphericalCapMechanism(epsilon=epsilon, radius=RADIUS)),
         one_vector(sd.SphericalLaplaceMechanism(epsilon=epsilon, radius=RADIUS)),
         per_column((epsilon / PARTS,) * PARTS),
         per_column(parts),
-    )
+    ), strict=True)  # fmt: skip
     lines = [
         f"n = {records:,}, epsilon = {epsilon:g}, {draws} draws; radius {RADIUS:.3g}; best parts "
         + ", ".join(f"{part:.2f}" for part in parts),
         f"  {'':<32}" + "".join(f"{name:>10}" for name in fitted.names[:slopes]) + f"{'lost':>6}",
     ]
-    for name, release in zip(RELEASES, releases, strict=True):
+    for name, release in releases:
+        if name not in names:
+            continue
         away, stated = [], []
         for draw in range(draws):
             # Seeds apart from that of the population: an equal one would draw the same numbers again as noise.

@@ -260,8 +260,7 @@ class Correction:
 
     def shaped(self, vectors: FloatArray) -> FloatArray:
         """Return parameters, one score after another, in the user's shape: (..., q) or (..., K, q)."""
-        count = len(self.loss.scores)
-        return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
+        return self.loss.by_score(vectors)
 
     def penalty(self, l2: float) -> FloatArray:
         """Return l2 for each of the flat parameters, scores after one another, and 0 for intercepts."""

@@ -172,10 +172,7 @@ class Records:
         kernel = correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
-            size = len(theta)
-            shapes = ((size,), (size, size), (size, size) if meat else (0, 0))
-            value, arrays = summed(kernel, self._arguments(theta), shapes)
-            return Derivatives(value, *arrays)
+            return Derivatives(*kernel(*self._arguments(theta), meat=meat))
 
         return derivatives
 

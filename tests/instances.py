@@ -1,4 +1,4 @@
-"""Tables of mechanisms, losses and releases that general properties are crossed with."""
+"""Tables of mechanisms, losses, releases and solvers that general properties are crossed with."""
 
 import numpy as np
 import sympy as sp
@@ -172,6 +172,24 @@ MECHANISMS = {
     "spherical cap, gamma": sd.SphericalCapMechanism(2.0, 1.0, gamma=0.4),
     "input perturbation": sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=3.0, delta=1e-5),
 }
+
+
+# Every solver, with the loss that it takes and what it must be given besides that and records.
+_BUDGET = {"epsilon": 1.0, "adjacency": "replace-one", "record_radius": 1.0, "random_state": 0}
+_RELEASED = sd.debias(sd.losses.exponential(), sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.3)}))
+SOLVERS = {
+    "m_estimate": (sd.m_estimate, _RELEASED, {"l2": 1.0}),
+    "sgd": (sd.sgd, _RELEASED, {"l2": 1.0, "step_size": 0.1, "random_state": 0}),
+    "dp_lssgd": (
+        sd.dp_lssgd, sd.losses.logistic(),
+        {**_BUDGET, "delta": 1e-5, "epochs": 1, "accountant": "rdp", "smoothing": 0.0},
+    ),
+    "objective_perturbation": (sd.objective_perturbation, sd.losses.logistic(), {**_BUDGET, "delta": 1e-5}),
+    "output_perturbation": (sd.output_perturbation, sd.losses.logistic(), {**_BUDGET, "delta": 1e-5, "l2": 0.1}),
+    "input_perturbation": (
+        sd.input_perturbation, sd.losses.logistic(), {**_BUDGET, "delta": 0.01, "radius": 1.0, "expansion": "taylor"},
+    ),
+}  # fmt: skip
 
 
 def values_within(mechanism, records):

@@ -67,9 +67,7 @@ def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name)
     size, noise = correction.number_of_parameters, correction.enumerated.noise
 
     def derivatives(theta, X, y, weights):
-        gradient, hessian = np.zeros(size), np.zeros((size, size))
-        value = kernel(theta, X, y, weights, float(weights.sum()), noise, gradient, hessian, np.zeros((0, 0)))
-        return value, gradient, hessian
+        return kernel(theta, X, y, weights, float(weights.sum()), noise, meat=False)[:3]
 
     rng = np.random.default_rng(1)
     theta = rng.uniform(-0.8, 0.8, size)

@@ -26,6 +26,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.codegen import elementary
 from symdebias.codegen.cache import KernelSource, compile_kernel
+from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
@@ -72,6 +73,54 @@ class WithWorkspace:
 
 
 @dataclass(frozen=True)
+class MeanDerivatives:
+    """The mean loss of records with its derivatives: a compiled pass, and what is made of its sums.
+
+    Attributes
+    ----------
+    compiled : callable
+        The compiled pass.
+    piece : Piece
+        Its body, with the workspace that it takes.
+    size : int
+        The number of parameters.
+    """
+
+    compiled: Any
+    piece: Piece
+    size: int
+
+    def __call__(
+        self, theta: Any, X: Any, y: Any, weights: Any, total: float, noise: Any, *, meat: bool
+    ) -> tuple[float, FloatArray, FloatArray, FloatArray]:
+        """Return the mean loss, its gradient, its Hessian and the mean outer product of the gradients of records.
+
+        The last, the sum of the weighted gradients' outer products over the total, has the shape (0, 0) unless
+        ``meat``.
+        """
+        square = (self.size, self.size)
+        shapes = {"gradient": (self.size,), "out": square, "meat": square if meat else (0, 0), **dict(self.piece.sums)}
+
+        def passed(rows: slice) -> tuple[float, dict[str, FloatArray]]:
+            filled = {name: np.zeros(shape) for name, shape in shapes.items()}
+            work = (np.zeros(shape) for _, shape in self.piece.workspace)
+            own = weights[rows] if len(weights) else weights
+            return self.compiled(theta, X[rows], y[rows], own, total, noise, *filled.values(), *work), filled
+
+        (value, filled), *others = over_chunks(len(X), passed)
+        for more, other in others:
+            value += more
+            for name in filled:
+                # That of the statistics is no sum: it depends on theta alone.
+                if name != "jacobian":
+                    filled[name] += other[name]
+        gradient, hessian, outer = (filled.pop(name) for name in ("gradient", "out", "meat"))
+        if self.piece.finish is not None:
+            self.piece.finish(filled, gradient, hessian, outer, total)
+        return float(value), gradient, hessian, outer
+
+
+@dataclass(frozen=True)
 class Kernels:
     """The compiled functions of a program; each is compiled when first used.
 
@@ -113,20 +162,10 @@ class Kernels:
         return WithWorkspace(compiled, mean_gradient)
 
     @functools.cache  # noqa: B019  (as for `source`)
-    def mean_derivatives(self, *, weighted: bool) -> WithWorkspace:
-        """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, gradient, hessian, meat)``.
-
-        It returns the mean loss and fills zeros of shapes (q,), (q, q) and (q, q). The last, the sum of the weighted
-        gradients' outer products over the total, is left out where its shape is (0, 0).
-        """
+    def mean_derivatives(self, *, weighted: bool) -> MeanDerivatives:
+        """Return compiled ``mean_derivatives(theta, X, y, weights, total, noise, meat=)``."""
         compiled = compile_kernel(self.source("mean_derivatives", weighted=weighted))
-        shapes = [shape for _, shape in self._derivatives(weighted).workspace]
-
-        def mean_derivatives(*arguments: Any) -> float:
-            value: float = compiled(*arguments, *map(np.zeros, shapes))
-            return value
-
-        return WithWorkspace(compiled, mean_derivatives)
+        return MeanDerivatives(compiled, self._derivatives(weighted), self.program.number_of_parameters)
 
     @functools.cache  # noqa: B019  (as for `source`)
     def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
@@ -248,12 +287,13 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, out):
 
     def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         piece = self._derivatives(weighted)
-        arguments = "theta, records, targets, all_weights, total, noise, gradient, out, meat"
+        names = ["theta", "records", "targets", "all_weights", "total", "noise", "gradient", "out", "meat"]
+        arrays = (*piece.sums, *piece.workspace)
         text = f"""{piece.helpers}
-def kernel({", ".join((arguments, *(name for name, _ in piece.workspace)))}):
+def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
 {_indent(piece.text, 4)}
 """
-        work = (numba.types.Array(numba.float64, len(shape), "C") for _, shape in piece.workspace)
+        work = (numba.types.Array(numba.float64, len(shape), "C") for _, shape in arrays)
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix, *work)
         return text, piece.functions, signature
 
@@ -396,9 +436,12 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
             if name == "mean_loss":
                 return [kernel(theta, X, y, weights, 3.5, noise)]
             if name == "mean_derivatives":
-                filled = np.zeros(q), np.zeros((q, q)), np.zeros((q, q))
-                work = [np.zeros(shape) for _, shape in self._derivatives(False).workspace]
-                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, *work)
+                piece = self._derivatives(False)
+                shapes = ((q,), (q, q), (q, q), *(shape for _, shape in piece.sums))
+                filled = [np.zeros(shape) for shape in shapes]
+                mean = kernel(
+                    theta, X, y, weights, 3.5, noise, *filled, *(np.zeros(shape) for _, shape in piece.workspace)
+                )
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
             sums, gradient = self._sums()

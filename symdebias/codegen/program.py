@@ -1,7 +1,7 @@
 """What the loop templates of `kernels` need to know of a corrected loss, whatever its form."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,13 +40,17 @@ def clipped_share(size: str) -> list[str]:
 class Piece:
     """Lines of a function's body, functions that it calls as text, and names of functions of `elementary`.
 
-    ``workspace`` has the arrays of zeros that it takes, with their shapes.
+    ``workspace`` has the arrays of zeros that it takes, with their shapes, and ``sums`` those that it fills with sums
+    over records. ``finish`` takes these by name, with ``gradient``, ``out``, ``meat`` and ``total``, and completes the
+    three.
     """
 
     text: str
     functions: frozenset[str]
     helpers: str = ""
     workspace: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    sums: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    finish: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,10 @@ class Program(Protocol):
         """Return the body that makes the mean gradient out of ``sums`` and ``total``."""
 
     def derivatives(self, *, weighted: bool) -> Piece:
-        """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss."""
+        """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss.
+
+        Numba takes longer for a line than NumPy does for the work on q x q numbers: that is left to ``finish``.
+        """
 
     def guard(self) -> str:
         """Return lines that compute ``variance`` and ``reach``, which have limits, for ``theta``."""

@@ -205,12 +205,14 @@ def smooth_gradient(gradient, smoothing, smoothed):
     for turn in range(rounds):
         if length > 1:
             smooth_lines(gradient.reshape(count, length), alpha, beta, decay, smoothed.reshape(count, length))
-            gradient[:] = smoothed
+            for i in range(gradient.shape[0]):
+                gradient[i] = smoothed[i]
         if rounds == 2:
             for k in range(count):
                 for j in range(length):
                     smoothed[j*count + k] = gradient[k*length + j]
-            gradient[:] = smoothed
+            for i in range(gradient.shape[0]):
+                gradient[i] = smoothed[i]
             count, length = length, count
 
 """

@@ -15,6 +15,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from symdebias._arrays import FloatArray
 from symdebias._domains import shown
 from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
@@ -233,6 +234,17 @@ class Loss:
             for value in self.target_values or _TARGET_PROBES
         )
         return next((place for place in found if place is not None), None)
+
+    def by_score(self, vectors: FloatArray) -> FloatArray:
+        """Return parameters, scores after one another, with a row for each of several: (..., q) or (..., K, q).
+
+        Parameters
+        ----------
+        vectors : array of shape (..., Q)
+            The parameters of all scores.
+        """
+        count = len(self.scores)
+        return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
     def __repr__(self) -> str:
         values = ""

@@ -4,7 +4,7 @@ import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -33,6 +33,28 @@ _MAKER = object()
 
 # The closed table of kinds that a card may name; `symdebias.mechanisms` lists them.
 KINDS: dict[str, type["Mechanism"]] = {}
+
+
+@dataclass(frozen=True)
+class VectorColumns:
+    """What the coordinates of a vector are that margin and joint releases noise as a whole.
+
+    Attributes
+    ----------
+    columns : int
+        The number of columns before the last one.
+    radius : float or None
+        The bound on the norm of these columns.
+    last : (divisor, bound), optional
+        For one more column what it is divided by, and the bound on its absolute value then; None for none.
+    of_residual : bool
+        Whether that column is a target y, which is only met in residuals y - u.
+    """
+
+    columns: int
+    radius: float | None
+    last: tuple[float, float] | None = None
+    of_residual: bool = False
 
 
 class Clipped:
@@ -159,14 +181,7 @@ class Mechanism(ABC):
         made: Self = make(**{name: radius if name == "radius" else getattr(self, name) for name in taken})
         return made
 
-    def known_columns(
-        self,
-        columns: int,
-        *,
-        radius: float | None,
-        last: tuple[float, float] | None = None,
-        of_residual: bool = False,
-    ) -> tuple[tuple[int, "Mechanism"], ...]:
+    def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, "Mechanism"], ...]:
         """Return the noise of a vector as noise of its columns, known and without a claim.
 
         Margin and joint releases noise a vector as a whole; what is corrected is the noise of its columns, of which
@@ -174,14 +189,8 @@ class Mechanism(ABC):
 
         Parameters
         ----------
-        columns : int
-            The number of columns before the last one.
-        radius : float or None
-            The bound on the norm of these columns.
-        last : (divisor, bound), optional
-            For one more column what it is divided by, and the bound on its absolute value then; None for none.
-        of_residual : bool
-            Whether that column is a target y, which is only met in residuals y - u.
+        vector : VectorColumns
+            What its coordinates are.
 
         Returns
         -------
@@ -418,11 +427,7 @@ def _from_json(value: Any) -> Any:
 
 
 def independent_columns(
-    known: Callable[..., Mechanism],
-    scale: float,
-    columns: int,
-    radius: float | None,
-    last: tuple[float, float] | None,
+    known: Callable[..., Mechanism], scale: float, vector: VectorColumns
 ) -> tuple[tuple[int, Mechanism], ...]:
     """Return `Mechanism.known_columns` of noise that is independent and of one scale on all columns.
 
@@ -432,11 +437,11 @@ def independent_columns(
         Takes a scale and ``radius=``, and returns noise of that scale without a claim.
     scale : float
         The scale on the released vector; the last column, which is divided, has a divided one.
-    columns, radius, last
-        As for `Mechanism.known_columns`.
+    vector : VectorColumns
+        What its coordinates are.
     """
-    first = (columns, known(scale, radius=radius))
-    if last is None:
+    first = (vector.columns, known(scale, radius=vector.radius))
+    if vector.last is None:
         return (first,)
-    divisor, bound = last
+    divisor, bound = vector.last
     return first, (1, known(scale / divisor, radius=bound))

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Clipped, Mechanism
 from symdebias.mechanisms.ranges import Range
 from symdebias.noise import AdditiveNoise, ClippedNoise
 from symdebias.privacy import Guarantee
@@ -90,6 +91,23 @@ class ClippedMechanism(Mechanism):
     def width(self) -> int:
         """One column."""
         return 1
+
+    def clip(self, values: ArrayLike) -> Clipped:
+        """Return values within the bounds of the mechanism; one number per record.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Values are not finite numbers, or vectors.
+        """
+        clipped = super().clip(values)
+        if clipped.values.ndim > 1 and clipped.values.shape[1] != 1:
+            raise ValueError(
+                f"the values have the shape {clipped.values.shape}, and what is clipped to "
+                f"[{self.low:g}, {self.high:g}] is one number per record. Pass one column, or noise vectors without "
+                "clipping what comes out."
+            )
+        return clipped
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         return np.clip(self.mechanism._add_noise(values, source), self.low, self.high)

@@ -8,7 +8,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.noise import CoordinateNoise, SphericalNoise
 from symdebias.zonal import ZonalNoise
@@ -113,31 +113,25 @@ class TargetCoordinate(_Part):
         return Numbers(None if bound is None else (-bound, bound))
 
 
-def shared_columns(
-    vector: Mechanism,
-    columns: int,
-    *,
-    radius: float | None,
-    last: tuple[float, float] | None,
-    of_residual: bool,
-) -> tuple[tuple[int, Mechanism], ...]:
+def shared_columns(noise: Mechanism, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
     """Return `Mechanism.known_columns` of noise that all coordinates of a vector share.
 
     Parameters
     ----------
-    vector : Mechanism
-        The noise of the vector, known and without a claim.
-    columns, radius, last, of_residual
-        As for `Mechanism.known_columns`.
+    noise : Mechanism
+        That of the vector, known and without a claim.
+    vector : VectorColumns
+        What its coordinates are.
     """
-    if last is None:
-        return ((columns, vector),)
-    divisor, bound = last
-    if of_residual:
-        features = Coordinates(vector, (1.0,) * columns, radius, divisor, bound)
+    columns, radius = vector.columns, vector.radius
+    if vector.last is None:
+        return ((columns, noise),)
+    divisor, bound = vector.last
+    if vector.of_residual:
+        features = Coordinates(noise, (1.0,) * columns, radius, divisor, bound)
         assert features.target is not None
         return (columns, features), (1, features.target)
     if divisor == 1.0:
-        return ((columns + 1, vector),)
+        return ((columns + 1, noise),)
     both = None if radius is None else Ball(radius).with_coordinate(bound)
-    return ((columns + 1, Coordinates(vector, (*(1.0,) * columns, divisor), both)),)
+    return ((columns + 1, Coordinates(noise, (*(1.0,) * columns, divisor), both)),)

@@ -51,7 +51,7 @@ class FiniteChannel(ChannelMechanism):
     kind: ClassVar[str] = "finite_channel"
 
     def __post_init__(self) -> None:
-        same = hasattr(self.outputs, "__len__") and len(self.outputs) == 0
+        same = isinstance(self.outputs, tuple) and not self.outputs
         inputs = Labels.declared(self.inputs, "inputs")
         outputs = Labels.declared(self.inputs if same else self.outputs, "outputs")
         declared = ChannelNoise(inputs.numbers, outputs.numbers, self.matrix)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism, independent_columns
+from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
@@ -182,20 +182,8 @@ class GaussianMechanism(Mechanism):
         """The number of coordinates of a covariance."""
         return None if self.covariance is None else len(self.covariance)
 
-    def known_columns(
-        self,
-        columns: int,
-        *,
-        radius: float | None,
-        last: tuple[float, float] | None = None,
-        of_residual: bool = False,
-    ) -> tuple[tuple[int, Mechanism], ...]:
+    def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
         """Return independent normal noise of the columns; that of a divided one has a divided scale.
-
-        Parameters
-        ----------
-        columns, radius, last, of_residual
-            As for `Mechanism.known_columns`.
 
         Raises
         ------
@@ -203,10 +191,10 @@ class GaussianMechanism(Mechanism):
             The columns have a covariance, and there is one more.
         """
         if self.covariance is not None:
-            if last is not None:
-                return super().known_columns(columns, radius=radius, last=last, of_residual=of_residual)
-            return ((columns, GaussianMechanism.from_covariance(self.covariance, radius=radius)),)
-        return independent_columns(GaussianMechanism.from_scale, self.scale, columns, radius, last)
+            if vector.last is not None:
+                return super().known_columns(vector)
+            return ((vector.columns, GaussianMechanism.from_covariance(self.covariance, radius=vector.radius)),)
+        return independent_columns(GaussianMechanism.from_scale, self.scale, vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         if source.hardened and self.guarantee is not None:

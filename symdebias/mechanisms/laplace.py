@@ -10,7 +10,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism, independent_columns
+from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball, Numbers, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -114,22 +114,9 @@ class LaplaceMechanism(Mechanism):
         """Numbers within the bounds, or vectors in the L1 ball."""
         return Numbers(self.bounds) if self.radius is None else Ball(self.radius, order=1)
 
-    def known_columns(
-        self,
-        columns: int,
-        *,
-        radius: float | None,
-        last: tuple[float, float] | None = None,
-        of_residual: bool = False,
-    ) -> tuple[tuple[int, Mechanism], ...]:
-        """Return independent Laplace noise of the columns; that of a divided one has a divided scale.
-
-        Parameters
-        ----------
-        columns, radius, last, of_residual
-            As for `Mechanism.known_columns`.
-        """
-        return independent_columns(LaplaceMechanism.from_scale, self.scale, columns, radius, last)
+    def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
+        """Return independent Laplace noise of the columns; that of a divided one has a divided scale."""
+        return independent_columns(LaplaceMechanism.from_scale, self.scale, vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         if source.hardened and self.guarantee is not None:

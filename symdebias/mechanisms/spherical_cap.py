@@ -10,7 +10,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.mechanisms import directions, sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.ranges import Ball
@@ -157,22 +157,9 @@ class SphericalCapMechanism(Mechanism):
         """
         return normaliser_loss(self.law, width + 1)
 
-    def known_columns(
-        self,
-        columns: int,
-        *,
-        radius: float | None,
-        last: tuple[float, float] | None = None,
-        of_residual: bool = False,
-    ) -> tuple[tuple[int, Mechanism], ...]:
-        """Return the noise of all coordinates as one group: the point of a sphere is one for all.
-
-        Parameters
-        ----------
-        columns, radius, last, of_residual
-            As for `Mechanism.known_columns`.
-        """
-        return shared_columns(self, columns, radius=radius, last=last, of_residual=of_residual)
+    def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
+        """Return the noise of all coordinates as one group: the point of a sphere is one for all."""
+        return shared_columns(self, vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         rows = values.reshape(len(values), -1)

@@ -12,7 +12,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, EPSILON, SCALE, is_number
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.coordinates import shared_columns
 from symdebias.mechanisms.laplace import laplace_noise
 from symdebias.mechanisms.ranges import Ball, scale_of
@@ -252,33 +252,20 @@ class SphericalLaplaceMechanism(Mechanism):
         ends = ((sign * self.radius, *(0.0,) * (self.dimension - 1)) for sign in (-1, 1))
         return next(ends), next(ends)
 
-    def known_columns(
-        self,
-        columns: int,
-        *,
-        radius: float | None,
-        last: tuple[float, float] | None = None,
-        of_residual: bool = False,
-    ) -> tuple[tuple[int, Mechanism], ...]:
+    def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, Mechanism], ...]:
         """Return the noise of all coordinates, which they share: as one group, with that of a target beside it.
-
-        Parameters
-        ----------
-        columns, radius, last, of_residual
-            As for `Mechanism.known_columns`.
 
         Raises
         ------
         ValueError
             The columns were counted without the last one.
         """
-        if last is not None and self.dimension is not None:
+        if vector.last is not None and self.dimension is not None:
             raise ValueError(
                 f"dimension={self.dimension} counts the features, and with the target the released vector has one "
                 "coordinate more. Leave dimension and delta out."
             )
-        vector = type(self).from_scale(self.scale, radius=self.radius, padded=self.padded)
-        return shared_columns(vector, columns, radius=radius, last=last, of_residual=of_residual)
+        return shared_columns(type(self).from_scale(self.scale, radius=self.radius, padded=self.padded), vector)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         width = 1 if values.ndim == 1 else values.shape[1]

@@ -18,6 +18,7 @@ from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, LabelSet, shown
 from symdebias.mechanisms import ChannelMechanism, Mechanism
+from symdebias.mechanisms.base import VectorColumns
 from symdebias.mechanisms.ranges import Ball, BoolArray, Numbers, checked_bounds
 from symdebias.release.groups import Groups
 
@@ -156,7 +157,7 @@ class Coupling:
         """
         last = (self.scale, self.target_bound) if self.has_column else None
         vector, joint = self.released(mechanism), self.kind == "joint"
-        return vector.known_columns(columns, radius=mechanism.bound, last=last, of_residual=joint)
+        return vector.known_columns(VectorColumns(columns, mechanism.bound, last, joint))
 
     def apart(
         self, mechanism: Mechanism, columns: tuple[str, ...]

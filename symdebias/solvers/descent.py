@@ -19,7 +19,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError
-from symdebias.solvers.fit import Fit, History, in_shape
+from symdebias.solvers.fit import Fit, History
 
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -148,7 +148,7 @@ class Descent:
         """Return the fit; `seen` says how many records were seen by some steps, `more` are other fields."""
         kept = {self._end: self.result.copy()} | self._kept
         steps = np.array(sorted(kept), dtype=np.int64)
-        path = in_shape(corrected, np.stack([kept[int(step)] for step in steps]))
+        path = corrected.declared.by_score(np.stack([kept[int(step)] for step in steps]))
         return Fit.of(
             corrected,
             self.result,

@@ -137,7 +137,7 @@ class Fit:
         **more
             Other fields.
         """
-        shaped = in_shape(corrected, theta)
+        shaped = corrected.declared.by_score(theta)
         shaped.setflags(write=False)
         known = {"records": records, "steps": steps, "seconds": time.perf_counter() - began, **(diagnostics or {})}
         return cls(shaped, corrected, solver, history or History.empty(shaped), known, **more)
@@ -413,12 +413,6 @@ class Fit:
             note = f"  {letter} leaves the bias out; P>|{letter}| and intervals hold whatever it is within its bound"
             lines += ["", note]
         return lines
-
-
-def in_shape(corrected: CorrectedLoss, vectors: FloatArray) -> FloatArray:
-    """Return parameters, scores after one another on the last axis, in the user's shape."""
-    count = len(corrected.declared.scores)
-    return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
 
 def _range(corrected: CorrectedLoss) -> str:

@@ -62,6 +62,14 @@ class Health:
     curvature: float | None
     signs: tuple[str, ...]
 
+    def as_diagnostics(self) -> dict[str, float | None]:
+        """Return what a fit reports of it."""
+        return {
+            "carrying_share": self.carrying_share,
+            "noise_inflation": self.inflation,
+            "curvature": self.curvature,
+        }
+
     def refuse(self, theta: FloatArray, remedy: str) -> None:
         """Raise DivergenceError where the fit is lost."""
         if self.signs:

@@ -197,9 +197,7 @@ def m_estimate(
             "hessian": estimate.hessian,
             "last_step": root.last_step,
             "l2": l2,
-            "carrying_share": health.carrying_share,
-            "noise_inflation": health.inflation,
-            "curvature": health.curvature,
+            **health.as_diagnostics(),
             "outside": None
             if known is None or resolved.design is None
             else known.outside(theta, resolved.design.radius),

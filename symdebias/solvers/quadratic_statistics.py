@@ -28,6 +28,10 @@ _VARIANCE = Interval(0.0, 1e240, "left", "Give the variance of the noise on one 
 class QuadraticEstimate:
     """The corrected estimate from released vectors.
 
+    It is no `Fit`: who holds sums of q and p alone knows neither the loss nor the release that made them, from which a
+    fit has its names, certificate, guarantee and file. `input_perturbation` knows both, and puts theta and inference
+    of an estimate into its `Fit`.
+
     Attributes
     ----------
     theta : array of shape (d,), float64

@@ -24,7 +24,7 @@ from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, progress_bar
-from symdebias.solvers.fit import Fit, in_shape
+from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
@@ -260,12 +260,8 @@ def sgd(
         inference=inference,
         diagnostics={
             **told,
-            "carrying_share": health.carrying_share,
-            "noise_inflation": health.inflation,
-            "curvature": health.curvature,
-            "score_variance": resolved.score_variance(in_shape(resolved, theta), noise_scale=noise_scale)
-            if corrected.declared.scores
-            else None,
+            **health.as_diagnostics(),
+            "score_variance": run.correction.score_variance(theta, run.scales) if corrected.declared.scores else None,
             **designed,
         },
     )

@@ -92,8 +92,14 @@ def supremum(function, loss, radius):
     return max(values.max(), -found.fun)
 
 
-@pytest.mark.parametrize("radius", [0.7, 4.0])
-@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize(
+    ("name", "radius"),
+    [
+        *((name, 4.0) for name in BY_HAND),
+        ("hinge", 0.7),
+        *(pytest.param(name, 0.7, marks=pytest.mark.exhaustive) for name in BY_HAND if name != "hinge"),
+    ],
+)
 def test_bounds_are_tight(name, radius):
     loss, slope, curvature = BY_HAND[name]
     bounds = None if loss.target_values else BOUNDS

@@ -1,3 +1,4 @@
+import functools
 import gzip
 import sys
 
@@ -10,9 +11,10 @@ from symdebias.interfaces import cli, datasets, demo, plotting, spending
 
 @pytest.fixture
 def small(monkeypatch):
-    """The demonstration on few records."""
-
+    """The demonstration on few records, with two draws of the noise."""
     monkeypatch.setitem(demo.PROBLEMS, "synthetic", lambda: demo.synthetic_problem(2, 2.0, records=200_000))
+    twice = functools.partial(spending.compare, draws=2)
+    monkeypatch.setattr(spending, "compare", twice)
 
 
 def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):

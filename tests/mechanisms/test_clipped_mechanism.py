@@ -148,6 +148,13 @@ def test_nothing_takes_it_for_noiseless(name):
         refused_calls()[name]()
 
 
+def test_vectors_are_not_clipped():
+    mechanism = sd.ClippedMechanism(sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0), 0, 1)
+    with pytest.raises(ValueError, match=r"the shape \(1, 2\), and what is clipped to \[0, 1\] is one number"):
+        mechanism.privatize([[0.1, 0.2]])
+    assert mechanism.privatize([[0.1], [0.2]], random_state=0).shape == (2, 1)
+
+
 def test_features_are_never_clipped_after_their_noise():
     with pytest.raises(ValueError, match=r"clips what comes out.*without clipping"):
         sd.Release(CLIPPED)

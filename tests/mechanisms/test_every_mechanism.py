@@ -18,7 +18,7 @@ import symdebias as sd
 import symdebias.mechanisms
 from symdebias._domains import DELTA, EPSILON, NOT_NUMBERS, OPEN_UNIT, RADIUS, SCALE
 from symdebias.mechanisms import KINDS, Mechanism, sampling
-from symdebias.mechanisms.base import Clipped
+from symdebias.mechanisms.base import Clipped, VectorColumns
 from symdebias.noise import AdditiveNoise
 
 REFUSED = (TypeError, ValueError, sd.exceptions.PrivacyError)
@@ -449,7 +449,7 @@ BAD = {
         (1,), ("a",), ("a", "a"), ("a", ""), (1, 1), (0, math.nan), (0, math.inf), ("a", 1), (False, True), "ab", None,
     ),
     "inputs": ((0, 0), ("a", 1), (0,), (0, math.nan), "ab", None),
-    "outputs": ((0, 0), ("a", 1), (0,), (0, math.nan), "ab"),
+    "outputs": ((0, 0), ("a", 1), (0,), (0, math.nan), "ab", [], {}),
     "labels": ((0, 0), (1, 0), (0,), (0, math.nan), "ab", None),
     "matrix": ([[0.5, 0.4], [0.5, 0.5]], [[0.5, 0.5]], [[1.0], [1.0]], [[1.5, -0.5]] * 2, [[math.nan, 1.0]] * 2, None),
     "prior": ([0.5, 0.6], [1.0], [-0.5, 1.5], [math.nan, 1.0], "ab"),
@@ -582,24 +582,24 @@ def test_mechanisms_without_a_radius_have_no_other(name):
 )
 def test_noise_of_columns_that_is_not_known_is_refused(name):
     with pytest.raises(ValueError, match="does not state the noise of the columns"):
-        MECHANISMS[name].known_columns(2, radius=1.5, last=(4.0, 2.0))
+        MECHANISMS[name].known_columns(VectorColumns(2, 1.5, (4.0, 2.0)))
 
 
 @where(lambda mechanism: isinstance(mechanism, sd.SphericalLaplaceMechanism))
 def test_noise_that_columns_share_is_one_group(name):
     mechanism = MECHANISMS[name]
-    ((count, known),) = mechanism.known_columns(3, radius=1.5)
+    ((count, known),) = mechanism.known_columns(VectorColumns(3, 1.5))
     assert (count, known.radius, known.guarantee) == (3, mechanism.radius, None)
     assert known.noise_on(3).variance == pytest.approx(mechanism.noise_on(3).variance)
     if mechanism.dimension is not None:
         with pytest.raises(ValueError, match="one coordinate more"):
-            mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+            mechanism.known_columns(VectorColumns(2, 1.5, (4.0, 2.0)))
         return
-    ((count, divided),) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+    ((count, divided),) = mechanism.known_columns(VectorColumns(2, 1.5, (4.0, 2.0)))
     assert (count, divided.bound, divided.guarantee) == (3, 2.5, None)
     assert divided.noise == known.noise_on(3)
     assert divided.divisors_on(3).tolist() == [1.0, 1.0, 4.0]
-    (count, columns), (one, target) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0), of_residual=True)
+    (count, columns), (one, target) = mechanism.known_columns(VectorColumns(2, 1.5, (4.0, 2.0), True))
     assert (count, one, columns.bound, target.bound) == (2, 1, 1.5, 2.0)
     assert columns.noise == known.noise_on(3)
     assert target.noise.variance == pytest.approx(known.noise_on(3).variance / 16, rel=1e-14)
@@ -608,10 +608,10 @@ def test_noise_that_columns_share_is_one_group(name):
 @where(lambda mechanism: isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)) and not mechanism.width)
 def test_noise_of_columns_of_a_vector(name):
     mechanism = MECHANISMS[name]
-    (count, first), (one, last) = mechanism.known_columns(2, radius=1.5, last=(4.0, 2.0))
+    (count, first), (one, last) = mechanism.known_columns(VectorColumns(2, 1.5, (4.0, 2.0)))
     assert (count, one) == (2, 1)
     assert (first.bound, last.bound) == (1.5, 2.0)
     assert first.guarantee is last.guarantee is None
     assert first.noise.variance == pytest.approx(mechanism.noise.variance)
     assert last.noise.variance == pytest.approx(mechanism.noise.variance / 16)
-    assert mechanism.known_columns(2, radius=1.5) == ((2, first),)
+    assert mechanism.known_columns(VectorColumns(2, 1.5)) == ((2, first),)

@@ -210,19 +210,19 @@ def test_the_noncentrality_is_the_largest_over_the_box():
 
 @pytest.mark.parametrize("freedom", [None, 8])
 def test_the_test_keeps_its_level_under_the_worst_bias(freedom):
-    """5,000 draws know 5% to 0.3 points; without the bias the test would reject three times as often."""
-    rng = np.random.default_rng(1)
+    """1,000 draws know 5% to 0.7 points; without the bias the test would reject three times as often."""
+    rng, draws = np.random.default_rng(1), 1_000
     bias = np.array([0.8, 0.6])
-    theta = bias + rng.normal(size=(5_000, 2))
-    covariances = np.broadcast_to(np.eye(2), (5_000, 2, 2))
+    theta = bias + rng.normal(size=(draws, 2))
+    covariances = np.broadcast_to(np.eye(2), (draws, 2, 2))
     if freedom is not None:
-        moved = rng.normal(size=(5_000, freedom, 2))
+        moved = rng.normal(size=(draws, freedom, 2))
         covariances = moved.swapaxes(1, 2) @ moved / freedom
     options = {"degrees_of_freedom": freedom}
     pairs = list(zip(theta, covariances, strict=True))
     aware = np.mean([wald_test(t, v, np.eye(2), bias=bias, **options).pvalue < 0.05 for t, v in pairs])
     blind = np.mean([wald_test(t, v, np.eye(2), **options).pvalue < 0.05 for t, v in pairs])
-    assert aware < 0.05 + 5 * 0.0031
+    assert aware < 0.05 + 4 * 0.007
     assert blind > 0.08
 
 
@@ -232,7 +232,8 @@ def test_summary_says_where_the_bias_is():
     y = np.where(rng.random(4_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5])), 1.0, -1.0)
     release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
     noised = release.privatize(X, y, random_state=1)
-    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
+    series = sd.debias(sd.losses.logistic(), noised.release, method="series", order=1)
+    fit = sd.m_estimate(series, noised.X, noised.y)
     assert np.all(fit.bias_bound > 0)
     assert "bias <=" in fit.summary()
     assert "z leaves the bias out" in fit.summary()

@@ -7,7 +7,12 @@ vectorise.
 """
 
 import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
+
+from symdebias._arrays import FloatArray
 from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, Piece
 from symdebias.codegen.score.columns import places_text
@@ -140,36 +145,51 @@ class _Pass:
             *("    " + text for text in (self._moved_products() if self.moving else self._products())),
             *(f"first[{n}] = first{n}" for n in range(fixed)),
             *(f"both[{n}, {other}] = both{n}_{other}" for n in range(fixed) for other in range(n, fixed)),
-            *self._hessian(),
-            *([] if self.moving else self._meat()),
-            *self._means(),
+            *(self._moved_hessian() if self.combinations else []),
+            *self.loop.jacobian("jacobian"),
+            *self.loop.second_derivatives(),
+            "return value/total",
         ]
-        called, workspace = self.statements.functions | self.loop.called, tuple(self._workspace().items())
-        return Piece("\n".join(lines), called, self.loop.functions + _MOMENTS, workspace)
+        return Piece(
+            "\n".join(lines),
+            self.statements.functions | self.loop.called,
+            self.loop.functions + _MOMENTS,
+            tuple(self._workspace().items()),
+            tuple(self._sums().items()),
+            self._finish,
+        )
+
+    def _sums(self) -> dict[str, tuple[int, ...]]:
+        fixed, rows, size = self.fixed, self.rows, self.columns.number_of_parameters
+        shapes: dict[str, tuple[int, ...]] = {
+            "square": (len(self.twice), rows, rows),
+            "line": (len(self.once), rows),
+            "cross": (fixed, size),
+            "jacobian": (fixed, size),
+            "both": (fixed, fixed),
+            "first": (fixed,),
+        }
+        if self.moving:
+            return shapes
+        lines = len(self.columns.scores) * fixed
+        return shapes | {"outer": shapes["square"], "outer_line": (lines, rows), "outer_both": (fixed, fixed)}
 
     def _workspace(self) -> dict[str, tuple[int, ...]]:
-        q, m, fixed, rows = self.columns.parameters, len(self.columns.scores), self.fixed, self.rows
-        twice, once, size = len(self.twice), len(self.once), self.columns.number_of_parameters
+        twice, rows, size = len(self.twice), self.rows, self.columns.number_of_parameters
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
             "tile": (rows * BLOCK,),
             "kept": (self.kept * BLOCK,),
             "scaled": (BLOCK,),
-            "square": (twice, rows, rows),
-            "line": (once, rows),
         }
-        if fixed:
-            shapes |= {"cross": (fixed, size), "jacobian": (fixed, size), "both": (fixed, fixed), "first": (fixed,)}
         if self.combinations is not None:
             count = self.combinations[0].count
             shapes |= {"held": (self.kept, count), "shifted": (twice, count, rows)}
         if self.varying:
-            shapes |= dict.fromkeys(("row", "bent", "shift_row"), (q,))
+            shapes |= dict.fromkeys(("row", "bent", "shift_row"), (self.columns.parameters,))
         if self.moving:
-            shapes |= {"moved": (size,), "own": (BLOCK, size)} | ({"whole": (fixed, size)} if fixed else {})
-            return shapes
-        shapes |= {"products": ((twice + m * fixed) * BLOCK,), "outer": (twice, rows, rows)}
-        return shapes | {"outer_line": (m * fixed, rows)} | ({"outer_both": (fixed, fixed)} if fixed else {})
+            return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
+        return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
 
     def _record(self) -> list[str]:
         """Return the lines of record i: what is summed of it, and what is kept."""
@@ -253,7 +273,7 @@ class _Pass:
         ]
 
     def _products(self) -> list[str]:
-        """Return lines that add moments of products of what is kept: of them `_meat` makes the outer products."""
+        """Return lines that add moments of products of what is kept: of them `_finish` makes the outer products."""
         fixed, first, once = self.fixed, len(self.twice), len(self.once)
         factors = [(first + a, first + b) for a, b in self.pairs]
         factors += [(first + k, first + once + n) for k in range(len(self.columns.scores)) for n in range(fixed)]
@@ -277,126 +297,86 @@ class _Pass:
             "        outer_both[n, o] += part",
         ]
 
-    def _meat(self) -> list[str]:
-        """Return lines that make the outer products of the gradients out of the moments."""
-        q, m, fixed, rows = self.columns.parameters, len(self.columns.scores), self.fixed, self.rows
-        size, row, column = self.columns.number_of_parameters, self._at("j"), self._at("l")
-        lines = ["if meat.shape[0] > 0:"]
-        for n, (a, b) in enumerate(self.pairs):
-            lines += [
-                f"    for j in range({rows}):",
-                f"        for l in range(j, {rows}):",
-                f"            part = outer[{n}, j, l]",
-                f"            meat[{a * q} + {row}, {b * q} + {column}] += part",
-                *([f"            meat[{b * q} + {column}, {a * q} + {row}] += part"] if a != b else []),
-                "            if l != j:",
-                f"                meat[{a * q} + {column}, {b * q} + {row}] += part",
-                *([f"                meat[{b * q} + {row}, {a * q} + {column}] += part"] if a != b else []),
-            ]
-        if not fixed:
-            return lines
-        for k in range(m):
-            lines += [
-                f"    for n in range({fixed}):",
-                f"        for j in range({rows}):",
-                f"            for l in range({size}):",
-                f"                part = outer_line[{k * fixed} + n, j]*jacobian[n, l]",
-                f"                meat[{k * q} + {row}, l] += part",
-                f"                meat[l, {k * q} + {row}] += part",
-            ]
-        return [
-            *lines,
-            f"    for n in range({fixed}):",
-            f"        for o in range(n, {fixed}):",
-            f"            for j in range({size}):",
-            f"                for l in range({size}):",
-            "                    part = outer_both[n, o]*jacobian[n, j]*jacobian[o, l]",
-            "                    meat[j, l] += part",
-            "                    if o != n:",
-            "                        meat[l, j] += part",
-        ]
-
     # ---- the Hessian -------------------------------------------------------------------------------------
 
-    def _at(self, row: str) -> str:
-        return places_text(self.places, row)
-
-    def _hessian(self) -> list[str]:
-        """Return lines that put the moments in their places, and add what the statistics give."""
-        q, m, rows = self.columns.parameters, len(self.columns.scores), self.rows
-        row, column = self._at("j"), self._at("l")
-        lines: list[str] = []
+    def _moved_hessian(self) -> list[str]:
+        """Return lines that add what the offsets of combinations give to the gradient and the Hessian."""
+        assert self.combinations is not None
+        (configurations, at), q, m = self.combinations, self.columns.parameters, len(self.columns.scores)
+        row, lines = places_text(self.places, "j"), []
         for n, (a, b) in enumerate(self.pairs):
             lines += [
-                f"for j in range({rows}):",
-                f"    for l in range(j, {rows}):",
-                f"        part = square[{n}, j, l]",
-                f"        out[{a * q} + {row}, {b * q} + {column}] += part",
-                "        if l != j:",
-                f"            out[{a * q} + {column}, {b * q} + {row}] += part",
+                f"for a in range({configurations.count}):",
+                f"    for l in range({q}):",
+                f"        other = {configurations.offset(at, 'l')}",
+                f"        for j in range({self.rows}):",
+                f"            out[{a * q} + {row}, {b * q} + l] += shifted[{n}, a, j]*other",
+                f"            out[{a * q} + l, {b * q} + {row}] += shifted[{n}, a, j]*other",
+                f"        for j in range({q}):",
+                f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*{configurations.offset(at, 'j')}",
             ]
-            if self.combinations is not None:
-                configurations, at = self.combinations
-                lines += [
-                    f"for a in range({configurations.count}):",
-                    f"    for l in range({q}):",
-                    f"        other = {configurations.offset(at, 'l')}",
-                    f"        for j in range({rows}):",
-                    f"            out[{a * q} + {row}, {b * q} + l] += shifted[{n}, a, j]*other",
-                    f"            out[{a * q} + l, {b * q} + {row}] += shifted[{n}, a, j]*other",
-                    f"        for j in range({q}):",
-                    f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*{configurations.offset(at, 'j')}",
-                ]
         for n in range(len(self.once)):
             into = f"gradient[{n % m * q}" if n < m else f"cross[{n // m - 1}, {n % m * q}"
-            lines += [f"for j in range({rows}):", f"    {into} + {row}] += line[{n}, j]"]
-            if self.combinations is not None:
-                configurations, at = self.combinations
-                lines += [
-                    f"for a in range({configurations.count}):",
-                    f"    for j in range({q}):",
-                    f"        {into} + j] += held[{len(self.pairs) + n}, a]*{configurations.offset(at, 'j')}",
-                ]
+            lines += [
+                f"for a in range({configurations.count}):",
+                f"    for j in range({q}):",
+                f"        {into} + j] += held[{len(self.pairs) + n}, a]*{configurations.offset(at, 'j')}",
+            ]
         for a, b in itertools.combinations(range(m), 2):
             lines += [
                 f"for j in range({q}):",
                 f"    for l in range({q}):",
                 f"        out[{b * q} + l, {a * q} + j] = out[{a * q} + j, {b * q} + l]",
             ]
-        return [*lines, *self._of_statistics()]
+        return lines
 
-    def _of_statistics(self) -> list[str]:
-        """Return lines that fill the Jacobian of the statistics and add their share of the Hessian."""
-        size, fixed = self.columns.number_of_parameters, self.fixed
-        lines = [*self.loop.jacobian("jacobian"), *self.loop.second_derivatives()]
-        if not fixed:
-            return lines
-        return [
-            *lines,
-            f"for n in range({fixed}):",
-            f"    for j in range({size}):",
-            f"        for l in range({size}):",
-            "            out[j, l] += cross[n, j]*jacobian[n, l] + jacobian[n, j]*cross[n, l]",
-            f"    for o in range(n, {fixed}):",
-            f"        for j in range({size}):",
-            f"            for l in range({size}):",
-            "                product = both[n, o]*jacobian[n, j]*jacobian[o, l]",
-            "                out[j, l] += product",
-            "                if o != n:",
-            "                    out[l, j] += product",
-        ]
+    def _finish(
+        self, sums: Mapping[str, FloatArray], gradient: FloatArray, out: FloatArray, meat: FloatArray, total: float
+    ) -> None:
+        """Put the moments in their places, add what the statistics give, and divide by the total."""
+        m, fixed = len(self.columns.scores), self.fixed
+        places = [self._rows_of(k) for k in range(m)]
+        jacobian, first = sums["jacobian"], sums["first"]
+        # What overflows is seen by the solvers.
+        with np.errstate(all="ignore"):
+            for n in range(len(self.once)):
+                into = gradient if n < m else sums["cross"][n // m - 1]
+                into[places[n % m]] += sums["line"][n]
+            gradient += first @ jacobian
+            gradient /= total
+            self._add_squares(sums["square"], places, out)
+            mixed = sums["cross"].T @ jacobian
+            if fixed:
+                out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
+            out /= total
+            if len(meat) and not self.moving:
+                self._add_squares(sums["outer"], places, meat)
+                for k, rows in enumerate(places if fixed else ()):
+                    mixed = sums["outer_line"][k * fixed : (k + 1) * fixed].T @ jacobian
+                    meat[rows] += mixed
+                    meat[:, rows] += mixed.T
+                if fixed:
+                    meat += jacobian.T @ _whole(sums["outer_both"]) @ jacobian
+            meat /= total
 
-    def _means(self) -> list[str]:
-        """Return lines that divide by the total."""
-        size, fixed = self.columns.number_of_parameters, self.fixed
-        return [
-            "for j in range(meat.shape[0]):",
-            "    for l in range(meat.shape[0]):",
-            "        meat[j, l] /= total",
-            f"for j in range({size}):",
-            *([f"    for n in range({fixed}):", "        gradient[j] += first[n]*jacobian[n, j]"] if fixed else []),
-            "    gradient[j] /= total",
-            f"    for l in range({size}):",
-            "        out[j, l] /= total",
-            "return value/total",
-        ]
+    def _rows_of(self, score: int) -> Any:
+        """Return the places of a tile's rows among all parameters: a slice where they are neighbours."""
+        start = score * self.columns.parameters
+        if self.places == tuple(range(self.rows)):
+            return slice(start, start + self.rows)
+        return start + np.array(self.places, dtype=int)
+
+    def _add_squares(self, moments: FloatArray, places: Sequence[Any], into: FloatArray) -> None:
+        """Add moments of columns against columns, the upper triangles, for all pairs of scores."""
+        for moment, (a, b) in zip(moments, self.pairs, strict=True):
+            whole = _whole(moment)
+            for one, other in {(a, b), (b, a)}:
+                rows, columns = places[one], places[other]
+                into[(rows, columns) if isinstance(rows, slice) else np.ix_(rows, columns)] += whole
+
+
+def _whole(upper: FloatArray) -> FloatArray:
+    """Return a symmetric matrix by its upper triangle, below which are zeros."""
+    whole = upper + upper.T
+    np.fill_diagonal(whole, upper.diagonal())
+    return whole

@@ -104,10 +104,13 @@ class Plain:
 
     def derivatives(self, theta):
         filled = np.zeros(len(theta)), np.zeros((len(theta), len(theta))), np.zeros((len(theta), len(theta)))
-        work = [np.zeros(shape) for _, shape in self.kernels.program.derivatives(weighted=True).workspace]
+        piece = self.kernels.program.derivatives(weighted=True)
+        sums = {name: np.zeros(shape) for name, shape in piece.sums}
+        work = [np.zeros(shape) for _, shape in piece.workspace]
         plain_kernel(self.kernels.source("mean_derivatives", weighted=True))(
-            theta, self.X, self.y, self.weights, 1.0, self.noise, *filled, *work
+            theta, self.X, self.y, self.weights, 1.0, self.noise, *filled, *sums.values(), *work
         )
+        piece.finish(sums, *filled, 1.0)
         return filled
 
 

@@ -23,13 +23,13 @@ FREE = sd.Loss.of_features((t1 * x1**2 + t2 * x2 - target) ** 2, features=[x1, x
 def records(kind, n=300):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(n, {"softmax": 2, "free-form": 2}.get(kind, 3)))
-    y = rng.integers(0, 6, n).astype(float) if kind == "softmax" else np.where(rng.random(n) < 0.5, -1.0, 1.0)
+    y = rng.integers(0, 3, n).astype(float) if kind == "softmax" else np.where(rng.random(n) < 0.5, -1.0, 1.0)
     return X, y
 
 
 CASES = {
     "logistic": (sd.losses.logistic(), {"fit_intercept": True, "smoothing": 0.0}),
-    "softmax": (sd.losses.softmax(6), {"fit_intercept": True, "smoothing": 2.0, "smoothing_mode": "2d"}),
+    "softmax": (sd.losses.softmax(3), {"fit_intercept": True, "smoothing": 2.0, "smoothing_mode": "2d"}),
     "free-form": (FREE, {"smoothing": 0.0}),
 }
 
@@ -254,33 +254,6 @@ def test_smoothing_leaves_the_share_beta_of_the_noise():
     spread = math.sqrt(2 * np.sum(weights**2) / 400) / 18
     assert abs(left - beta) < 5.4 * spread
     assert 5.4 * spread < 0.2 * beta
-
-
-def test_a_seed_is_told_and_fresh_entropy_differs():
-    X, y = records("logistic")
-    options = {"clip": 1.0, "batch_size": 100, "epochs": 1}
-    first, second = logistic(X, y, **options, random_state=4), logistic(X, y, **options, random_state=4)
-    np.testing.assert_array_equal(first.theta, second.theta)
-    assert first.diagnostics["seeded"]
-    assert "came from a seed" in str(first.guarantee)
-    assert first.guarantee == first.own_guarantee
-    assert "seed" in first.summary()
-    fresh, again = logistic(X, y, **options), logistic(X, y, **options)
-    assert not np.array_equal(fresh.theta, again.theta)
-    assert not fresh.diagnostics["seeded"]
-    assert "seed" not in str(fresh.guarantee)
-    assert "seed" not in fresh.summary()
-
-
-def test_what_is_given_as_float32_fortran_and_read_only_is_the_same():
-    X, y = records("logistic")
-    X = X.astype(np.float32)
-    options = {"clip": 1.0, "batch_size": 100, "epochs": 1, "random_state": 0}
-    wanted = logistic(X.astype(float), y, **options).theta
-    other = np.asfortranarray(X)
-    other.flags.writeable = False
-    np.testing.assert_array_equal(logistic(other, y.astype(np.int8), **options).theta, wanted)
-    np.testing.assert_array_equal(logistic(X, y, **options).theta, wanted)
 
 
 def test_records_outside_the_radius_are_shortened_with_a_warning():

@@ -1,0 +1,128 @@
+"""What holds for every solver of the table: arrays, seeds, what a fit is, and what all of them refuse."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from instances import SOLVERS
+
+import symdebias as sd
+from symdebias._domains import DELTA, EPSILON, NON_NEGATIVE, POSITIVE, RADIUS
+
+pytestmark = pytest.mark.newest
+
+PRIVATE = [name for name, (_, _, options) in SOLVERS.items() if "epsilon" in options]
+RELEASED = [name for name in SOLVERS if name not in PRIVATE]
+OPTIONAL = {("dp_lssgd", "record_radius"), ("output_perturbation", "delta"), ("input_perturbation", "record_radius")}
+rng = np.random.default_rng(0)
+X = rng.uniform(-0.7, 0.7, (200, 2))
+Y = rng.choice([-1.0, 1.0], 200)
+# Of solvers that add noise themselves, of those on released records, and of all of them.
+BAD_BUDGETS = [
+    *[({"epsilon": value}, "epsilon") for value in EPSILON.outside()],
+    *[({"delta": value}, "delta") for value in DELTA.outside()],
+    *[({"record_radius": value}, "record_radius") for value in RADIUS.outside() if value is not None],
+    *[({"target_bounds": value}, "bounds|order") for value in ((1, -1), (0, 0), 1.0, (0, math.nan), (0, 1, 2), (0, 1))],
+    *[({"adjacency": value}, "adjacency") for value in ("swap", "", None, 1)],
+    *[({"fit_intercept": value}, "fit_intercept") for value in ("yes", 2)],
+    ({"loss": sd.losses.logistic}, r"Call it: logistic\(\)"),
+    ({"loss": sd.debias(sd.losses.logistic(), sd.Release(), method="none")}, "true records|loss"),
+    ({"X": np.full((200, 2), 1e200)}, "norm above"),
+]
+BAD_WEIGHTS = [
+    ({"loss": sd.losses.logistic()}, "what symdebias.debias returned"),
+    *[({"l2": value}, "l2") for value in NON_NEGATIVE.outside()],
+    *[({"start": value}, "theta|start|finite") for value in ([1.0], [math.nan, 0.0])],
+    *[({"sample_weight": value}, "weight") for value in ([1.0], -np.ones(200), np.zeros(200))],
+]
+BAD = [
+    *[({"radius": value}, "radius") for value in POSITIVE.outside() if value is not None],
+    ({"X": np.full((200, 2), math.nan)}, "X"),
+    ({"X": X[:0], "y": Y[:0]}, "X"),
+    ({"X": X[:, 0]}, "X"),
+    ({"X": [["a", "b"]] * 200}, "X"),
+    ({"y": Y[:40]}, "y"),
+    ({"y": np.full(200, math.inf)}, "y|labels|target"),
+    ({"y": (Y + 1) / 2}, "labels|target"),
+]
+
+
+def called(name, **change):
+    solver, loss, options = SOLVERS[name]
+    given = {"loss": loss, "X": X, "y": Y, **options, **change}
+    return solver(given.pop("loss"), given.pop("X"), given.pop("y"), **given)
+
+
+def cases(names, changes):
+    return [
+        pytest.param(name, *case, id=f"{name}-{str(case[0]).split(' at ')[0][:40]}")
+        for name in names
+        for case in changes
+        if not (name == "output_perturbation" and case[0].get("delta") == 0.0)  # Its guarantee may be pure.
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [*cases(SOLVERS, BAD), *cases(PRIVATE, BAD_BUDGETS), *cases(RELEASED, BAD_WEIGHTS)],
+)
+def test_what_is_refused(name, change, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        called(name, **change)
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS if name != "m_estimate"])
+@pytest.mark.parametrize("seed", [-1, "0", 1.5])
+def test_seeds_that_are_refused(name, seed):
+    with pytest.raises((TypeError, ValueError), match=r"random_state|seed"):
+        called(name, random_state=seed)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_any_kind_of_array_will_do(name):
+    single = X.astype(np.float32)
+    frozen = np.asfortranarray(single)
+    frozen.flags.writeable = False
+    wanted = called(name, X=single.astype(float)).theta
+    for matrix, target in (
+        (frozen, Y.astype(np.int8)),
+        (single.tolist(), Y.tolist()),
+        (np.repeat(single, 2, 0)[::2], Y),
+    ):
+        np.testing.assert_array_equal(called(name, X=matrix, y=target).theta, wanted)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_fit_is_read_only_and_the_same_from_a_pickle(name):
+    fit = called(name)
+    with pytest.raises(ValueError, match="read-only"):
+        fit.theta[0] = 0.0
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.theta, fit.theta)
+    assert again.summary() == fit.summary()
+    assert name in fit.solver
+    assert {"records", "steps", "seconds"} <= set(fit.diagnostics)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_seed_is_told_and_fresh_entropy_differs(name):
+    first, second = called(name), called(name)
+    np.testing.assert_array_equal(first.theta, second.theta)
+    fresh, again = called(name, random_state=None), called(name, random_state=None)
+    assert not np.array_equal(fresh.theta, again.theta)
+    assert first.diagnostics["seeded"]
+    assert not fresh.diagnostics["seeded"]
+    assert first.guarantee == first.own_guarantee
+    for text, other in ((str(first.guarantee), str(fresh.guarantee)), (first.summary(), fresh.summary())):
+        assert "seed" in text
+        assert "seed" not in other
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_budget_adjacency_and_bounds_have_no_defaults(name):
+    solver, loss, options = SOLVERS[name]
+    for missing in {"epsilon", "delta", "adjacency", "record_radius", "l2", "radius"} & set(options):
+        if (name, missing) not in OPTIONAL:
+            with pytest.raises(TypeError, match=missing):
+                solver(loss, X, Y, **{key: value for key, value in options.items() if key != missing})
