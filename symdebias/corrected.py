@@ -49,13 +49,12 @@ class CorrectedLoss:
     def __init__(
         self, declared: Loss, release: Release, approach: Method, *, reason: str = "", like: Self | None = None
     ) -> None:
-        self.declared, self.release = declared, release
+        self.declared, self.release, self.reason = declared, release, reason
         self.approach, self.method = approach, approach.name
         self.design = approach.design if isinstance(approach, Surrogate) else None
-        self.reason = reason
         # Those of the same loss by another method know what does not depend on the method.
-        others: dict[tuple[int, bool], Correction] = {} if like is None else like._corrections
-        self._corrections = {key: one.by(approach) for key, one in others.items()}
+        known = {} if like is None else like._corrections
+        self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
         shown = self.shown
         self.is_exact = shown.is_exact
         self.loss_offset = shown.loss_offset
