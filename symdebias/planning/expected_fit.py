@@ -153,7 +153,7 @@ class Study:
         if release.categories:
             raise ValueError(
                 "the release has categories, and a population is written in released units, an indicator column for "
-                "each category. Plan with a release of these columns without categories=."
+                "each category. Plan with a release of these columns without categories=, or give them to plan()."
             )
         # Features and target that are released in one vector are solved apart.
         apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from symdebias.mechanisms import (
     SphericalLaplaceMechanism,
 )
 from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
+from symdebias.planning.layout import Layout
 from symdebias.planning.population import Population
 from symdebias.planning.split import parts_of, split_of
 from symdebias.release import Release
@@ -149,19 +150,21 @@ def plan(
     target: str = "noised",
     target_bounds: tuple[float, float] | None = None,
     norm: float | None = None,
+    columns: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[Any]] | None = None,
     fit_intercept: bool = False,
     l2: float = 0.0,
     criterion: Criterion = "worst",
     random_state: int = 0,
 ) -> Plan:
-    """Compare mechanisms and splits of a budget for columns in [-1, 1].
+    """Compare mechanisms and splits of a budget for columns in [-1, 1], and for columns of categories.
 
     Parameters
     ----------
     loss : Loss
         The loss.
     population : Population
-        Records that stand for those to come, each column in [-1, 1].
+        Records that stand for those to come, each column in [-1, 1], or codes from 0 on of its categories.
     epsilon : float
         The budget of a whole record, in [1e-6, 700].
     delta : float
@@ -172,7 +175,8 @@ def plan(
         ``"gaussian"``: normal noise on the vector of features, in a ball; ``"laplace"``: the same Laplace noise on all
         columns; ``"spherical laplace"``: pure noise on the vector, alike in all directions; ``"spherical cap"``: a
         point of a sphere for it, pure as well; ``"laplace per column"``: a budget for each column, split as the
-        criterion wants. The first two by default, and the first four with ``"margin"`` and ``"joint"``.
+        criterion wants, with randomized response for categories. The first two by default, and the first four with
+        ``"margin"`` and ``"joint"``; with categories all that there are.
     target : {"noised", "public", "margin", "joint", "any"}
         Whether the target is noised: a finite one by randomized response, a continuous one by Laplace noise. With
         ``"margin"`` and ``"joint"`` features and target go into one vector with the whole budget, see `Release`; the
@@ -181,7 +185,13 @@ def plan(
     target_bounds : pair of float, optional
         Public bounds of a continuous target.
     norm : float, optional
-        Public bound on the L2 norm of the features; sqrt(p) by default, which holds for all records in [-1, 1].
+        Public bound on the L2 norm of the features that are numbers; the square root of their number by default, which
+        holds for all records in [-1, 1].
+    columns : sequence of str, optional
+        Names for the columns of the population; needed with categories.
+    categories : mapping from str to sequence, optional
+        The categories of columns, in the order of their codes. In one vector they are indicators, with an intercept
+        centred at 1/2 (two categories) or 1/(k - 1): the intercept is then that of centred columns.
     fit_intercept : bool
         Whether the model has an intercept.
     l2 : float
@@ -227,14 +237,16 @@ def plan(
             plan(
                 loss, population, epsilon=epsilon, delta=delta, n=n, standard_error=standard_error,
                 mechanisms=_allowed(mechanisms, kind), target=kind, target_bounds=target_bounds, norm=norm,
-                fit_intercept=fit_intercept, l2=l2, criterion=criterion, random_state=random_state,
+                columns=columns, categories=categories, fit_intercept=fit_intercept, l2=l2, criterion=criterion,
+                random_state=random_state,
             )
             for kind in _kinds(loss, target_bounds)
         ]  # fmt: skip
         every = [option for one in found for option in one.options]
         return Plan(tuple(sorted(every, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
+    layout = Layout.of(population, columns, categories, norm, fit_intercept)
     if mechanisms is None:
-        mechanisms = _MECHANISMS[:4] if target in KINDS else _MECHANISMS[:2]
+        mechanisms = _MECHANISMS[:4] if target in KINDS else _MECHANISMS if layout.one_hot else _MECHANISMS[:2]
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
         raise ValueError(
             f"mechanisms={shown(mechanisms, 80)} must be a list with some of {', '.join(map(repr, _MECHANISMS))}."
@@ -244,12 +256,8 @@ def plan(
             f'target="{target}" noises one vector by one mechanism, and "laplace per column" has one for each column. '
             'Leave it out: "laplace" has the same noise on all columns.'
         )
-    p = population.X.shape[1]
-    if np.abs(population.X).max() > 1 + 1e-12:
-        raise ValueError("the population has features outside [-1, 1]. Scale it to the public bounds of the columns.")
-    radius = math.sqrt(p) if norm is None else min(POSITIVE.check("norm", norm), math.sqrt(p))
+    radius, names = layout.radius, layout.vector_names
     make_target = _target_mechanism(loss, target_bounds) if target == "noised" else None
-    names = tuple(f"x{j}" for j in range(p))
 
     # The weight c of the target: near the square root of the radius for labels, and R/B for a target within B.
     has_weight = target == "joint" or (target == "margin" and fit_intercept)
@@ -267,12 +275,9 @@ def plan(
         elif mechanism == "spherical cap":
             features = {names: SphericalCapMechanism(epsilon=spent[0], radius=radius)}
         elif mechanism == "laplace":
-            features = {names: LaplaceMechanism(epsilon=spent[0], radius=min(float(p), radius * math.sqrt(p)))}
+            features = {names: LaplaceMechanism(epsilon=spent[0], radius=layout.taxicab)}
         else:
-            features = {
-                name: LaplaceMechanism(epsilon=budget, bounds=(-1.0, 1.0))
-                for name, budget in zip(names, spent, strict=True)
-            }
+            features = layout.by_column(spent, lambda budget: LaplaceMechanism(epsilon=budget, bounds=(-1.0, 1.0)))
         if target not in KINDS:
             return Release(features, noised, fit_intercept=fit_intercept)
         return Release(
@@ -285,15 +290,32 @@ def plan(
         )
 
     # Mechanisms differ in their noise alone, and the population is solved without it.
-    study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), population, l2, random_state)
+    study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state)
     options = []
+    noised = make_target is not None
     for mechanism in mechanisms:
-        columns = p if mechanism == "laplace per column" else 1
+        parts, studied, by_column = 1, study, mechanism == "laplace per column"
+        if by_column:
+            parts = len(layout.columns)
+            if layout.one_hot:
+                equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
+                studied = Study.of(loss, equal, population, l2, random_state)
         collect = functools.partial(build, mechanism)
-        noised = make_target is not None
-        option = _option(study, mechanism, collect, columns, noised, whole, records, wanted, criterion, weights)
+        option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
+        if layout.one_hot and not by_column and option.expected is not None:
+            option = replace(option, expected=_as_collected(option.expected, layout))
         options.append(replace(option, target=target))
     return Plan(tuple(sorted(options, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
+
+
+def _as_collected(expected: ExpectedFit, layout: Layout) -> ExpectedFit:
+    """Return what to expect with the release of the columns as collected, which makes the indicators."""
+    ((_, mechanism),), coupled = expected.release.groups, expected.release.coupling
+    target = {"target": expected.release.target} if coupled is None else coupled.arguments
+    release = Release(
+        {layout.columns: mechanism}, fit_intercept=expected.release.fit_intercept, **target, **layout.options()
+    )
+    return replace(expected, release=release)
 
 
 def _rank(criterion: Criterion, wanted: float | None, option: Option) -> tuple[bool, float]:

@@ -1,0 +1,163 @@
+"""Columns as a plan sees them: numbers in [-1, 1], with the indicators of categories beside them in one vector."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias._domains import POSITIVE, shown
+from symdebias.mechanisms import Mechanism, RandomizedResponse
+from symdebias.planning.population import Population
+from symdebias.release.columns import checked_names
+from symdebias.release.one_hot import OneHot
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns that are collected, and the vector of numbers that they make.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns as collected.
+    one_hot : OneHot
+        Their categories, empty where all columns are numbers.
+    center : dict from str to float
+        What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
+        makes the ball smallest; nothing without an intercept, which takes up the shift.
+    population : Population
+        The records as collected, with codes for categories.
+    vectors : Population
+        The same records as vectors of numbers, indicators centred.
+    radius : float
+        A bound on the L2 norm of the vectors.
+    taxicab : float
+        A bound on their L1 norm.
+    """
+
+    columns: tuple[str, ...]
+    one_hot: OneHot
+    center: dict[str, float]
+    population: Population
+    vectors: Population
+    radius: float
+    taxicab: float
+
+    @classmethod
+    def of(
+        cls,
+        population: Population,
+        columns: Sequence[str] | None,
+        categories: Mapping[str, Sequence[Any]] | None,
+        norm: float | None,
+        fit_intercept: bool,
+    ) -> "Layout":
+        """Return the layout of a population.
+
+        Parameters
+        ----------
+        population : Population
+            Numbers in [-1, 1], and codes from 0 on in the columns of categories.
+        columns : sequence of str, optional
+            Names for its columns; needed with categories.
+        categories : mapping from str to sequence, optional
+            The categories of columns, in the order of their codes.
+        norm : float, optional
+            A public bound on the L2 norm of the numbers.
+        fit_intercept : bool
+            Whether the model has an intercept.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Names, codes or numbers do not fit.
+        """
+        width = population.X.shape[1]
+        one_hot = OneHot.declared(categories, intercept=fit_intercept)
+        if columns is None and one_hot:
+            raise ValueError(
+                f"categories name columns, and columns were not given. Give columns=, the names of the {width} columns "
+                "of the population."
+            )
+        names = tuple(f"x{j}" for j in range(width)) if columns is None else checked_names(tuple(columns), "columns")
+        if len(names) != width:
+            raise ValueError(f"{len(names)} columns were named, and the population has {width}. Name each one once.")
+        labels = dict(one_hot.labels)
+        unknown = [name for name in labels if name not in names]
+        if unknown:
+            raise ValueError(
+                f"categories names {unknown[0]}, which is no column of the population: {', '.join(names)}. Name one."
+            )
+        for name, one in labels.items():
+            codes = population.X[:, names.index(name)]
+            if not np.all(np.isin(codes, np.arange(len(one.values)))):
+                raise ValueError(
+                    f"the population has values in {shown(name)} that are no codes of its categories. Give the places "
+                    f"0 to {len(one.values) - 1} of the categories."
+                )
+        numbers = [place for place, name in enumerate(names) if name not in labels]
+        if numbers and np.abs(population.X[:, numbers]).max() > 1 + 1e-12:
+            raise ValueError(
+                "the population has features outside [-1, 1]. Scale it to the public bounds of the columns."
+            )
+        longest = math.sqrt(len(numbers))
+        own = longest if norm is None else min(POSITIVE.check("norm", norm), longest)
+        sizes = [len(one.values) for one in labels.values()]
+        middle = {name: 0.5 if len(one.values) == 2 else 1 / (len(one.values) - 1) for name, one in labels.items()}
+        center = middle if fit_intercept else {}
+        squares = [_square(size, fit_intercept) for size in sizes]
+        square, taxicab = own**2 + sum(squares), min(float(len(numbers)), own * longest)
+        taxicab += sum(_absolute(size, fit_intercept) for size in sizes)
+        vectors = population
+        if one_hot:
+            released = one_hot.released(names)
+            expanded = one_hot.expanded(population.X, released)
+            for place, name in enumerate(released):
+                expanded[:, place] -= center.get(one_hot.collected((name,))[0], 0.0)
+            vectors = Population(expanded, population.y)
+        # Rounded up, so that no record is shortened.
+        radius = math.sqrt(square) * (1 + 2.0**-50) if one_hot else math.sqrt(square)
+        return cls(names, one_hot, center, population, vectors, radius, taxicab * (1 + 2.0**-50 * bool(one_hot)))
+
+    @property
+    def vector_names(self) -> tuple[str, ...]:
+        """The names of the numbers of the vector."""
+        return self.one_hot.released(self.columns)
+
+    def options(self) -> dict[str, Any]:
+        """Return what a release of the columns as collected is told of them."""
+        if not self.one_hot:
+            return {}
+        return {"categories": self.one_hot.as_json(), **({"center": self.center} if self.center else {})}
+
+    def by_column(self, budgets: Sequence[float], number: Any) -> dict[Any, Mechanism]:
+        """Return a mechanism for each column: randomized response for categories, and one that a function makes.
+
+        Parameters
+        ----------
+        budgets : sequence of float
+            One for each column.
+        number : callable
+            Takes a budget, and returns the mechanism of a number in [-1, 1].
+        """
+        labels = dict(self.one_hot.labels)
+        return {
+            name: RandomizedResponse(budget, labels[name].values) if name in labels else number(budget)
+            for name, budget in zip(self.columns, budgets, strict=True)
+        }
+
+
+def _square(size: int, centred: bool) -> float:
+    """Return the largest squared norm of the indicators of so many categories."""
+    if size == 2:
+        return 0.25 if centred else 1.0
+    return 1 - 1 / (size - 1) if centred else 1.0
+
+
+def _absolute(size: int, centred: bool) -> float:
+    """Return the largest sum of the absolute values of the indicators."""
+    if size == 2:
+        return 0.5 if centred else 1.0
+    return max(1.0, 2 * (size - 2) / (size - 1)) if centred else 1.0
