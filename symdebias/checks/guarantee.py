@@ -123,7 +123,10 @@ def check_guarantee(
         if release is not None and records is not None:
             drawn = [_drawn(release, *record, count, rng) for record in records]
         else:
-            drawn = [mechanism.privatize(np.repeat(value, count, axis=0), random_state=rng) for value in pair]
+            drawn = [
+                mechanism.privatize(np.repeat(value, count, axis=0), random_state=rng, noise="hardened")
+                for value in pair
+            ]
         sampled = _from_samples(drawn, claimed, pair, share)
     return GuaranteeCheck(claimed, exact_epsilon, exact_delta, sampled, share, count if sampled is not None else 0)
 
@@ -303,5 +306,5 @@ def _drawn(release: Release, X: FloatArray, y: FloatArray, count: int, rng: np.r
     """Return so many released vectors of one record."""
     coupling = release.coupling
     assert coupling is not None
-    noised = release.privatize(np.repeat(X, count, axis=0), np.repeat(y, count), random_state=rng)
+    noised = release.privatize(np.repeat(X, count, axis=0), np.repeat(y, count), random_state=rng, noise="hardened")
     return np.asarray(noised.X if noised.y is None else np.column_stack([noised.X, coupling.scale * noised.y]))

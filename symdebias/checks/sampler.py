@@ -102,7 +102,9 @@ def check_sampler(mechanism: Mechanism, *, samples: int, rng: np.random.Generato
     drawn: list[tuple[str, FloatArray, float]] = []
     for name, value in _inputs(mechanism):
         clipped = mechanism.clip(np.repeat(value, samples, axis=0))
-        added = mechanism.privatize(np.repeat(value, samples, axis=0), random_state=rng) - clipped.values
+        added = (
+            mechanism.privatize(np.repeat(value, samples, axis=0), random_state=rng, noise="hardened") - clipped.values
+        )
         columns = added.reshape(samples, -1)
         variances = noise.coordinate_variances(columns.shape[1])
         for place, variance in enumerate(variances):
@@ -217,7 +219,7 @@ def _of_channel(mechanism: Mechanism, noise: ChannelNoise, samples: int, rng: np
     chance = math.log(2 * matrix.size / FALSE_ALARM)
     deviations = []
     for value, row in zip(noise.inputs, matrix, strict=True):
-        sent = mechanism.privatize(np.full(samples, value), random_state=rng)
+        sent = mechanism.privatize(np.full(samples, value), random_state=rng, noise="hardened")
         shares = (sent[:, None] == outputs).mean(axis=0)
         for share, probability in zip(shares, row, strict=True):
             # What has no probability is never sent.

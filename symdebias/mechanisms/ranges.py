@@ -24,6 +24,7 @@ Pair = tuple[Any, Any]
 
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
 _STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
+_UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
 
@@ -109,7 +110,11 @@ class Numbers(Range):
         """
         assert self.bounds is not None
         low, high = (Fraction(end) / Fraction(step) for end in self.bounds)
-        return np.clip(np.rint(values / step), math.ceil(low), math.floor(high)).astype(np.int64)
+        nearest = np.rint(values / step)
+        inside = np.clip(nearest, math.ceil(low), math.floor(high))
+        if not np.all(np.abs(inside - nearest) <= 1):
+            raise ValueError(_UNCLIPPED)
+        return inside.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -207,14 +212,21 @@ class Ball(Range):
             )
         nearest = np.rint(values / step)
         if values.ndim == 1:
-            return np.clip(nearest, -math.floor(reach), math.floor(reach)).astype(np.int64)
-        places = nearest.astype(np.int64)
+            inside = np.clip(nearest, -math.floor(reach), math.floor(reach))
+            if not np.all(np.abs(inside - nearest) <= 1):
+                raise ValueError(_UNCLIPPED)
+            return inside.astype(np.int64)
         # Float64 sums of k squares are right to k 2^-53 of themselves: most rows need no second look.
         powers = np.abs(nearest).sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", nearest, nearest)
+        if not np.all(np.isfinite(powers)):
+            raise ValueError(_UNCLIPPED)
+        places = nearest.astype(np.int64)
         near = np.flatnonzero(powers > float(reach**self.order) * (1 - (values.shape[1] + 8) * 2.0**-52))
         exact = (np.abs(places[near]) ** self.order).sum(axis=1)
         beyond = near[exact > math.floor(reach**self.order)]
         places[beyond] = np.trunc(values[beyond] / step).astype(np.int64)
+        if np.any((np.abs(places[beyond]) ** self.order).sum(axis=1) > math.floor(reach**self.order)):
+            raise ValueError(_UNCLIPPED)
         return places
 
 

@@ -18,6 +18,7 @@ from symdebias.mechanisms import (
     RandomizedResponse,
     StaircaseMechanism,
     UniformMechanism,
+    sampling,
 )
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -155,7 +156,7 @@ class TwoLaplaces(LaplaceMechanism):
         )  # fmt: skip
 
     def _add_noise(self, values, source):
-        return super()._add_noise(super()._add_noise(values, source), source)
+        return super()._add_noise(values, source) + sampling.laplace_noise(self.scale, values.shape, source)
 
 
 @pytest.mark.parametrize("loss", [sd.losses.exponential(), sd.losses.squared_margin(), sd.losses.logistic()], ids=str)

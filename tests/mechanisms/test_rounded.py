@@ -230,6 +230,21 @@ def test_numbers_on_the_grid_stay_within_the_bounds(low, width, share):
         assert abs(place * step - value) <= step
 
 
+@pytest.mark.parametrize(
+    ("inside", "values"),
+    [
+        pytest.param(Numbers((0.0, 1.0)), [0.5, 1.1], id="a number"),
+        pytest.param(Ball(1.0), [0.5, -1.1], id="a number in a ball"),
+        pytest.param(Ball(1.0), [[0.8, 0.7]], id="a row"),
+        pytest.param(Ball(1.0, 1), [[0.6, 0.6]], id="a row, L1"),
+        pytest.param(Ball(1.0), [[0.5, math.nan]], id="NaN"),
+    ],
+)
+def test_values_that_were_not_clipped_are_refused(inside, values):
+    with pytest.raises(ValueError, match="outside of the bounds cannot be noised"), np.errstate(invalid="ignore"):
+        inside.multiples(np.array(values), 2.0**-20)
+
+
 @given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_steps_are_fine_for_noise_and_for_values(scale, sensitivity):
     step = rounded.step_for(scale, Fraction(sensitivity))
