@@ -130,7 +130,11 @@ class DiscreteLaplaceMechanism(Mechanism):
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         places = self.range.places(values).astype(np.int64)
         # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-        draw = rounded.discrete_laplace if source.hardened else sampling.discrete_laplace_noise
+        draw = (
+            rounded.discrete_laplace
+            if source.hardened and self.guarantee is not None
+            else sampling.discrete_laplace_noise
+        )
         noise = draw(self._scale_in_steps, values.shape, source)
         return np.asarray(self.step * (places + noise), dtype=np.float64)
 

@@ -98,8 +98,15 @@ class Numbers(Range):
         low, high = self.bounds
         return np.clip(values, low, high), _any_column((values < low) | (values > high))
 
+    def origin(self, step: float) -> int:
+        """Return the public multiple of a step that places are counted from: 0, or the least where bounds are far out."""
+        assert self.bounds is not None
+        if max(map(abs, self.bounds)) < _FARTHEST_PLACE * step:
+            return 0
+        return math.ceil(Fraction(self.bounds[0]) / Fraction(step))
+
     def multiples(self, values: FloatArray, step: float) -> Integers:
-        """Return the nearest multiples of a power of two, as integers; those of numbers within the bounds are, too.
+        """Return the nearest multiples of a power of two, counted from `origin`; all are within the bounds.
 
         Parameters
         ----------
@@ -110,8 +117,10 @@ class Numbers(Range):
         """
         assert self.bounds is not None
         low, high = (Fraction(end) / Fraction(step) for end in self.bounds)
-        nearest = np.rint(values / step)
-        inside = np.clip(nearest, math.ceil(low), math.floor(high))
+        origin = self.origin(step)
+        # The difference is rounded where the origin is not 0, which moves a place and not the bounds of places.
+        nearest = np.rint((values - self.bounds[0]) / step if origin else values / step)
+        inside = np.clip(nearest, math.ceil(low) - origin, math.floor(high) - origin)
         if not np.all(np.abs(inside - nearest) <= 1):
             raise ValueError(_UNCLIPPED)
         return inside.astype(np.int64)
@@ -188,6 +197,10 @@ class Ball(Range):
             return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
         return in_ball(values, self.radius, order=self.order)
 
+    def origin(self, step: float) -> int:
+        """Return the multiple of a step that places are counted from."""
+        return 0
+
     def multiples(self, values: FloatArray, step: float) -> Integers:
         """Return the nearest multiples of a power of two as integers, or those next to 0 where the norm asks for it.
 
@@ -207,8 +220,8 @@ class Ball(Range):
         reach = Fraction(self.radius) / Fraction(step)
         if reach >= 2**31:
             raise ValueError(
-                f"radius={shown(self.radius)} is 2^31 steps of the grid of the noise or more, and squares of places "
-                "would overflow. Give a smaller budget."
+                f"a bound of {shown(self.radius)} on the norm is 2^31 steps of the grid of the noise or more, and squares "
+                "of places would overflow. Use more noise: a smaller budget, or a larger scale."
             )
         nearest = np.rint(values / step)
         if values.ndim == 1:

@@ -10,7 +10,7 @@ Notes
 -----
 **Exactly.** Noise is a function F of independent uniform numbers u, each of them a word of random bits and as many more
 bits as are asked for. A value of F/g in float64, from the words alone, is off by less than a tolerance whatever follows
-in u. Where two integers are within that, F/g is computed with 70 digits from 128 more bits of each u. What is drawn has
+in u. Where two integers are within that, F/g is computed with 70 digits from 192 more bits of each u. What is drawn has
 the stated law up to 2^-120 of each probability.
 
 The tolerances hold if NumPy's elementary functions are right to 32 units in the last place (the best libraries claim
@@ -51,7 +51,7 @@ _FINE, _BETWEEN = 2.0**20, 2.0**12
 # A word with fewer leading bits than this says too little of its number. A draw has one such word in 2^17.
 _FEW = 2**46
 # Bits beyond the first word where a result is in doubt, in words.
-_MORE = 2
+_MORE = 3
 # Noise that is computed at a time: it fits a cache.
 _BLOCK = 1 << 15
 # What float64 may be off by, relative to the largest that noise can be: 32 units in the last place and some products.
@@ -97,9 +97,9 @@ def noised(values: FloatArray, inside: Numbers | Ball, scale: float, noise: Nois
         Where the bits come from.
     """
     step = step_for(scale, inside.sensitivity)
-    drawn = noise(scale / step, values.shape, source)
-    drawn += inside.multiples(values, step)
-    return np.asarray(drawn * step, dtype=np.float64)
+    places = inside.multiples(values, step)
+    places += noise(scale / step, values.shape, source)
+    return _released(places, step, inside.origin(step))
 
 
 def with_radial_noise(
@@ -122,9 +122,9 @@ def with_radial_noise(
     """
     # As many steps for the standard deviation of a coordinate as other noise has for its scale.
     step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
-    drawn = radial(scale / step, len(values), dimension, values.shape[1], source)
-    drawn += inside.multiples(values, step)
-    return np.asarray(drawn * step, dtype=np.float64)
+    places = inside.multiples(values, step)
+    places += radial(scale / step, len(values), dimension, values.shape[1], source)
+    return _released(places, step, inside.origin(step))
 
 
 def laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
@@ -225,6 +225,14 @@ def radial(scale: float, count: int, dimension: int, width: int, source: Source)
     return found
 
 
+def _released(places: Integers, step: float, origin: int) -> FloatArray:
+    """Return what places, counted from a public origin, stand for: a function of the places alone."""
+    released = places * step
+    if origin:
+        released += float(origin * Fraction(step))
+    return np.asarray(released, dtype=np.float64)
+
+
 # ---- from words to integers ----------------------------------------------------------------------------------------
 
 
@@ -246,12 +254,15 @@ def _exponential(words: Integers) -> FloatArray:
 
 
 def _settled(
-    rounded: FloatArray, doubtful: np.ndarray[Any, np.dtype[np.bool_]], again: Callable[[int], int]
+    rounded: FloatArray, doubtful: np.ndarray[Any, np.dtype[np.bool_]], again: Callable[[Any, int], int]
 ) -> Integers:
-    """Return integers, those in doubt computed again."""
+    """Return integers, those in doubt computed again by a function of the arithmetic and the place."""
     found = rounded.astype(np.int64)
-    for place in np.flatnonzero(doubtful):
-        found[place] = again(int(place))
+    places = np.flatnonzero(doubtful)
+    if len(places):
+        mp = precise.context()
+        for place in places.tolist():
+            found[place] = again(mp, place)
     return found
 
 
@@ -265,8 +276,7 @@ def _laplace(scale: float, count: int, source: Source) -> Integers:
     doubtful = sizes > 0.5 - scale * _LONGEST * _ROUNDING
     doubtful |= (words & _LARGEST) < _FEW
 
-    def again(place: int) -> int:
-        mp = precise.context()
+    def again(mp: Any, place: int) -> int:
         return int(mp.nint(-scale * mp.log(_uniform(mp, words[place], source))))
 
     found = _settled(nearest, doubtful, again)
@@ -285,11 +295,10 @@ def _geometric(scale: float, rate: float, count: int, source: Source) -> Integer
     whole = np.floor(sizes)
     sizes -= whole
     slack = max(scale / rate, 1.0) * _LONGEST * _ROUNDING
-    doubtful = (sizes < slack) | (sizes > 1 - slack)
+    doubtful = ((sizes < slack) & (whole > 0)) | (sizes > 1 - slack)
     doubtful |= (words & _LARGEST) < _FEW
 
-    def again(place: int) -> int:
-        mp = precise.context()
+    def again(mp: Any, place: int) -> int:
         return int(mp.floor(-scale * mp.log(_uniform(mp, words[place], source)) / rate))
 
     return _settled(whole, doubtful, again)
@@ -322,12 +331,11 @@ def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: S
     nearest = np.rint(sizes)
     doubtful = np.abs(sizes - nearest) > 0.5 - scale * (stairs + 1) * _ROUNDING
 
-    def again(index: int) -> int:
-        mp = precise.context()
+    def again(mp: Any, index: int) -> int:
         width = mp.mpf(gamma)
         number = _uniform(mp, words[index], source)
         part = width + (1 - width) * number if on_lower[index] else width * number
-        return int(mp.nint(scale * (int(stairs[index]) + part)))
+        return int(mp.floor(scale * (int(stairs[index]) + part) + 0.5))
 
     found = _settled(nearest, doubtful, again)
     signs = words >> 63
@@ -353,10 +361,9 @@ def _normal(scale: float, count: int, source: Source) -> Integers:
     # Both coordinates of a pair come from the same bits.
     known: dict[int, tuple[int, int]] = {}
 
-    def again(place: int) -> int:
+    def again(mp: Any, place: int) -> int:
         pair, second = place % pairs, place >= pairs
         if pair not in known:
-            mp = precise.context()
             long = scale * mp.sqrt(-2 * mp.log(_uniform(mp, lengths[pair], source)))
             angle = mp.pi * _signed(mp, angles[pair], source)
             known[pair] = int(mp.nint(long * mp.cos(angle))), int(mp.nint(long * mp.sin(angle)))
@@ -378,8 +385,9 @@ def _radial(scale: float, count: int, dimension: int, source: Source) -> Integer
     vectors = np.concatenate((radius * np.cos(turn), radius * np.sin(turn)))[:dimension]
     norm = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
     shortest = np.minimum(radius.min(axis=0), 1.0)
-    # A pair is off by 2^-53 over its length besides its rounding, and each number of the sum by what its word leaves.
-    off = size * (2.0**-45 + 2.0**-51 / (shortest * norm)) + dimension * 2.0**-46
+    # A pair is off by 2^-53 over its length besides its rounding, sums by a rounding for each term, and each number of
+    # the sum of exponential ones by what its word leaves.
+    off = size * (2.0**-45 + dimension * 2.0**-52 + 2.0**-51 / (shortest * norm)) + dimension * 2.0**-46
     vectors *= scale * size / norm
     nearest = np.rint(vectors)
     vectors -= nearest
@@ -408,12 +416,12 @@ def _tail(source: Source) -> int:
 
 
 def _uniform(mp: Any, word: np.int64, source: Source) -> Any:
-    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-128 of itself."""
+    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-192 of itself."""
     bits, length = int(word) & _LARGEST, 63
     while True:
         # Leading zeros carry nothing.
         bits, length = (bits << (64 * _MORE)) | _tail(source), length + 64 * _MORE
-        if bits >> 64:
+        if bits >> (64 * _MORE):
             return mp.ldexp(mp.mpf(2 * bits + 1), -length - 1)
 
 

@@ -25,7 +25,7 @@ class Noised:
     seeded : bool
         Whether the noise came from a seed. The seed itself is not kept.
     hardened : bool
-        Whether the noise is private as it is realised in floating point.
+        Whether the noise is private as it is realised in floating point; not where it claims nothing.
     index_kept : bool
         Whether the tables have the row labels of the true records.
     """

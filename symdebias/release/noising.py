@@ -58,7 +58,9 @@ def noised_records(
         if labels is not None and labels.is_text and hasattr(y, "name"):
             sent = as_declared(sent, labels)
     own = None if sent is None else _arrays.column_like(y, sent, keep_index=keep_index)
-    return Noised(_as_sent(release, released, X, keep_index), own, release, source.seeded, source.hardened, keep_index)
+    return Noised(
+        _as_sent(release, released, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
+    )
 
 
 def _in_one_vector(
@@ -82,7 +84,14 @@ def _in_one_vector(
     noised = vector.add_noise(vector.clip(coupling.vectors(clipped.values, inside)), source)
     sent, column = coupling.split(noised)
     own = None if column is None else _arrays.column_like(y, column, keep_index=keep_index)
-    return Noised(_as_sent(release, sent, X, keep_index), own, release, source.seeded, source.hardened, keep_index)
+    return Noised(
+        _as_sent(release, sent, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
+    )
+
+
+def _hardened(release: "Release", source: sampling.Source) -> bool:
+    """Return whether hardened noise was drawn: mechanisms without a claim draw plain noise."""
+    return source.hardened and release.guarantee is not None
 
 
 def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:

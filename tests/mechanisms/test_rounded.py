@@ -164,7 +164,7 @@ class Words(sampling.Source):
 
 
 def test_a_word_of_few_bits_is_completed():
-    """The word is 5 of 2^63, the next 128 bits ones: u = 6 2^-63, up to 2^-191."""
+    """The word is 5 of 2^63, the next bits ones: u = 6 2^-63, up to 2^-255."""
     mp = precise.context()
     exact = -FINE * mp.log(mp.ldexp(6, -63))
     assert rounded.laplace(FINE, (1,), Words(5)).tolist() == [int(mp.nint(exact))]
@@ -182,7 +182,7 @@ def test_a_value_between_two_integers_is_decided_by_more_bits():
     mp = precise.context()
     scale = 2.0**20
     place = int(mp.floor(mp.exp(-mp.mpf(1000.5) / mp.mpf(scale)) * mp.ldexp(1, 63)))
-    found = {rounded.laplace(scale, (1,), Words(place, *tail)).item() for tail in ((0, 0), (-1, -1))}
+    found = {rounded.laplace(scale, (1,), Words(place, *tail)).item() for tail in ((0, 0, 0), (-1, -1, -1))}
     assert found == {1000, 1001}
 
 
@@ -267,14 +267,39 @@ MECHANISMS = {
 }  # fmt: skip
 
 
+def step_of(mechanism, part, place):
+    if isinstance(mechanism, sd.InputPerturbation):
+        return rounded.step_for((mechanism.q_scale, mechanism.p_scale)[place], Fraction(2))
+    if isinstance(mechanism, sd.SphericalLaplaceMechanism):
+        return rounded.step_for(mechanism.scale * math.sqrt(part.shape[1] + 1), mechanism.range.sensitivity)
+    scale = mechanism.sensitivity if isinstance(mechanism, sd.StaircaseMechanism) else mechanism.scale
+    return rounded.step_for(scale, mechanism.range.sensitivity)
+
+
+@pytest.mark.parametrize("power", range(20, 61, 8))
+@pytest.mark.parametrize("kind", [sd.LaplaceMechanism, sd.StaircaseMechanism])
+def test_bounds_far_from_zero(kind, power):
+    """Places are counted from the bounds, so that none overflows; the mean is right within 6 standard errors."""
+    low = -(2.0**power)
+    width = max(1.0, 16 * math.ulp(low))
+    mechanism = kind(2.0, bounds=(low, low + width))
+    noise = mechanism.privatize(np.full(20_000, low + width / 2)) - (low + width / 2)
+    assert abs(noise.mean()) < 6 * noise.std() / math.sqrt(len(noise))
+    assert noise.var() == pytest.approx(mechanism.noise.variance + 0.0, rel=0.15, abs=width**2)
+    places = mechanism.range.multiples(np.array([low, low + width]), rounded.step_for(width, Fraction(width)))
+    assert np.abs(places).max() < 2**53
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_released_values_are_whole_steps_about_the_true_ones(name):
     """Of all, whatever the value: and their mean square about it is the variance, within 6 standard errors."""
     mechanism, tail = MECHANISMS[name]
     values = mechanism.clip(np.random.default_rng(7).uniform(-1, 1, (40_000, *tail))).values
     released = mechanism.privatize(values)
-    unit = np.ldexp(1.0, np.frexp(np.abs(released).max())[1] - 53)
-    assert np.all(released == np.rint(released / unit) * unit)
+    for place, part in enumerate(np.split(released, 2, axis=1) if name == "input perturbation" else [released]):
+        unit = step_of(mechanism, part, place)
+        assert np.all(part == np.rint(part / unit) * unit)
+        assert not np.all(part == np.rint(part / (2 * unit)) * 2 * unit)
     noise = (released - values).reshape(len(values), -1)
     known = mechanism.noise_on(noise.shape[1])
     expected = np.diag(known.covariance) if getattr(known, "covariance", None) is not None else known.variance
