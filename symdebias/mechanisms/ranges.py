@@ -99,7 +99,7 @@ class Numbers(Range):
         return np.clip(values, low, high), _any_column((values < low) | (values > high))
 
     def origin(self, step: float) -> int:
-        """Return the public multiple of a step that places are counted from: 0, or the least where bounds are far out."""
+        """Return the multiple of a step that places are counted from: 0, or the lower of bounds that are far out."""
         assert self.bounds is not None
         if max(map(abs, self.bounds)) < _FARTHEST_PLACE * step:
             return 0
@@ -220,8 +220,8 @@ class Ball(Range):
         reach = Fraction(self.radius) / Fraction(step)
         if reach >= 2**31:
             raise ValueError(
-                f"a bound of {shown(self.radius)} on the norm is 2^31 steps of the grid of the noise or more, and squares "
-                "of places would overflow. Use more noise: a smaller budget, or a larger scale."
+                f"a bound of {shown(self.radius)} on the norm is 2^31 steps of the grid of the noise or more, and "
+                "squares of places would overflow. Use more noise: a smaller budget, or a larger scale."
             )
         nearest = np.rint(values / step)
         if values.ndim == 1:

@@ -4,7 +4,8 @@ The float64 ``x + noise`` takes values that depend on x: a single one may be pos
 whatever the noise (Mironov 2012; Haney et al. 2022). Here the values z g are multiples of a step g = 2^k, and what is
 released is (z + N) g, N the integer nearest to noise/g for noise of exactly the stated law. That is z g + noise after
 rounding, a function of what the mechanism on real numbers releases, so that its guarantee holds as it stands. All
-three, z, N and their sum, are integers below 2^53, and multiplying by g is exact.
+three, z, N and their sum, are integers below 2^53, and multiplying by g is exact. Where bounds lie further out, z is
+counted from the lower one, a public number.
 
 Notes
 -----
