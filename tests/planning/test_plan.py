@@ -80,8 +80,8 @@ def test_the_weight_of_the_target_under_spherical_noise_is_chosen():
         assert {option.mechanism for option in plan.options} == {
             "gaussian", "laplace", "spherical laplace", "spherical cap",
         }  # fmt: skip
-        best = plan.best
-        assert best.mechanism == "spherical laplace"
+        assert plan.best.mechanism == "spherical cap"
+        best = next(option for option in plan.options if option.mechanism == "spherical laplace")
         release = best.expected.release
         weight = release.coupling.scale
         assert any(f"the weight of the target is {weight:.3g}" in note for note in best.expected.notes)
