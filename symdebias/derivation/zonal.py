@@ -190,7 +190,7 @@ def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise)
     ValueError
         The design has waves, which this noise does not let through, or more powers than kernels.
     """
-    if design.waves:
+    if design.surrogates and design.waves:
         raise ValueError(
             "these surrogates have waves, and under a spherical cap they are polynomials. Let a solver design them."
         )

@@ -236,6 +236,9 @@ def designed_polynomials(
     numbers = [part.numbers for part in parts.replaced]
     variance = scene.noise.variance * (scene.reach / scene.noise.radius) ** 2
     judge = _Judge(parts, scene.scores, targets)
+    if not numbers:
+        # All of the loss is a polynomial of low degree, and stands for itself.
+        return surrogate.Design(scene.reach, variance, records, (), 0.0, 0.0)
     rows: list[tuple[float, float, float, float, list[surrogate.Surrogate]]] = []
     for degree in scene.degrees[:2] if quick else scene.degrees:
         for dial in _DIALS[:1] if quick else _DIALS:

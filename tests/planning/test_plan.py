@@ -126,3 +126,17 @@ def test_the_command_answers_a_collectors_question(capsys, tmp_path):
     assert "not both" in capsys.readouterr().err
     assert cli.main([*words, "--plot", str(tmp_path / "missing" / "plan.png")]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_polynomial_stands_for_itself_under_a_cap():
+    """Least squares has nothing that a surrogate would replace: exact and by surrogate are one fit."""
+    population = sd.planning.Population(POPULATION.X, POPULATION.X @ [1.0, -0.5])
+    options = {"target": "joint", "target_bounds": (-4, 4)}
+    plan = sd.plan(sd.losses.least_squares(), population, epsilon=4.0, n=1e6, mechanisms=["spherical cap"], **options)
+    release = plan.best.expected.release
+    exact, other = (
+        sd.planning.expected_fit(sd.losses.least_squares(), release, population, n=1e6, method=method)
+        for method in ("exact", "surrogate")
+    )
+    np.testing.assert_allclose(exact.standard_errors, other.standard_errors, rtol=1e-9)
+    assert not np.any(other.bias)
