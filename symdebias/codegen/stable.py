@@ -111,6 +111,7 @@ def _with_maximum(node: sp.Expr) -> sp.Expr:
     return sp.exp(arguments[int(node.args[0])] - largest) / total
 
 
+@functools.lru_cache(maxsize=1024)
 def in_logistic_density(expression: sp.Expr) -> sp.Expr:
     """Write a polynomial in expit(z) as A(w) + B(w) (1 - 2 expit(z)), w = expit(z) (1 - expit(z)), in Horner form.
 
