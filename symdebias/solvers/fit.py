@@ -18,6 +18,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
+from symdebias.solvers.predictions import Predictor
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,112 @@ class Fit:
                 "a free-form loss has no linear coefficients. Read theta, whose features are the released ones."
             )
         return self.corrected.release.original_units(self.theta)
+
+    # ---- predictions -------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the scores theta'x of true records.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True features in their own units, as `Release.privatize` takes them: the release's centre and scale are
+            applied here, categories are codes in arrays and the categories themselves in tables. Released rows have
+            noise, and predictions for them are those for other people; `symdebias.evaluation` judges a model on them.
+
+        Returns
+        -------
+        array of shape (n,), or (n, K) for K scores, float64
+            With the intercept. Records are not clipped to the bounds of the release.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss is free-form, or X does not have the release's columns.
+
+        Examples
+        --------
+        >>> import numpy as np, symdebias as sd
+        >>> release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.5)}, center={"age": 40}, scale={"age": 10})
+        >>> X = np.random.default_rng(0).uniform(20, 60, size=(5_000, 1))
+        >>> noised = release.privatize(X, 2 * (X[:, 0] - 40), random_state=1)
+        >>> fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), noised.release), noised.X, noised.y)
+        >>> bool(np.isclose(fit.decision_function([[50.0]])[0], fit.theta[0]))
+        True
+        """
+        return Predictor.of(self).scores(X)
+
+    def predict(self, X: Any) -> Any:
+        """Return what the loss predicts for true records.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            As for `decision_function`.
+
+        Returns
+        -------
+        array of shape (n,)
+            For a loss of labels the label of least loss, which is the sign of the score for margin losses and the most
+            probable class where there are probabilities: in the user's own words where a channel of the release names
+            them, and otherwise the loss's target values. For a loss of a number the mean E[y | x], read off the slope
+            of the loss: the score for least squares, exp(score) for counts. For another loss of the residual (Huber,
+            quantile) the score, which is the centre or quantile that it estimates.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss does not say what a score predicts, or X does not fit.
+        """
+        return Predictor.of(self).predict(X)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the probabilities of the labels for true records, exp(-loss) at each of them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            As for `decision_function`.
+
+        Returns
+        -------
+        array of shape (n, k), float64
+            A column for each target value of the loss, in order. Under a penalty or a surrogate these are the
+            probabilities of the fitted model, not calibrated ones; see `symdebias.evaluation.calibration_curve`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss is no negative log likelihood of labels, as the logistic, probit and softmax losses are; or X does
+            not fit.
+        """
+        predictor = Predictor.of(self)
+        return predictor.probabilities(predictor.scores(X))
+
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+        """Return how well true records are predicted: the accuracy of labels, R2 of numbers.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            As for `decision_function`.
+        y : array of shape (n,) or column of a table
+            True targets, as `predict` returns them.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+
+        Returns
+        -------
+        float
+            The share of right labels, or 1 less the mean squared error over the variance of y. For released records
+            see `symdebias.evaluation.evaluate`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss predicts nothing, the records do not fit, or y has no variance.
+        """
+        return Predictor.of(self).score(X, y, sample_weight)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a file that others may read without trusting you.

@@ -1,0 +1,137 @@
+"""What a loss says of the target at a score: chances of its values, its mean, its centre, or the label of least loss.
+
+All of it is read off the expression, so that a user's own loss has it as those of the catalogue do.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symdebias import _budget
+
+if TYPE_CHECKING:
+    from symdebias.losses.loss import Loss
+
+# Scores at which sums and signs are compared, of both signs and several sizes. Numbers that agree to so many digits at
+# all of them, of expressions in elementary functions, are equal.
+_PROBES = tuple(sp.Rational(text) for text in ("-27/10", "-9/10", "4/10", "13/10", "31/10"))
+_SIZES = tuple(sp.Rational(text) for text in ("1/100", "2/10", "7/10", "14/10", "29/10", "61/10"))
+_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a loss says of the target at its scores.
+
+    Attributes
+    ----------
+    values : tuple of float
+        The target values, in order; empty for a continuous target.
+    losses : tuple of sympy.Expr
+        The loss F(u, v) at each of them, in the scores.
+    is_likelihood : bool
+        Whether the sum of exp(-F(u, v)) over the values v is the same at all scores: the loss is then a negative log
+        likelihood, up to a constant, and these over their sum are the chances of the values.
+    number : sympy.Expr or None
+        A number that stands for the target, in the score. Where the slope F_u is affine in the target it is the mean
+        E[y | u], at which the mean of F_u vanishes. Of a loss of the residual y - u it is u: what is u away from the
+        target has the least loss on average, a centre for the Huber loss and a quantile for the quantile loss.
+    is_mean : bool
+        Whether that number is the mean.
+    sign : {-1, 0, 1}
+        For two target values: 1 where the larger one has the lesser loss at positive scores and the smaller one at
+        negative scores, -1 the other way around, 0 where it is neither.
+    """
+
+    values: tuple[float, ...]
+    losses: tuple[sp.Expr, ...]
+    is_likelihood: bool
+    number: sp.Expr | None
+    is_mean: bool
+    sign: int
+
+    @property
+    def predicts(self) -> str | None:
+        """What is predicted: ``"label"``, ``"number"``, or None where the loss says neither.
+
+        A loss of a number, such as least squares, predicts numbers also where the target has declared values. A loss
+        with a probability model or without such a number predicts labels.
+        """
+        if self.number is not None and not self.is_likelihood:
+            return "number"
+        return "label" if self.values else None
+
+
+@functools.lru_cache(maxsize=256)
+def meaning_of(loss: "Loss") -> Meaning:
+    """Return what a loss says of the target.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss in scores. One of features by name has no meaning that could be read off.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> meaning_of(sd.losses.poisson()).number, meaning_of(sd.losses.logistic()).predicts
+    (exp(u), 'label')
+    """
+    values = loss.target_values or ()
+    if not loss.scores:
+        return Meaning((), (), False, None, False, 0)
+    losses = tuple(loss.expression.xreplace({loss.target: sp.nsimplify(value, rational=True)}) for value in values)
+    mean = _mean(loss)
+    number = loss.scores[0] if mean is None and _is_of_residual(loss) else mean
+    return Meaning(values, losses, _is_likelihood(loss, losses), number, mean is not None, _sign(loss, losses))
+
+
+def _is_likelihood(loss: "Loss", losses: tuple[sp.Expr, ...]) -> bool:
+    if not losses:
+        return False
+    sums = []
+    for step in range(len(_PROBES)):
+        # Each score walks through the probes with its own offset, so that they never move in step.
+        point = {score: _PROBES[(step * (1 + place) + place) % len(_PROBES)] for place, score in enumerate(loss.scores)}
+        total = sp.Add(*(sp.exp(-one.xreplace(point)) for one in losses)).evalf(_DIGITS)
+        if not (total.is_real and total.is_finite and total > 0):
+            return False
+        sums.append(total)
+    return all(abs(total / sums[0] - 1) < _EQUAL for total in sums[1:])
+
+
+def _mean(loss: "Loss") -> sp.Expr | None:
+    """Return m(u) where F_u = b(u) (m(u) - y) with b m' > 0: then m(u) = E[y | u] minimises the mean loss."""
+    if len(loss.scores) != 1:
+        return None
+    (score,), target = loss.scores, loss.target
+    slope = _budget.expand(sp.diff(loss.expression, score))
+    if not slope.has(target) or not slope.is_polynomial(target) or sp.degree(slope, target) != 1:
+        return None
+    weight = -slope.coeff(target, 1)
+    mean = sp.simplify(slope.coeff(target, 0) / weight)
+    rise = weight * sp.diff(mean, score)
+    rises = [rise.xreplace({score: probe}).evalf(_DIGITS) for probe in _PROBES]
+    return mean if all(one.is_real and one > 0 for one in rises) else None
+
+
+def _is_of_residual(loss: "Loss") -> bool:
+    """Whether the loss depends on y - u alone."""
+    if len(loss.scores) != 1 or not loss.expression.has(loss.target):
+        return False
+    residual = sp.Dummy("residual", real=True)
+    moved = loss.expression.xreplace({loss.target: loss.scores[0] + residual})
+    return not moved.has(loss.scores[0]) or not _budget.expand(moved).has(loss.scores[0])
+
+
+def _sign(loss: "Loss", losses: tuple[sp.Expr, ...]) -> int:
+    if len(losses) != 2 or len(loss.scores) != 1:
+        return 0
+    (score,), found = loss.scores, set()
+    for size in _SIZES:
+        for at in (size, -size):
+            gain = (losses[0] - losses[1]).xreplace({score: at}).evalf(_DIGITS)
+            found.add(int(sp.sign(gain) * sp.sign(at)) if gain.is_real else 0)
+    return found.pop() if len(found) == 1 else 0

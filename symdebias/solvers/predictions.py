@@ -1,0 +1,231 @@
+"""What a fit says of true records: scores, labels, chances and means, with the release's centre and scale applied.
+
+What a score means is read off the loss, by `symdebias.losses.meaning`; here are the numbers.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from symdebias import _arrays
+from symdebias._arrays import FloatArray
+from symdebias.codegen import stable
+from symdebias.codegen.numeric import numeric
+from symdebias.losses import Loss
+from symdebias.losses.meaning import Meaning, meaning_of
+from symdebias.mechanisms.ranges import Labels
+from symdebias.release import Release
+from symdebias.release.categories import as_declared
+from symdebias.release.columns import standardised
+from symdebias.release.groups import labels_of_target
+from symdebias.release.matrices import bound_to, collected_matrix
+
+if TYPE_CHECKING:
+    from symdebias.solvers.fit import Fit
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A loss, a release and parameters, as a function of true records.
+
+    Attributes
+    ----------
+    loss : Loss
+        The declared loss, with the labels of a margin release where it names none.
+    release : Release
+        The release, whose columns true records have in their own units.
+    theta : array of shape (q,) or (K, q), float64
+        The parameters.
+    """
+
+    loss: Loss
+    release: Release
+    theta: FloatArray
+
+    @classmethod
+    def of(cls, fit: "Fit") -> "Predictor":
+        """Return that of a fit.
+
+        Raises
+        ------
+        ValueError
+            The loss is free-form.
+        """
+        loss, release = fit.corrected.declared, fit.corrected.release
+        if not loss.scores:
+            raise ValueError(
+                f"{loss.expression} is in features by name and has no score, so that nothing says what it predicts. "
+                "Put fit.theta and the features into your own model, or declare the loss in a score."
+            )
+        if release.coupling is not None and release.coupling.values is not None and loss.target_values is None:
+            loss = loss.with_target_values(release.coupling.values)
+        return cls(loss, release, fit.theta)
+
+    # ---- meaning -----------------------------------------------------------------------------------------
+
+    @property
+    def meaning(self) -> Meaning:
+        """What the loss says of the target."""
+        return meaning_of(self.loss)
+
+    @property
+    def predicts(self) -> str:
+        """``"label"`` or ``"number"``.
+
+        Raises
+        ------
+        ValueError
+            The loss says neither.
+        """
+        # Labels are what a margin release has, whatever else its loss could be.
+        coupling = self.release.coupling
+        found = "label" if coupling is not None and coupling.values is not None else self.meaning.predicts
+        if found is None:
+            raise ValueError(
+                f"{self.loss.expression} does not say what a score predicts: it has no target values, its slope in the "
+                "score is not affine in the target, and it is no function of the residual. decision_function returns "
+                "the scores."
+            )
+        return found
+
+    @property
+    def labels_known(self) -> Labels | None:
+        """The labels as their owner knows them, where a channel noises them."""
+        return labels_of_target(self.release.target, "range") if self.release.coupling is None else None
+
+    @property
+    def classes(self) -> Any:
+        """The labels in the order of the loss's target values: the user's own, or numbers, shape (k,).
+
+        Raises
+        ------
+        ValueError
+            The loss has no target values.
+        """
+        if not self.meaning.values:
+            raise ValueError(
+                f"{self.loss.expression} has no target values, and so no labels. Declare target_values on the loss."
+            )
+        numbers = np.array(self.meaning.values)
+        known = self.labels_known
+        return numbers if known is None else as_declared(numbers, known)
+
+    # ---- numbers -----------------------------------------------------------------------------------------
+
+    def scores(self, X: Any) -> FloatArray:
+        """Return the scores of true records, shape (n,) or (n, K).
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True records in their own units; see `Fit.decision_function`.
+        """
+        if self.release.columns is None and _arrays.is_table(X):
+            raise ValueError(
+                "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
+                "the order of the fit, or fit with noised.release or release.bind(names)."
+            )
+        matrix = collected_matrix(self.release, X)
+        bound = self.release if not (self.release.center or self.release.scale) else bound_to(self.release, X)
+        if bound.center or bound.scale:
+            assert bound.columns is not None
+            matrix = standardised(matrix, bound.columns, bound.center, bound.scale)
+        rows = self.release.design(matrix.shape[1]).rows(matrix)
+        if rows.shape[1] != self.theta.shape[-1]:
+            raise ValueError(
+                f"X makes {rows.shape[1]} columns of the score, and the fit has {self.theta.shape[-1]} parameters. "
+                "Pass the columns that it was fitted on."
+            )
+        scores: FloatArray = rows @ self.theta.T
+        return scores
+
+    def codes(self, scores: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the places among the target values of the labels of least loss, shape (n,)."""
+        if self.meaning.sign and scores.ndim == 1:
+            return (self.meaning.sign * scores > 0).astype(np.int64)
+        return np.asarray(np.argmin(self._losses(scores), axis=1), dtype=np.int64)
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the chances of the target values, shape (n, k).
+
+        Raises
+        ------
+        ValueError
+            The loss is no negative log likelihood.
+        """
+        if not self.meaning.values:
+            raise ValueError(
+                f"{self.loss.expression} has no target values, and so no probabilities of them. predict returns the "
+                "prediction of the target."
+            )
+        if not self.meaning.is_likelihood:
+            raise ValueError(
+                f"{self.loss.expression} is no model of probabilities: exp(-loss), summed over the target values, "
+                "changes with the score. Fit the logistic, probit or softmax loss, or use decision_function."
+            )
+        chances: FloatArray = special.softmax(-self._losses(scores), axis=1)
+        return chances
+
+    def numbers(self, scores: FloatArray) -> FloatArray:
+        """Return the number that the score stands for, shape (n,)."""
+        assert self.meaning.number is not None
+        with np.errstate(over="ignore"):
+            found = numeric(stable.rewrite(self.meaning.number), self.loss.scores)(scores)
+        values: FloatArray = np.broadcast_to(found, scores.shape).astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"the prediction for row {int(np.argmin(np.isfinite(values)))} is beyond the numbers of float64. Its "
+                "score is too large: check the units of X."
+            )
+        return values
+
+    def _losses(self, scores: FloatArray) -> FloatArray:
+        """Return the loss at each target value, shape (n, k)."""
+        arguments = (scores,) if scores.ndim == 1 else tuple(scores.T)
+        with np.errstate(over="ignore"):
+            found = [
+                np.broadcast_to(numeric(stable.rewrite(one), self.loss.scores)(*arguments), (len(scores),))
+                for one in self.meaning.losses
+            ]
+        losses: FloatArray = np.stack(found, axis=1)
+        return losses
+
+    # ---- the user's words --------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """Return labels or numbers; see `Fit.predict`."""
+        kind, scores = self.predicts, self.scores(X)
+        return self.classes[self.codes(scores)] if kind == "label" else self.numbers(scores)
+
+    def true_codes(self, y: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return the places of true labels, in the user's own words, among the target values.
+
+        Raises
+        ------
+        TypeError, ValueError
+            They are other labels.
+        """
+        known = self.labels_known
+        if known is not None and known.is_text:
+            numbers = _arrays.codes_array(y, known.values, "y")
+            if len(numbers) != rows:
+                raise ValueError(f"y has {len(numbers)} entries, but X has {rows} rows. Pass one per record.")
+        else:
+            numbers = _arrays.label_array(y, self.meaning.values, rows=rows)
+        return _arrays.places_among(self.meaning.values, numbers)
+
+    def score(self, X: Any, y: Any, sample_weight: Any) -> float:
+        """Return the accuracy or R2; see `Fit.score`."""
+        kind, scores = self.predicts, self.scores(X)
+        rows = len(scores)
+        _arrays.check_same_index(X, y, sample_weight=sample_weight)
+        weights = np.ones(rows) if sample_weight is None else _arrays.weights_array(sample_weight, rows=rows)
+        if kind == "label":
+            return float(np.average(self.codes(scores) == self.true_codes(y, rows=rows), weights=weights))
+        target = _arrays.target_array(y, rows=rows)
+        total = float(weights @ (target - np.average(target, weights=weights)) ** 2)
+        if not total > 0:
+            raise ValueError("y is the same in all records, and R2 is a share of its variance. Pass other records.")
+        return 1.0 - float(weights @ (target - self.numbers(scores)) ** 2) / total
