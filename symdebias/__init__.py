@@ -9,6 +9,7 @@ losses, `checks` of mechanisms and solvers, and `exceptions`.
 """
 
 import difflib
+import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,16 @@ from symdebias.solvers import (
     step_sizes,
 )
 
+if TYPE_CHECKING:
+    from symdebias.interfaces.estimators import CorrectedScorer as CorrectedScorer
+    from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
+    from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
+
 __version__ = "0.1.0"
+
+# Names that need scikit-learn, imported when they are first asked for. `from symdebias import *` leaves them out.
+_ESTIMATORS = "symdebias.interfaces.estimators"
+_ON_DEMAND = dict.fromkeys(("CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor"), _ESTIMATORS)
 
 __all__ = [
     "CacheWarning",
@@ -123,16 +133,18 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return [*__all__, *_ON_DEMAND, "__version__"]
 
 
 if not TYPE_CHECKING:  # for which every name would exist
 
     def __getattr__(name: str) -> Any:
-        """Say where a name lives, or which one is spelled much like it."""
+        """Return what is imported on demand; or say where a name lives, or which one is spelled much like it."""
+        if name in _ON_DEMAND:
+            return getattr(importlib.import_module(_ON_DEMAND[name]), name)
         message = f"module 'symdebias' has no attribute {name!r}."
         rooms = {room: value for room in __all__ if isinstance(value := globals()[room], ModuleType)}
-        public = {f"symdebias.{one}": one for one in __all__}
+        public = {f"symdebias.{one}": one for one in (*__all__, *_ON_DEMAND)}
         public |= {f"symdebias.{room}.{one}": one for room, value in rooms.items() for one in value.__all__}
         places = [place for place, one in public.items() if one == name]
         if not places:

@@ -224,6 +224,48 @@ class Loss:
         )  # fmt: skip
         return declared
 
+    def recoded(self, values: Sequence[float]) -> "Loss":
+        """Return the same loss for labels that are written as other numbers, such as 0 and 1 in place of -1 and 1.
+
+        Parameters
+        ----------
+        values : sequence of float
+            As many as the loss has target values; in order they stand for these in order.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The loss has no target values, or they are not of this number or not at the same relative distances: any
+            two values are, 1, 2 and 3 for 0, 1 and 2.
+
+        Examples
+        --------
+        >>> import sympy as sp
+        >>> u, y = sp.symbols("u y", real=True)
+        >>> Loss(sp.exp(-y * u), score=u, target=y, target_values=(-1, 1)).recoded((0, 1))
+        Loss(exp(-u*(2*y - 1)), score=u, target=y, target_values=(0, 1))
+        """
+        wanted = _check_target_values(values)
+        if self.target_values is None or wanted is None or len(wanted) != len(self.target_values):
+            raise ValueError(
+                f"{shown(values, 60)} cannot stand for the target values {shown(self.target_values, 60)} of the loss. "
+                "Give as many numbers as the loss has target values."
+            )
+        old, new = ([sp.nsimplify(value, rational=True) for value in known] for known in (self.target_values, wanted))
+        rate = (old[-1] - old[0]) / (new[-1] - new[0])
+        if any(old[0] + rate * (value - new[0]) != other for value, other in zip(new, old, strict=True)):
+            raise ValueError(
+                f"{shown(values, 60)} are not at the distances of {shown(self.target_values, 60)}, the target values "
+                "of the loss. Number the labels from 0 on, in steps of one."
+            )
+        recoded: Loss = object.__new__(type(self))
+        recoded._declare(
+            self.expression.xreplace({self.target: old[0] - rate * new[0] + rate * self.target}),
+            scores=self.scores, features=self.features, parameters=self.parameters, target=self.target,
+            target_values=wanted, name=self.name,
+        )  # fmt: skip
+        return recoded
+
     @property
     def jump(self) -> float | None:
         """A score at which the loss jumps, as the 0-1 loss does; None where none was found, or without one score."""
