@@ -115,7 +115,10 @@ class _Debiased(_base.BaseEstimator):
             options.setdefault("random_state", self.random_state)
         if sample_weight is not None:
             sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
-        corrected = debias(loss, release, method=self.method)
+        # A shift of all scores leaves the softmax loss as it is: a direction without curvature, for which a fit under
+        # noise would be taken as lost. True records have no noise to be lost in.
+        untouched = self.release is None and self.method == "auto" and len(loss.scores) > 1
+        corrected = debias(loss, release, method="none" if untouched else self.method)
         self.fit_ = _SOLVERS[self.solver](
             corrected, X, y, l2=self.l2, radius=self.radius, sample_weight=sample_weight, **options
         )
@@ -242,7 +245,7 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
 
     @property
     def _takes_several_classes(self) -> bool:
-        return self.loss == "softmax" if isinstance(self.loss, str) else len(self.loss.target_values or ()) > 2
+        return self.loss == "softmax" or (isinstance(self.loss, Loss) and len(self.loss.target_values or ()) > 2)
 
     def _more_tags(self) -> dict[str, Any]:
         """Return the tags that scikit-learn before 1.6 asks for."""
@@ -522,7 +525,8 @@ class CorrectedScorer:
     Attributes
     ----------
     metric : str or Loss
-        As for `symdebias.evaluation.evaluate`. The value of a loss has its sign changed: larger is better.
+        As for `symdebias.evaluation.evaluate`; a loss is taken in the coding of the labels that were fitted. The value
+        of a loss has its sign changed: larger is better.
 
     Examples
     --------
@@ -546,9 +550,10 @@ class CorrectedScorer:
                 f"a CorrectedScorer scores a DebiasedClassifier or DebiasedRegressor; got {type(estimator).__name__}."
             )
         _validation.check_is_fitted(estimator, "fit_")
-        found = evaluate(
-            estimator.fit_, X, estimator._released_target(y), metric=self.metric, sample_weight=sample_weight
-        )
+        metric, values = self.metric, estimator._predictor.meaning.values
+        if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
+            metric = metric.recoded(values)
+        found = evaluate(estimator.fit_, X, estimator._released_target(y), metric=metric, sample_weight=sample_weight)
         return found.value if self.metric == "accuracy" else -found.value
 
 

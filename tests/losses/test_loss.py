@@ -60,3 +60,31 @@ def test_free_form_declarations():
         sd.Loss.of_features(t * x, features=[x], parameters=[t, W], target=Y)
     with pytest.raises(ValueError, match="undeclared symbols: u"):
         sd.Loss.of_features(t * x + U, features=[x], parameters=[t], target=Y)
+
+
+def test_a_recoded_loss_is_the_same_function_of_other_labels():
+    for loss, values in (
+        (sd.losses.logistic(), (0, 1)),
+        (sd.losses.logistic(), (3, 7)),
+        (sd.losses.softmax(3), (1, 2, 3)),
+    ):
+        recoded = loss.recoded(values)
+        assert recoded.target_values == tuple(map(float, values))
+        at = {score: sp.Rational(place + 1, 3) for place, score in enumerate(loss.scores)}
+        for code, value in zip(loss.target_values, values, strict=True):
+            same = recoded.expression.subs({**at, loss.target: value}) - loss.expression.subs({**at, loss.target: code})
+            assert abs(float(same)) < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("loss", "values", "message"),
+    [
+        (sd.losses.least_squares(), (0, 1), "as many numbers as the loss has"),
+        (sd.losses.logistic(), (0, 1, 2), "as many numbers as the loss has"),
+        (sd.losses.softmax(3), (0, 1, 3), "not at the distances"),
+        (sd.losses.logistic(), (1, 1), "two or more values"),
+    ],
+)
+def test_labels_that_cannot_stand_for_others_are_refused(loss, values, message):
+    with pytest.raises(ValueError, match=message):
+        loss.recoded(values)
