@@ -495,7 +495,7 @@ class DebiasedRegressor(_base.RegressorMixin, _Debiased):
         if release.coupling is not None and release.coupling.kind == "margin":
             raise ValueError('target="margin" releases a label as the target. Use a DebiasedClassifier.')
         if self.release is None:
-            X, y = self._validated(X, y, multi_output=False, y_numeric=True)
+            X, y = self._validated(X, y, multi_output=False, y_numeric=True, ensure_min_samples=2)
         else:
             self._remember_columns(X)
         return self._fitted(loss, release, X, y, sample_weight)  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
-from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+from sklearn.utils import estimator_checks  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.7, 0.7, size=(20_000, 2))
@@ -28,11 +28,40 @@ TEXT = np.where(SIGNS > 0, "yes", "no")
 NOISE = sd.GaussianMechanism.from_scale(0.2)
 
 
-@parametrize_with_checks([sd.DebiasedClassifier(), sd.DebiasedRegressor()])
-def test_scikit_learns_own_checks(estimator, check):
+def own_checks(estimator):
+    """Return scikit-learn's checks of an estimator with their names, by the call of either version."""
+    if hasattr(estimator_checks, "estimator_checks_generator"):
+        pairs = estimator_checks.estimator_checks_generator(estimator)
+    else:
+        pairs = estimator_checks.check_estimator(estimator, generate_only=True)
+    return [pytest.param(one, check, id=f"{type(one).__name__}-{check.func.__name__}") for one, check in pairs]
+
+
+def passes(check, estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its records are as few and as separable as can be
         check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), [*own_checks(sd.DebiasedClassifier()), *own_checks(sd.DebiasedRegressor())]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    passes(check, estimator)
+
+
+BY_STEPS = {"solver": "sgd", "solver_options": {"epochs": 50}, "random_state": 0}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [*own_checks(sd.DebiasedClassifier(**BY_STEPS)), *own_checks(sd.DebiasedRegressor(**BY_STEPS))],
+)
+def test_scikit_learns_own_checks_with_sgd(estimator, check):
+    if "sample_weight_equivalence" in check.func.__name__ or "weights_invariance" in check.func.__name__:
+        pytest.skip("a record of weight 2 is in one batch, and two records may be in two")
+    passes(check, estimator)
 
 
 # ---- labels in the user's coding -------------------------------------------------------------------------
