@@ -10,6 +10,8 @@ __all__ = [
     "ConvergenceWarning",
     "DerivationLimitError",
     "DivergenceError",
+    "ExpressionError",
+    "FormatError",
     "InferenceError",
     "InfiniteVarianceError",
     "MissingDependencyError",
@@ -53,6 +55,20 @@ class InfiniteVarianceError(SymdebiasError):
     """The corrected loss exists, but its variance on the noised records is infinite.
 
     Remedy: lower the noise, or keep the parameters in a smaller ball.
+    """
+
+
+class ExpressionError(SymdebiasError, ValueError):
+    """An expression has a part that no loss has, or is beyond a bound on its size, its depth or its numbers.
+
+    Remedy: write the loss with the operations and within the bounds that the message names.
+    """
+
+
+class FormatError(SymdebiasError, ValueError):
+    """A card or a file is not what this version writes: damaged, of another format, or made by a stranger.
+
+    Remedy: the message says which entry is wrong; ask for the output of ``to_json()`` or the file of ``save()``.
     """
 
 

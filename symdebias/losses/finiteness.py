@@ -44,14 +44,27 @@ def overflows(expression: sp.Expr, at: Mapping[sp.Symbol, float]) -> bool:
     (False, True)
     """
     try:
-        _value(expression, at)
+        value_of(expression, at)
     except OverflowError:
         return True
     return False
 
 
-def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
-    """Return a value as a float, NaN where it is not known; OverflowError where it or a part is beyond float64."""
+def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
+    """Return a value as a float, NaN where it is not known.
+
+    Parameters
+    ----------
+    node : sympy.Basic
+        An expression.
+    at : mapping from sympy.Basic to float
+        The values of its symbols, and of other parts that are known.
+
+    Raises
+    ------
+    OverflowError
+        It or a part is beyond float64.
+    """
     if node in at:
         return at[node]
     if node.is_Number or node.is_NumberSymbol:
@@ -61,7 +74,7 @@ def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
         return value
     if not node.args:
         return math.nan
-    parts = [_value(part, at) for part in node.args]
+    parts = [value_of(part, at) for part in node.args]
     if node.is_Add:
         found = math.fsum(parts) if all(map(math.isfinite, parts)) else math.nan
     elif node.is_Mul:

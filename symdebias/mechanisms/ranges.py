@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_labels, places_among
-from symdebias._domains import RADIUS, Interval, LabelSet, shown
+from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.noise import declared_state
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -25,6 +25,8 @@ Pair = tuple[Any, Any]
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
 _STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
 _UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
+# A correction holds a table of their squares: at this number 0.8 GB.
+MOST_LABELS = 10_000
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
 
@@ -382,13 +384,18 @@ class Labels(Range):
         if hasattr(values, "tolist"):
             values = values.tolist()
         if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+            if len(values) > MOST_LABELS:
+                raise ValueError(
+                    f"{name} has {len(values):,} values. There may be {MOST_LABELS:,}, as a correction weighs each "
+                    "against each other: merge rare ones."
+                )
             if values and all(isinstance(value, str) and value for value in values):
                 if len(values) < 2 or len(set(values)) < len(values):
                     raise ValueError(
                         f"{name}={shown(tuple(values), 100)} does not list two or more different values. Name each "
                         "category once."
                     )
-                return cls(tuple(values))
+                return cls(tuple(check_name(name, value, "a category") for value in values))
         LabelSet.declare(name, values)
         return cls(tuple(float(value) for value in values))
 

@@ -613,8 +613,8 @@ class Release:
 
         Raises
         ------
-        ValueError
-            It is not a card of this version.
+        FormatError
+            It is not a card of this version; also a ValueError.
         """
         release = card.from_json(text, cls)
         if release.coupling is not None:
