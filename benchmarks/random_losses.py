@@ -360,10 +360,11 @@ def _each(one: Any, seeds: Sequence[int], workers: int) -> Any:
     if workers == 1:
         yield from map(one, seeds)
         return
-    # Compiled kernels stay in memory: a process is renewed before they fill it.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), max_tasks_per_child=200) as pool:
-        for done in as_completed([pool.submit(one, seed) for seed in seeds]):
-            yield done.result()
+    # Compiled kernels stay in memory: processes are renewed before they fill it.
+    for start in range(0, len(seeds), 200 * workers):
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            for done in as_completed([pool.submit(one, seed) for seed in seeds[start : start + 200 * workers]]):
+                yield done.result()
 
 
 if __name__ == "__main__":

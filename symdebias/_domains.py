@@ -52,13 +52,30 @@ def check_name(argument: str, name: Any, what: str = "a column") -> str:
         raise ValueError(
             f"{argument} has a name of {len(name):,} characters. It may have {LONGEST_NAME:,}: use a shorter one."
         )
-    for character in name:
-        if not character.isprintable() and unicodedata.category(character) in _UNSEEN:
-            raise ValueError(
-                f"{argument} has a name with the character U+{ord(character):04X}, which is not seen. Rename it in "
-                "letters that are."
-            )
+    unseen = first_unseen(name)
+    if unseen:
+        raise ValueError(
+            f"{argument} has a name with the character U+{ord(unseen):04X}, which is not seen. Rename it in letters "
+            "that are."
+        )
     return name
+
+
+def first_unseen(text: str, allowed: str = "") -> str:
+    """Return the first character of a text that a reader does not see, or an empty text.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    allowed : str
+        Characters that are taken all the same, such as line breaks.
+    """
+    for character in text:
+        # Almost every character is printable, which is cheap to know.
+        if not character.isprintable() and character not in allowed and unicodedata.category(character) in _UNSEEN:
+            return character
+    return ""
 
 
 def seen(text: str, most: int) -> str:
@@ -69,10 +86,7 @@ def seen(text: str, most: int) -> str:
     >>> seen("a" + chr(0x202E) + "b" + chr(10), 80)
     'aU+202EbU+000A'
     """
-    return "".join(
-        f"U+{ord(one):04X}" if not one.isprintable() and unicodedata.category(one) in _UNSEEN else one
-        for one in text[:most]
-    )
+    return "".join(f"U+{ord(one):04X}" if first_unseen(one) else one for one in text[:most])
 
 
 def is_number(value: Any) -> bool:

@@ -284,6 +284,8 @@ class Loss:
                 f"two declared symbols share a name: {', '.join(symbol.name for symbol in declared)}. "
                 "Give every score, feature, parameter and target a name of its own."
             )
+        if name is not None:
+            check_name("name", name, "a loss's")
         require_admitted(expression)
         real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
         with timed():

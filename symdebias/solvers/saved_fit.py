@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._domains import seen
+from symdebias._domains import first_unseen, seen
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
@@ -400,6 +400,9 @@ class _Coder:
         if not isinstance(value, dict):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("it has a number beyond float64")
+            # A terminal obeys some, and others turn the direction of what is read.
+            if isinstance(value, str) and (unseen := first_unseen(value, allowed="\n\t")):
+                raise ValueError(f"it has a text with the character U+{ord(unseen):04X}")
             return value
         match value:
             case {"float": str(word)} if len(value) == 1:

@@ -32,7 +32,7 @@ RELEASES = {
     "groups": Release({("age", "hours"): UNIT, "income": WIDE}, COIN, noiseless=("year",), fit_intercept=True),
     "public scales by name": Release({"age": UNIT, "pay": WIDE}, center={"age": 40}, scale={"pay": 1e4, "age": 20}),
     "public scales in order": Release(UNIT, center=[1.0, 2.0], scale=(0.5, 4.0)),
-    "names of every alphabet": Release({'ä "quoted", \n': UNIT, "年": WIDE}),
+    "names of every alphabet": Release({'ä "quoted"': UNIT, "年": WIDE}),
     "measurement error within a ball": Release({"a": GaussianMechanism.from_scale(0.1, radius=2.0)}),
     "classical": Release(GaussianMechanism(epsilon=0.3, delta=1e-9, radius=0.1, calibration="classical")),
 }
