@@ -36,7 +36,8 @@ def terms(draw, of=arguments):
             entire_terms(of),
             st.sampled_from([
                 sp.log(1 + sp.exp(at)), sp.log(1 + at**2), 1 / (rate + at**2), sp.Abs(at - rate), sp.sqrt(rate + at**2),
-                sp.Max(0, rate - at) ** 2, sp.tanh(at), sp.asinh(at), sp.exp(-(at**2) * rate / 4), sp.exp(-sp.exp(at / 2)),
+                sp.Max(0, rate - at) ** 2, sp.tanh(at), sp.asinh(at), sp.exp(-(at**2) * rate / 4),
+                sp.exp(-sp.exp(at / 2)),
                 sp.Piecewise((at**2 / 2, sp.Abs(at) <= rate), (rate * sp.Abs(at) - rate**2 / 2, True)),
             ]),
         )
