@@ -13,6 +13,7 @@ import random
 import signal
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -163,6 +164,7 @@ def releases() -> list[sd.Release]:
         sd.Release(features=sd.SphericalLaplaceMechanism(epsilon=1.0, radius=1.0), target=binary),
         sd.Release(features={"a": sd.StaircaseMechanism(epsilon=1.0, bounds=(0, 1))}),
         sd.Release(features={("a", "b"): sd.LaplaceMechanism(epsilon=1.0, radius=1.0)}, scale=[1.0, 2.0]),
+        sd.Release(features={("a", "b"): sd.GaussianMechanism.from_covariance([[1.0, 0.2], [0.2, 1.0]])}),
     ]
 
 
@@ -370,7 +372,9 @@ def _one(reader: Reader, text: str, watch: Watch, report: Report, *, traced: boo
         signal.setitimer(signal.ITIMER_PROF, HANG)
     began = time.process_time()
     try:
-        with watch.tracing(traced):
+        # A warning tells the reader's caller of numbers that were computed with before they were checked.
+        with warnings.catch_warnings(), watch.tracing(traced):
+            warnings.simplefilter("error")
             watch.active = True
             reader.read(text)
         report.accepted += 1

@@ -259,6 +259,7 @@ QUICK = {
     "planning.py --fits 3 --only 'least squares, normal*'": "simulated / expected",
     "spherical_cap.py --records 2000 --repeats 1": "epsilon 8, 10 columns",
     "hardened_noise.py --draws 20000 --repeats 1": "0 of 2e+04",
+    "fuzz.py --inputs 400": "0 findings",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",

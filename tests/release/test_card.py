@@ -22,6 +22,7 @@ GROUPS = Release(
     fit_intercept=True,
 )
 CARD = json.loads(GROUPS.to_json())
+SHARED = {"columns": ["age", "hours"], "kind": "gaussian", "radius": None}
 CODED = {"kind": "randomized_response", "epsilon": 1.0}
 GROUP = CARD["features"][0]
 
@@ -75,6 +76,10 @@ BAD_CARDS = [
     ("9" * 10_000, "not a release card"),
     (" " * 10_000_001, "at most 10,000,000 characters"),
     (changed(features=[{"kind": "gaussian", "scale": 1.0}]), r"features\[0\] is no object"),
+    (changed(features=[{**SHARED, "covariance": [[1, 2], [2, 1]]}]), "not positive semidefinite"),
+    (changed(features=[{**SHARED, "covariance": [[1, 0.2], [0.3, 1]]}]), "not symmetric"),
+    (changed(features=[{**SHARED, "covariance": [[True, 0], [0, 1]]}]), "True or False"),
+    (changed(features=[{**SHARED, "covariance": [[1e308, 1e308], [1e308, 1e308]]}]), r"beyond 1e\+250"),
     (changed(features=["gaussian"]), r"features\[0\] is no object with the entry columns"),
     (changed(features=[{**GROUP, "columns": [f"c{index}"]} for index in range(4_001)]), "4,001 groups"),
     (changed(noiseless=[f"c{index}" for index in range(100_001)]), "columns or more, and may have 100,000"),
