@@ -154,13 +154,14 @@ def _members(stream: Any) -> dict[str, bytes]:
         entries = archive.infolist()
         if len(entries) > _MOST_MEMBERS:
             raise ValueError(f"it has {len(entries):,} members, and may have {_MOST_MEMBERS:,}")
+        for entry in entries:
+            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
+                raise ValueError(f"its member {entry.filename!r:.80} is compressed")
         # Members that lie in one another make much of a small file.
         if sum(entry.file_size for entry in entries) > whole:
             raise ValueError("its members are larger together than the file")
         for entry in entries:
             name = entry.filename
-            if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-                raise ValueError(f"its member {name!r:.80} is compressed")
             if name in members:
                 raise ValueError(f"its member {name!r:.80} stands twice")
             if name != _DOCUMENT and not _MEMBER.fullmatch(name):
