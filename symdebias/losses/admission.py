@@ -178,7 +178,8 @@ def _require_power(node: Any, numbers: Mapping[Any, float]) -> None:
         size *= max(abs(int(base.p)), int(base.q)).bit_length()
         allowed = float(_MOST_BITS)
     else:
-        allowed = float(_LARGEST_POWER if base in numbers or base is sp.E else _LARGEST_EXPONENT)
+        # Powers of e stay as they are written; whether they overflow is asked of their values.
+        allowed = math.inf if base is sp.E else float(_LARGEST_POWER if base in numbers else _LARGEST_EXPONENT)
     inside = [abs(float(part)) for part in exponent.atoms(sp.Number) if part.is_finite]
     if base in numbers and exponent not in numbers and base is not sp.E:
         size = max(inside, default=0.0)
