@@ -240,6 +240,11 @@ class SphericalNoise(ABC):
         return math.inf
 
     @property
+    def radial_scale(self) -> float | None:
+        """b where the density in the ambient dimension is proportional to exp(-||v||/b), or None for others."""
+        return None
+
+    @property
     def operator(self) -> tuple[sp.Expr, ...] | None:
         """Return c_0, c_1, ... where the inverse is the finite operator sum_k c_k s^k d^(2k), or None."""
         return None
