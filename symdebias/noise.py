@@ -241,7 +241,7 @@ class SphericalNoise(ABC):
 
     @property
     def radial_scale(self) -> float | None:
-        """b where the density in the ambient dimension is proportional to exp(-||v||/b), or None for others."""
+        """The scale b where the density in the ambient dimension is proportional to exp(-||v||/b), or None for others."""
         return None
 
     @property

@@ -18,6 +18,8 @@ from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee
 
 CONFIDENCE = Interval(0.5, 1.0, "neither", "Give a probability close to 1, such as 0.999.")
+
+
 def audit(
     fit: Callable[[Any, Any, np.random.Generator], Any],
     first: tuple[Any, Any],

@@ -119,7 +119,7 @@ class NumberLaw:
         """Return the probability of a number of at most these, which lie halfway between points of a grid."""
         if self.points is None or self.below is None:
             return np.asarray(special.ndtr(values / self.deviation))
-        return np.interp(values, self.points, self.below, left=0.0, right=float(self.below[-1]))
+        return np.asarray(np.interp(values, self.points, self.below, left=0.0, right=float(self.below[-1])))
 
     def thresholds(self, chances: FloatArray) -> FloatArray:
         """Return numbers about which these chances lie below; halfway between points of a grid."""
@@ -239,12 +239,12 @@ def _of_spherical(noise: SphericalNoise, center: FloatArray) -> list[Statistic]:
     dimension, width = noise.ambient, len(center)
     lengths = noise.radial_scale * _gamma_quantiles(dimension)
     half = (dimension - 1) / 2
-    found = []
     # The coordinate of a uniform direction in R^D: (1 + t)/2 has the law Beta((D - 1)/2, (D - 1)/2).
     spread = math.sqrt(noise.variance) * special.ndtri(_CHANCES)
     chances = _mixed(lambda share: special.betainc(half, half, (1 + np.clip(share, -1, 1)) / 2), spread, lengths)
-    for place in range(width):
-        found.append(Statistic(f"coordinate {place}", _coordinate(place, center[place]), spread, chances))
+    found = [
+        Statistic(f"coordinate {place}", _coordinate(place, center[place]), spread, chances) for place in range(width)
+    ]
     middle = np.quantile(lengths, _CHANCES) * math.sqrt(width / dimension)
     if width == dimension:
         whole = special.gammainc(dimension, middle / noise.radial_scale)
@@ -316,27 +316,15 @@ def smallest_scale(noise: Noise, width: int, samples: int, false_alarm: float) -
     samples : int
         Draws of an input.
     false_alarm : float
-        Of all counts of a coordinate's size.
+        Of all counts of the sizes of the last coordinate, or of lengths.
     """
-    if isinstance(noise, SphericalNoise):
-        lengths = noise.variance * width
-        # The length of D exponential numbers: its logarithm has a standard deviation of about 1/sqrt(D).
-        return None if lengths <= 0 else 1 - 3 * _reach(samples, false_alarm / 200) / math.sqrt(noise.ambient)
-    if not isinstance(noise, AdditiveNoise):
+    if not isinstance(noise, (AdditiveNoise, SphericalNoise)) or not known_law(noise):
         return None
-    variance = max(noise.coordinate_variances(width))
-    law = number_law(noise, variance)
-    thresholds = law.thresholds(_CHANCES)
-    sizes = thresholds[thresholds > 0]
-    chances = law.cdf(sizes) - law.cdf(-sizes)
-    level = float(stats.norm.isf(false_alarm / (2 * (2 * len(sizes) + 1))))
+    of_size = statistics(noise, np.zeros(width))[-1]
+    sizes, chances = of_size.thresholds, of_size.chances
+    level = float(stats.norm.isf(false_alarm / (2 * of_size.tests)))
     for missing in np.geomspace(1e-4, 0.99, 400):
-        wrong = sizes / (1 - missing)
-        if law.step is not None:
-            # A grid stays, and its noise is that of another scale: about the continuous law.
-            moved = np.interp(wrong, sizes, chances)
-        else:
-            moved = law.cdf(wrong) - law.cdf(-wrong)
+        moved = np.interp(sizes / (1 - missing), sizes, chances)
         needed = level * np.sqrt(chances * (1 - chances)) + 1.645 * np.sqrt(np.maximum(moved * (1 - moved), 0.0))
         if np.any(math.sqrt(samples) * np.abs(moved - chances) > needed):
             return float(1 - missing)
@@ -344,7 +332,7 @@ def smallest_scale(noise: Noise, width: int, samples: int, false_alarm: float) -
 
 
 def smallest_shift(noise: Noise, samples: int, false_alarm: float) -> float | None:
-    """Return the shift of a coordinate of additive noise that is seen in 95 of 100 checks, in its own units, or None."""
+    """Return the shift of a coordinate of additive noise that is seen in 95 of 100 checks, in its units, or None."""
     if isinstance(noise, ClippedNoise):
         noise = noise.noise
     if isinstance(noise, SphericalNoise):

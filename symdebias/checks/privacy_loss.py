@@ -274,4 +274,4 @@ def _ratio_of_density(noise: AdditiveNoise, pair: tuple[FloatArray, FloatArray],
                 logs.append(np.log(np.broadcast_to(np.asarray(density(there), dtype=float), column.shape)))
             total += np.nan_to_num(logs[0] - logs[1], nan=0.0, posinf=1e300, neginf=-1e300)
     # Where tails are exponential the ratio is constant but for rounding.
-    return np.round(total, 9)
+    return np.asarray(np.where(np.abs(total) < 1e6, np.round(np.clip(total, -1e6, 1e6), 9), total))

@@ -2,7 +2,7 @@
 
 What is left to chance has a rate of false alarms that holds exactly: counts are binomial, bounds those of Clopper and
 Pearson, and several of them share the rate. A test whose p-value is small, and not small enough, looks again at four
-times as many fresh draws, and then at sixteen times as many: the looks have a half, a quarter and a quarter of its rate.
+times as many fresh draws, and then at sixteen times as many: the looks have 1/2, 1/4 and 1/4 of its rate.
 """
 
 import math
@@ -92,7 +92,9 @@ def claim(audit: Audit) -> Probe:
         open_ones = list(subject.release.noiseless)
         if subject.release.target is None and subject.release.coupling is None:
             open_ones.append("target")
-        faults += [f"{name} is released as it is, and not named" for name in open_ones if name not in claimed.unprotected]
+        faults += [
+            f"{name} is released as it is, and not named" for name in open_ones if name not in claimed.unprotected
+        ]
     return Probe(
         "claim", "model, adjacency, and the columns that are released as they are", not faults,
         "; ".join(faults) or str(claimed), sees="any other kind of claim",
@@ -263,7 +265,7 @@ def separating(first: FloatArray, second: FloatArray) -> FloatArray:
     apart = second.mean(axis=0) - first.mean(axis=0)
     fixed = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0) & (first[0] != second[0])
     if fixed.any():
-        return np.eye(len(apart))[int(np.argmax(fixed))]
+        return np.asarray(np.eye(len(apart))[int(np.argmax(fixed))])
     # Parameters that do not vary, or vary together, do not stand in the way.
     direction: FloatArray = np.linalg.pinv(spread, rcond=1e-8, hermitian=True) @ apart
     return direction if direction.any() else np.ones(len(direction))
@@ -380,6 +382,8 @@ def independence(audit: Audit) -> Probe | None:
         for part in subject.parts
         if not isinstance(part.noise, (ChannelNoise, ClippedNoise))
         for place in range(part.width)
+        # A point of a sphere is as likely as its mirror image across a plane that the record lies in.
+        if not (isinstance(part.noise, ZonalNoise) and subject.resting.center[part.place][place] != 0)
     ]
     if not columns:
         return None
@@ -404,14 +408,13 @@ def independence(audit: Audit) -> Probe | None:
             name = f"{part.name}, coordinate {place}"
             for words, one, other in _partners(number):
                 found.append((_agree(signs[i][one], signs[i][other]), f"{name}: signs of {words}"))
-                if chances[i] is not None:
-                    share = (chances[i], chances[i])
-                    found.append((_match(small[i][one], small[i][other], share), f"{name}: sizes of {words}"))
+                if (own := chances[i]) is not None:
+                    found.append((_match(small[i][one], small[i][other], own, own), f"{name}: sizes of {words}"))
             for j in range(i):
                 both = f"{name} and {columns[j][0].name}, coordinate {columns[j][1]}"
                 found.append((_agree(signs[i], signs[j]), f"signs of {both}"))
-                if chances[i] is not None and chances[j] is not None:
-                    found.append((_match(small[i], small[j], (chances[i], chances[j])), f"sizes of {both}"))
+                if own is not None and (its := chances[j]) is not None:
+                    found.append((_match(small[i], small[j], own, its), f"sizes of {both}"))
         least, name = min(found)
         worst[0] = f"{name} (p-value {least:.2g})"
         return noise_laws.combined_p_value([one for one, _ in found])
@@ -456,8 +459,9 @@ def _agree(first: FloatArray, second: FloatArray) -> float:
     return float(noise_laws.binomial_p_values(np.count_nonzero(product > 0), len(product), 0.5))
 
 
-def _match(first: Any, second: Any, chances: tuple[float, float]) -> float:
-    both = chances[0] * chances[1] + (1 - chances[0]) * (1 - chances[1])
+def _match(first: Any, second: Any, one: float, other: float) -> float:
+    """Return the p-value of how often two coins of these chances agree."""
+    both = one * other + (1 - one) * (1 - other)
     return float(noise_laws.binomial_p_values(np.count_nonzero(first == second), len(first), both))
 
 
@@ -490,7 +494,10 @@ def repeated_streams(audit: Audit) -> Probe:
                     for other in places[:i]
                 ]
                 p_values += [
-                    (streams.coincidence_p_value(line, lines[name][:, other], chance), f"two coordinates of {part.name}")
+                    (
+                        streams.coincidence_p_value(line, lines[name][:, other], chance),
+                        f"two coordinates of {part.name}",
+                    )
                     for other in range(column if alike else 0)
                 ]
         likeliest = chance if chance <= 2.0**-16 else math.sqrt(chance)
@@ -556,7 +563,10 @@ def low_bits(audit: Audit) -> Probe | None:
             if len(numbers) and not _shares_grid(numbers, _additive(part.noise)):
                 faults.append(f"{part.name}, coordinate {column}: numbers with bits below the grid of the others")
     return Probe(
-        "low bits", "the last bits of what is sent for the two inputs", not faults, "; ".join(faults) or "one grid",
+        "low bits",
+        "the last bits of what is sent for the two inputs",
+        not faults,
+        "; ".join(faults) or "one grid",
         sees=f"one number in {2 * count:,} that is off the grid of the others",
     )
 
@@ -593,4 +603,3 @@ def _shares_grid(numbers: FloatArray, noise: Noise) -> bool:
     # Far from 0 all numbers have the last place of the smallest.
     largest, smallest = float(sizes.max()), float(sizes.min())
     return bool(lowest.min() >= np.spacing(smallest if smallest >= largest / 4 else largest))
-

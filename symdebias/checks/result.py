@@ -118,7 +118,9 @@ class GuaranteeCheck:
                 f"  epsilon is at least              {self.sampled_epsilon:.6g} "
                 f"({self.samples:,} samples of each input, confidence {self.confidence:g})"
             )
-        lines += [f"  {probe.name:<32} {'passed' if probe.passed else f'REFUTED: {probe.found}'}" for probe in self.probes]
+        lines += [
+            f"  {probe.name:<32} {'passed' if probe.passed else f'REFUTED: {probe.found}'}" for probe in self.probes
+        ]
         return "\n".join(lines)
 
     def table(self) -> str:

@@ -98,11 +98,11 @@ def _in_fork(draw: Callable[[], FloatArray]) -> FloatArray | None:
         if not answered:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    data = b"".join(chunks)
-    if status != 0 or len(data) < 16:
+    answer = b"".join(chunks)
+    if status != 0 or len(answer) < 16:
         return None
-    rows, columns = struct.unpack("<qq", data[:16])
-    return np.frombuffer(data[16:], dtype=np.float64).reshape(rows, columns)
+    rows, columns = struct.unpack("<qq", answer[:16])
+    return np.frombuffer(answer[16:], dtype=np.float64).reshape(rows, columns)
 
 
 def coincidence_p_value(first: FloatArray, second: FloatArray, chance: float) -> float:

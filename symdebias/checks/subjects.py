@@ -6,7 +6,6 @@ target of a vector that is released whole. A row out holds what each part sends.
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ from symdebias.release.columns import in_order
 _COLUMNS = 3
 # How far outside records are that have to be clipped, in distances of the farthest ones inside.
 _OUTSIDE = 1000.0
+_CORNERS = "corners far outside"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +154,7 @@ class MechanismSubject(Subject):
         place = slice(0, len(ends[0]))
         pair = Case("one end", ends[0], ends[0]), Case("the other end", ends[1], ends[1])
         outside, farther, resting = _around(mechanism, ends)
-        return cls(
-            claimed, (Part("values", mechanism, place),), pair, outside, farther, resting, mechanism, flat
-        )
+        return cls(claimed, (Part("values", mechanism, place),), pair, outside, farther, resting, mechanism, flat)
 
     def send(self, rows: FloatArray, random_state: Any) -> FloatArray:
         """Return what `privatize` sends."""
@@ -238,7 +236,8 @@ class ReleaseSubject(Subject):
         """Return X in its own units, with codes for categories, and y."""
         release, columns = self.release, self.release.columns or ()
         if release.coupling is not None:
-            X, y = rows[:, :-1], rows[:, -1]
+            X = rows[:, :-1]
+            y: FloatArray | None = rows[:, -1]
         else:
             width = len(columns) - len(release.noiseless)
             X = np.column_stack([rows[:, :width], np.zeros((len(rows), len(release.noiseless)))])
@@ -306,7 +305,7 @@ def _around(
     mechanism: Mechanism, ends: tuple[FloatArray, FloatArray]
 ) -> tuple[tuple[Case, ...], tuple[tuple[str, FloatArray, FloatArray], ...], Case]:
     """Return records far outside, other pairs, and a record at rest, for one mechanism."""
-    noise, first, second = mechanism.noise, *ends
+    noise, first = mechanism.noise, ends[0]
     if isinstance(noise, ChannelNoise):
         others = tuple(
             (f"the labels {one:g} and {other:g}", np.array([one]), np.array([other]))
@@ -323,7 +322,7 @@ def _around(
     farther = [("records far outside", outside[0].raw, outside[1].raw)]
     if len(first) > 1:
         diagonal = _OUTSIDE * np.abs(known[0]).max() * np.ones(len(first))
-        farther.append(("corners far outside", diagonal, -diagonal))
+        farther.append((_CORNERS, diagonal, -diagonal))
         lengths = np.linspace(1.0, 2.0, len(first)) * np.abs(known[0]).max()
         farther.append(("records along another line", lengths, -lengths))
     rest = np.zeros(len(first)) if len(first) > 1 or isinstance(mechanism.range, Ball) else known[0]
@@ -372,11 +371,9 @@ def _named(release: Release) -> Release:
     """
     if release.categories:
         named = release.columns is not None
-        features: Any = dict(release.groups) if named else release.groups[0][1]  # type: ignore[arg-type]
+        features: Any = dict(release.groups) if named else release.groups[0][1]
         of_target = {"target": release.target} if release.coupling is None else release.coupling.arguments
-        release = Release(
-            features, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **of_target
-        )  # type: ignore[arg-type]
+        release = Release(features, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **of_target)
     if release.columns is not None:
         return release
     count = release.number_of_columns or _COLUMNS + len(release.noiseless) - (release.coupling is not None)
@@ -409,7 +406,7 @@ def _coupled(release: Release, claimed: Guarantee, cls: type[ReleaseSubject]) ->
     corners = np.r_[diagonal, high + far], np.r_[diagonal if margin else -diagonal, low - far]
     vector = coupling.released(mechanism)
     rest = case("a record at rest", np.zeros(width), high)
-    farther = (("records far outside", outside[0].raw, outside[1].raw), ("corners far outside", *corners))
+    farther = (("records far outside", outside[0].raw, outside[1].raw), (_CORNERS, *corners))
     parts = (Part(f"the {coupling.kind} vector", vector, slice(0, len(rest.center))),)
     return cls(claimed, parts, ends, outside, farther, rest, release)
 
@@ -434,33 +431,25 @@ def _apart(release: Release, claimed: Guarantee, cls: type[ReleaseSubject]) -> R
         around.append(_around(mechanism, ends))
     first, second = np.concatenate(firsts), np.concatenate(seconds)
     pair = Case("one end", first, first), Case("the other end", second, second)
-    outside = tuple(
-        Case(
-            f"far beyond {end.name}",
-            np.concatenate([found[place].raw if found else own for (found, _, _), own in zip(around, owns, strict=True)]),
-            end.center,
-        )
-        for place, (end, owns) in enumerate(zip(pair, (firsts, seconds), strict=True))
-    )
-    corners = [
-        next(((one, other) for name, one, other in others if name.startswith("corners")), own)
-        for (_, others, _), own in zip(around, zip(*_raws(around, firsts, seconds), strict=True), strict=True)
+    # Far records of each part, or those at its ends where none lie outside.
+    far = [
+        tuple(case.raw for case in cases) or (one, other)
+        for (cases, _, _), one, other in zip(around, firsts, seconds, strict=True)
     ]
+    outside = tuple(
+        Case(f"far beyond {end.name}", np.concatenate([ends[place] for ends in far]), end.center)
+        for place, end in enumerate(pair)
+    )
     farther = [("records far outside", outside[0].raw, outside[1].raw)]
-    if any(len(found) > 1 for found in firsts):
-        farther.append(("corners far outside", *(np.concatenate(found) for found in zip(*corners, strict=True))))
+    corners = [
+        next(((one, other) for name, one, other in others if name == _CORNERS), own)
+        for (_, others, _), own in zip(around, far, strict=True)
+    ]
+    if any(len(one) > 1 for one in firsts):
+        one, other = (np.concatenate([found[place] for found in corners]) for place in (0, 1))
+        farther.append((_CORNERS, one, other))
     rest = np.concatenate([found.center for _, _, found in around])
     return cls(claimed, tuple(parts), pair, outside, tuple(farther), Case("a record at rest", rest, rest), release)
-
-
-def _raws(
-    around: Sequence[Any], firsts: Sequence[FloatArray], seconds: Sequence[FloatArray]
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return far records of each part, or those at the ends where none lie outside."""
-    ends = []
-    for place, own in enumerate((firsts, seconds)):
-        ends.append([found[place].raw if found else end for (found, _, _), end in zip(around, own, strict=True)])
-    return ends[0], ends[1]
 
 
 def _stands_for_itself(labels: Labels) -> bool:

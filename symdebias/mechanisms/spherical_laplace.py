@@ -77,7 +77,7 @@ class SphericalLaplaceNoise(SphericalNoise):
 
     @property
     def radial_scale(self) -> float:
-        """b."""
+        """The scale b."""
         return self.scale
 
     @property
