@@ -241,7 +241,7 @@ class SphericalNoise(ABC):
 
     @property
     def radial_scale(self) -> float | None:
-        """The scale b where the density in the ambient dimension is proportional to exp(-||v||/b), or None for others."""
+        """The scale b of a density proportional to exp(-||v||/b) in the ambient dimension, or None for others."""
         return None
 
     @property

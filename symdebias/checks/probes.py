@@ -536,7 +536,9 @@ def _least_share(subject: Subject, level: float) -> float:
         rates = stats.binom.sf(counts - 1, _STREAM, chance)
         seen = np.flatnonzero(rates <= level)
         least = int(seen[0]) if len(seen) else _STREAM
-        worst = max(worst, (least + 1.645 * math.sqrt(least)) / _STREAM)
+        # Numbers that are drawn afresh agree by chance, too.
+        needed = (least + 1.645 * math.sqrt(least)) / _STREAM
+        worst = max(worst, (needed - chance) / (1 - chance) if chance < 1 else 1.0)
     return min(worst, 1.0)
 
 
