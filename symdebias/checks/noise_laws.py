@@ -222,16 +222,24 @@ def _of_clipped(noise: ClippedNoise, center: float) -> list[Statistic]:
     law = number_law(noise.noise, noise.noise.variance)
     inside = center + law.thresholds(_CHANCES)
     inside = inside[(inside > noise.low) & (inside < noise.high)]
+    low, high = _chances_of_ends(noise, center)
+    # Nothing lies below the lower end, and the mass that is left stands at the upper one.
     thresholds = np.r_[np.nextafter(noise.low, -math.inf), noise.low, inside, np.nextafter(noise.high, -math.inf)]
-    chances = law.cdf(_between_points(thresholds - center, law.step))
-    chances[0] = 0.0
-    # At the upper end the rest of the mass stands at one point, and beyond it there is none.
+    chances = np.r_[0.0, low, law.cdf(inside - center), 1 - high]
     thresholds, chances = np.r_[thresholds, noise.high], np.r_[chances, 1.0]
     return [Statistic("what comes out", lambda sent: sent[:, 0], thresholds, chances)]
 
 
-def _between_points(values: FloatArray, step: float | None) -> FloatArray:
-    return values if step is None else step * (np.floor(values / step + 1e-9) + 0.5)
+def _chances_of_ends(noise: ClippedNoise, center: float) -> tuple[float, float]:
+    """Return the chances of the two numbers that noised values are clipped to."""
+    law = number_law(noise.noise, noise.noise.variance)
+    low, high = noise.low - center, noise.high - center
+    if law.step is not None:
+        # Of a grid the end itself counts, on either side.
+        low = law.step * (math.floor(low / law.step + 1e-9) + 0.5)
+        high = law.step * (math.ceil(high / law.step - 1e-9) - 0.5)
+    below = law.cdf(np.array([low, high]))
+    return float(below[0]), float(1 - below[1])
 
 
 def _of_spherical(noise: SphericalNoise, center: FloatArray) -> list[Statistic]:
@@ -337,7 +345,7 @@ def smallest_shift(noise: Noise, samples: int, false_alarm: float) -> float | No
         noise = noise.noise
     if isinstance(noise, SphericalNoise):
         return 2 * _reach(samples, false_alarm / 500) * math.sqrt(noise.variance)
-    if not isinstance(noise, AdditiveNoise):
+    if not isinstance(noise, AdditiveNoise) or not known_law(noise):
         return None
     if noise.is_gaussian:
         return _reach(samples, false_alarm / 500) * math.sqrt(2 * math.pi * noise.variance)
@@ -361,9 +369,8 @@ def collision_chance(noise: Noise, center: FloatArray) -> float:
         return float(row @ row)
     if isinstance(noise, ClippedNoise):
         law = number_law(noise.noise, noise.noise.variance)
-        ends = _between_points(np.array([noise.low, np.nextafter(noise.high, -math.inf)]) - float(center[0]), law.step)
-        low, high = law.cdf(ends)
-        return float(min(1.0, low**2 + (1 - high) ** 2 + law.collision))
+        low, high = _chances_of_ends(noise, float(center[0]))
+        return float(min(1.0, low**2 + high**2 + law.collision))
     if isinstance(noise, AdditiveNoise) and noise.step is not None:
         return number_law(noise, noise.variance).collision
     return _COLLISION
