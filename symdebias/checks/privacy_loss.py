@@ -15,6 +15,8 @@ from symdebias.transforms import quadrature
 from symdebias.zonal import ZonalNoise
 
 Exact = tuple[float | None, float | None]
+# All pairs of so many rows of a channel are looked at.
+_MANY_ROWS = 64
 
 
 def largest_ratio(first: FloatArray, second: FloatArray) -> float:
@@ -27,9 +29,12 @@ def largest_ratio(first: FloatArray, second: FloatArray) -> float:
 def worst_inputs(noise: ChannelNoise) -> tuple[float, float]:
     """Return the two inputs of a channel whose log ratio is largest, the likelier one first."""
     matrix = np.array(noise.matrix)
-    pairs = itertools.permutations(range(len(matrix)), 2)
-    first, second = max(pairs, key=lambda pair: largest_ratio(matrix[pair[0]], matrix[pair[1]]))
-    return noise.inputs[first], noise.inputs[second]
+    # The largest ratio of a pair is that of the extreme entries of some column.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(matrix.max(axis=0) > 0, np.log(matrix.max(axis=0)) - np.log(matrix.min(axis=0)), -math.inf)
+    column = int(np.argmax(ratios))
+    first, second = int(np.argmax(matrix[:, column])), int(np.argmin(matrix[:, column]))
+    return noise.inputs[first], noise.inputs[second if second != first else (first + 1) % len(matrix)]
 
 
 # ---- exactly -------------------------------------------------------------------------------------------------------
@@ -148,7 +153,12 @@ def _of_spherical(noise: SphericalNoise, distance: float, claimed: Guarantee) ->
 
 def _of_probabilities(rows: FloatArray, claimed: Guarantee) -> Exact:
     epsilon, delta = 0.0, 0.0
-    for p, q in itertools.product(rows, rows):
+    pairs = itertools.product(rows, rows)
+    if len(rows) > _MANY_ROWS:
+        # Of many labels those that are extreme in some column.
+        extreme = {(int(np.argmax(column)), int(np.argmin(column))) for column in rows.T}
+        pairs = iter([(rows[first], rows[second]) for first, second in sorted(extreme)])
+    for p, q in pairs:
         epsilon = max(epsilon, largest_ratio(p, q))
         delta = max(delta, float(np.maximum(p - math.exp(claimed.epsilon) * (1 + 4e-16) * q, 0.0).sum()))
     return (epsilon if claimed.delta == 0 else None), delta

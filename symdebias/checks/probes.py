@@ -516,7 +516,7 @@ def repeated_streams(audit: Audit) -> Probe:
     total = noise_laws.combined_p_value([one for one, _ in p_values])
     refuted = [f"{name} agree (p-value {least:.2g})"] if not total > audit.false_alarm / 2 else []
     refuted += windows
-    notes = [] if found.forked else ["no fork on this system"]
+    notes = [] if found.forked else ["no forked process answered"]
     notes += ["too few random numbers to look for runs"] if untested else []
     share = _least_share(subject, audit.false_alarm / 2 / len(p_values))
     return Probe(

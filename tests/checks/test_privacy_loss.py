@@ -58,6 +58,20 @@ def test_the_log_ratio_of_labels():
     np.testing.assert_allclose(found, [math.log(3.5), math.log(3 / 8)], rtol=1e-12)
 
 
+@pytest.mark.parametrize("count", [5, 300])
+def test_the_exact_loss_of_many_labels(count):
+    """The worst pair of labels is found among all, and among many by their extreme columns."""
+    matrix = np.full((count, count), 1.0)
+    matrix[count - 2, 3] += 0.25
+    matrix[1, 3] -= 0.5
+    matrix /= matrix.sum(axis=1, keepdims=True)
+    noise = sd.FiniteChannel(matrix.tolist(), tuple(range(count))).noise
+    wanted = math.log(matrix[count - 2, 3] / matrix[1, 3])
+    assert privacy_loss.worst_inputs(noise) == (count - 2, 1)
+    assert privacy_loss.exact_loss(noise, PAIR, PURE)[0] == pytest.approx(wanted, rel=1e-12)
+    assert privacy_loss.exact_loss(noise, PAIR, sd.Guarantee(0.1, 0.0))[1] > 0
+
+
 def test_the_exact_loss_of_pure_noise_on_vectors_is_its_norm_over_the_scale():
     laplace = sd.LaplaceMechanism.from_scale(0.7).noise
     spherical = sd.SphericalLaplaceMechanism.from_scale(0.7).noise_on(3)
