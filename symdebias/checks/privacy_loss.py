@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import sympy as sp
@@ -153,11 +153,11 @@ def _of_spherical(noise: SphericalNoise, distance: float, claimed: Guarantee) ->
 
 def _of_probabilities(rows: FloatArray, claimed: Guarantee) -> Exact:
     epsilon, delta = 0.0, 0.0
-    pairs = itertools.product(rows, rows)
+    pairs: Iterable[tuple[FloatArray, FloatArray]] = itertools.product(rows, rows)
     if len(rows) > _MANY_ROWS:
         # Of many labels those that are extreme in some column.
         extreme = {(int(np.argmax(column)), int(np.argmin(column))) for column in rows.T}
-        pairs = iter([(rows[first], rows[second]) for first, second in sorted(extreme)])
+        pairs = [(rows[first], rows[second]) for first, second in sorted(extreme)]
     for p, q in pairs:
         epsilon = max(epsilon, largest_ratio(p, q))
         delta = max(delta, float(np.maximum(p - math.exp(claimed.epsilon) * (1 + 4e-16) * q, 0.0).sum()))
