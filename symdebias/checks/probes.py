@@ -1,8 +1,9 @@
 """The questions that an audit puts to a mechanism or a release, each with its answer.
 
-What is left to chance has a rate of false alarms that holds at any number of draws: counts are binomial, bounds those of
-Clopper and Pearson, and several of them share the rate. (Tabled laws are right to 2e-5.) A test whose p-value is small, and not small enough, looks again at four
-times as many fresh draws, and then at sixteen times as many: the looks have 1/2, 1/4 and 1/4 of its rate.
+What is left to chance has a rate of false alarms that holds at any number of draws: counts are binomial, bounds those
+of Clopper and Pearson, and several of them share the rate. (Tabled laws are right to 2e-5.) A test whose p-value is
+small, and not small enough, looks again at four times as many fresh draws, and then at sixteen times as many: the looks
+have 1/2, 1/4 and 1/4 of its rate.
 """
 
 import math
