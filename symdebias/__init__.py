@@ -49,7 +49,7 @@ from symdebias.mechanisms import (
     UniformMechanism,
 )
 from symdebias.planning import plan
-from symdebias.privacy import Guarantee
+from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release
 from symdebias.solvers import (
     Fit,
@@ -86,6 +86,7 @@ __all__ = [
     "InputPerturbation",
     "LabelRandomizer",
     "LaplaceMechanism",
+    "Ledger",
     "Loss",
     "MissingDependencyError",
     "NoExactCorrectionError",
