@@ -318,22 +318,28 @@ def test_kills_forget_no_release(tmp_path):
 
 
 @POSIX
-def test_one_of_two_wins_the_last_of_a_budget(tmp_path):
-    """Ten times five processes and room for two releases."""
-    for turn in range(10):
+def test_two_of_five_win_the_last_of_a_budget(tmp_path, monkeypatch):
+    """Three times five processes and room for two releases; each takes its time between reading and writing."""
+    content = _files.content
+    monkeypatch.setattr(_files, "content", lambda descriptor: (content(descriptor), time.sleep(0.02))[0])
+    for turn in range(3):
         path = tmp_path / f"spent-{turn}.jsonl"
         book = sd.Ledger(path, "people", total=sd.Guarantee(1.0, 0.0))
-        begin = time.monotonic() + 0.02
+        gate, key = os.pipe()
 
-        def release(book=book, begin=begin):
-            time.sleep(max(0.0, begin - time.monotonic()))
+        def release(book=book, gate=gate, key=key):
+            os.close(key)
+            os.read(gate, 1)
             try:
                 book.charge(PURE)
             except sd.PrivacyError:
                 os._exit(3)
 
-        found = sorted(children.status(child) for child in [children.start(release) for _ in range(5)])
-        assert found == [0, 0, 3, 3, 3]
+        racing = [children.start(release) for _ in range(5)]
+        # All read the end of the pipe at once.
+        os.close(key)
+        os.close(gate)
+        assert sorted(children.status(child) for child in racing) == [0, 0, 3, 3, 3]
         assert number_of_releases(path) == 2
 
 

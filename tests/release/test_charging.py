@@ -18,7 +18,9 @@ APART = sd.Release(
 )
 JOINT = sd.Release({("age", "hours", "year"): NORMAL}, target="joint", target_bounds=(-1, 1))
 MARGIN = sd.Release(NORMAL, target="margin", fit_intercept=True)
-ONE_HOT = sd.Release({("age", "place"): NORMAL.with_radius(2.0)}, categories={"place": ("n", "e", "s")}, noiseless=("year",))
+ONE_HOT = sd.Release(
+    {("age", "place"): NORMAL.with_radius(2.0)}, categories={"place": ("n", "e", "s")}, noiseless=("year",)
+)
 
 
 def records(release):
