@@ -1,6 +1,7 @@
 """The command ``symdebias``."""
 
 import argparse
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from symdebias import losses
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.planning import ExpectedFit, Population, plan
+from symdebias.privacy import Ledger
+from symdebias.privacy.ledger import populations
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 on success, 1 where the job failed; argparse exits with 2 on a mistyped command.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # Names in other scripts, where the locale knows ASCII alone.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -59,7 +66,21 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--seed", type=int, default=0, help="seed of noise and order (default: 0)")
     shown.set_defaults(run=_demo)
     _add_plan(commands)
+    _add_ledger(commands)
     return parser
+
+
+def _add_ledger(commands: Any) -> None:
+    shown = commands.add_parser(
+        "ledger",
+        help="check a budget ledger, and print what was released and what is left",
+        description="Check a budget ledger from its first line on, and print for each population its totals, what is "
+        "spent, and its releases. Exit with 1 where the file was changed or damaged.",
+    )
+    shown.add_argument("file", type=Path, help="the ledger")
+    shown.add_argument("--population", help="only this one")
+    shown.add_argument("--digest", help="a digest that was printed earlier: its line must still be in the file")
+    shown.set_defaults(run=_ledger)
 
 
 def _add_plan(commands: Any) -> None:
@@ -162,6 +183,16 @@ def _plan(options: argparse.Namespace) -> None:
                     curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
         print(f"standard errors in {options.plot}")
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    found = populations(options.file) if options.population is None else (options.population,)
+    digest = ""
+    for population in found:
+        ledger = Ledger(options.file, population)
+        digest = ledger.verify(options.digest)
+        print(f"{ledger.summary()}\n")
+    print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
 
 
 def _demo(options: argparse.Namespace) -> None:

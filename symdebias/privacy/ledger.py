@@ -76,6 +76,8 @@ class _State:
 
     Attributes
     ----------
+    population : str
+        About whom.
     total : Guarantee or None
         The declared total; None where the population has none.
     limits : Parts
@@ -86,6 +88,7 @@ class _State:
         What was released.
     """
 
+    population: str
     total: Guarantee | None
     limits: Parts
     composition: str
@@ -104,7 +107,7 @@ class _State:
                 total, limits, composition = (line.entries[key] for key in ("total", "columns", "composition"))
             else:
                 entries.append(_entry(line))
-        return cls(total, limits, composition, tuple(entries))
+        return cls(population, total, limits, composition, tuple(entries))
 
     def spent(self, columns: Sequence[str] | None = None, also: Parts = ()) -> Guarantee | None:
         """Return what was released about some columns, or about all, together with what is to be."""
@@ -132,7 +135,7 @@ class _State:
             if after is None or _keeps(after, total):
                 continue
             before = self.spent(columns)
-            whose = "the population" if columns is None else f"the columns {', '.join(columns)}"
+            whose = repr(self.population) if columns is None else f"the columns {', '.join(columns)}"
             said = f"{_budget(before)} is spent, and with this release it" if before else "this release"
             raise PrivacyError(
                 f"the budget of {whose} does not suffice: {said} would be {_budget(after)}, of a total of "
@@ -200,7 +203,7 @@ class Ledger:
     (1, 0)-differential privacy (local, replace-one)
     >>> ledger.charge({"age": Guarantee(1.0, 0.0)}, records=200)
     Traceback (most recent call last):
-    symdebias.exceptions.PrivacyError: the budget of the population does not suffice: epsilon 1 is spent, and with this release it would be epsilon 2, of a total of epsilon 1.5. Nothing was released. Release less, with more noise, or about other people.
+    symdebias.exceptions.PrivacyError: the budget of 'survey 2026' does not suffice: epsilon 1 is spent, and with this release it would be epsilon 2, of a total of epsilon 1.5. Nothing was released. Release less, with more noise, or about other people.
     """  # noqa: E501
 
     def __init__(
