@@ -51,6 +51,10 @@ class LostError(Exception):
     """Something was lost."""
 
 
+class NotTriedError(Exception):
+    """The fault cannot be injected here."""
+
+
 @dataclass
 class Trial:
     """One injection: an empty folder, random numbers, and a fit to write."""
@@ -97,7 +101,10 @@ def refused(*errors: type[BaseException]) -> Iterator[None]:
 def start(work: Callable[[], object]) -> int:
     """Fork a child that does some work; it ends with 0, with 1 where it fails and with 2 where something is lost."""
     sys.stdout.flush()
-    child = os.fork()
+    with warnings.catch_warnings():
+        # Newer versions of Python warn of every fork while there are threads, which libraries leave.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if child == 0:
         status = 1
         try:
@@ -128,6 +135,23 @@ def kill(work: Callable[[], object], seconds: float) -> None:
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     require(status(child) == -signal.SIGKILL, "the work ended by itself")
+
+
+def require_root() -> None:
+    if os.getuid() != 0:
+        raise NotTriedError("not tried: only root becomes another user")
+
+
+def interrupt(child: int) -> int:
+    """Press Ctrl-C, again where a finaliser has swallowed it, and return how the child ended."""
+    while True:
+        os.kill(child, signal.SIGINT)
+        deadline = time.monotonic() + 0.5
+        while time.monotonic() < deadline:
+            done, end = os.waitpid(child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(end)
+            time.sleep(0.01)
 
 
 def become_nobody() -> None:
@@ -209,6 +233,7 @@ def _(trial: Trial) -> str:
 
 @kind("fit.save: read-only folder")
 def _(trial: Trial) -> str:
+    require_root()
     old_file(trial)
     trial.folder.chmod(0o555)
 
@@ -227,8 +252,7 @@ def _(trial: Trial) -> str:
     old_file(trial)
     child = start(lambda: save_until_interrupted(trial))
     time.sleep(0.02 + 0.03 * trial.random.random())
-    os.kill(child, signal.SIGINT)
-    require(status(child) == 0, "the child failed")
+    require(interrupt(child) == 0, "the child failed")
     require(list(trial.folder.iterdir()) == [trial.place], "something is left beside it")
     return require_whole(trial)
 
@@ -278,6 +302,8 @@ def _(trial: Trial) -> str:
 
 
 def figure_and_save():  # type: ignore[no-untyped-def]
+    if importlib.util.find_spec("matplotlib") is None:
+        raise NotTriedError("not tried: Matplotlib is not installed")
     figure = importlib.import_module("matplotlib.figure").Figure((2, 2))
     figure.subplots().plot([0, 1])
     return figure, importlib.import_module("symdebias.interfaces.plotting")
@@ -309,7 +335,7 @@ def entry(folder: Path) -> Path:
 @kind("kernel cache: kill -9")
 def _(trial: Trial) -> str:
     folder = trial.folder / "cache"
-    kill(lambda: [compiled(folder), time.sleep(60)], 0.4 * trial.random.random())
+    kill(lambda: [compiled(folder), time.sleep(60)], 0.2 * trial.random.random())
     require(not folder.exists() or not entry(folder).exists() or (entry(folder) / "manifest.json").exists(), "half")
     whole = entry(folder).exists()
     run(lambda: compiled(folder))
@@ -332,6 +358,7 @@ def _(trial: Trial) -> str:
 
 @kind("kernel cache: read-only home")
 def _(trial: Trial) -> str:
+    require_root()
     trial.folder.chmod(0o555)
 
     def work() -> None:
@@ -347,6 +374,8 @@ def _(trial: Trial) -> str:
 
 @kind("kernel cache: no home folder")
 def _(trial: Trial) -> str:
+    require_root()
+
     def work() -> None:
         os.environ.pop("HOME", None)
         os.environ.pop("XDG_CACHE_HOME", None)
@@ -362,13 +391,12 @@ def _(trial: Trial) -> str:
     folder = trial.folder / "cache"
     with silent():
         child = start(lambda: [compiled(folder), time.sleep(0.3)])
-        time.sleep(0.05 + 0.3 * trial.random.random())
-        os.kill(child, signal.SIGINT)
-        require(status(child) >= 0, "the child was killed")
-    left = [path.name for path in folder.iterdir()] if folder.exists() else []
-    require(left in ([], [source().key]), "a folder is left")
+        time.sleep(0.2 * trial.random.random())
+        require(interrupt(child) >= 0, "the child was killed")
+    require(not list(folder.glob("build-*")), "a folder is left")
+    whole = entry(folder).exists()
     run(lambda: compiled(folder))
-    return "a whole entry" if left else "no entry, compiled again"
+    return "a whole entry" if whole else "no entry, compiled again"
 
 
 @kind("kernel cache: two processes at once")
@@ -376,7 +404,7 @@ def _(trial: Trial) -> str:
     folder = trial.folder / "cache"
     children = [start(lambda: compiled(folder)) for _ in range(2)]
     require([status(child) for child in children] == [0, 0], "a child failed")
-    require([path.name for path in folder.iterdir()] == [source().key], "something is left beside the entry")
+    require(entry(folder).exists() and not list(folder.glob("build-*")), "there is no entry, or a folder is left")
     run(lambda: compiled(folder))
     return "one entry, two right kernels"
 
@@ -571,6 +599,7 @@ def _(trial: Trial) -> str:
 
 @kind("ledger: another user, read-only folder")
 def _(trial: Trial) -> str:
+    require_root()
     book = begun(trial, 1.0)
     book.charge(PURE)
     trial.place.chmod(0o644)
@@ -732,8 +761,7 @@ def _(trial: Trial) -> str:
     with silent():
         child = start(work)
         time.sleep(0.1 + 0.3 * trial.random.random())
-        os.kill(child, signal.SIGINT)
-        end = status(child)
+        end = interrupt(child)
     if not trial.place.exists():
         require(end in (0, 1), "the child was killed")
         return "trained to the end" if end == 0 else "KeyboardInterrupt before there is a fit"
@@ -815,6 +843,8 @@ def report(times: int, only: str = "") -> tuple[str, int]:
                 trial = Trial(folder, random.Random(f"{name} {number}"), number, fits, (contents[0], contents[1]))
                 try:
                     outcomes.append(inject(trial))
+                except NotTriedError as reason:
+                    outcomes.append(str(reason))
                 except Exception:
                     traceback.print_exc()
                     lost += 1
@@ -836,11 +866,10 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--only", default="", help="only kinds with these words")
     options = parser.parse_args()
-    if os.getuid() != 0:
-        sys.exit("some faults are those of another user: run it as root, in a container")
     text, lost = report(options.times, options.only)
     print(text)
-    sys.exit(lost > 0)
+    if lost:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
