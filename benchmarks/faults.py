@@ -752,7 +752,7 @@ def _(trial: Trial) -> str:
     records, targets = rng.normal(size=(3000, 2)), rng.normal(size=3000)
 
     def work() -> None:
-        options = {"step_size": 1e-4, "batch_size": 1, "epochs": 2000, "random_state": 0}
+        options = {"step_size": 1e-4, "batch_size": 1, "epochs": 5000, "random_state": 0}
         try:
             sd.sgd(corrected, records, targets, **options)
         except sd.FitInterrupted as stop:
@@ -760,7 +760,7 @@ def _(trial: Trial) -> str:
 
     with silent():
         child = start(work)
-        time.sleep(0.1 + 0.3 * trial.random.random())
+        time.sleep(0.3 + 0.5 * trial.random.random())
         end = interrupt(child)
     if not trial.place.exists():
         require(end in (0, 1), "the child was killed")

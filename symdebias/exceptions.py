@@ -4,7 +4,7 @@ Wrong arguments raise `ValueError` or `TypeError`, as everywhere in Python. The 
 failures of the method itself, each with its cause and its remedy.
 """
 
-from typing import Any
+import typing
 
 __all__ = [
     "CacheWarning",
@@ -77,7 +77,7 @@ class FitInterrupted(KeyboardInterrupt):
         The fit after the last whole part of the run: unfinished, without a covariance, and not looked at for noise.
     """
 
-    def __init__(self, message: str, fit: Any) -> None:
+    def __init__(self, message: str, fit: typing.Any) -> None:
         super().__init__(message)
         self.fit = fit
 
