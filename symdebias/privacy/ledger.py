@@ -4,6 +4,7 @@ A guarantee is lost by repetition: each release of the same records adds to what
 says what was released, and refuses what would go beyond a total before anything is drawn.
 """
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -109,7 +110,9 @@ class _State:
                 entries.append(_entry(line))
         return cls(population, total, limits, composition, tuple(entries))
 
-    def spent(self, columns: Sequence[str] | None = None, also: Parts = ()) -> Guarantee | None:
+    def spent(
+        self, columns: Sequence[str] | None = None, also: Parts = (), composition: str | None = None
+    ) -> Guarantee | None:
         """Return what was released about some columns, or about all, together with what is to be."""
         releases = [entry.parts for entry in self.entries] + ([also] if also else [])
         costs = []
@@ -120,8 +123,8 @@ class _State:
         if not costs:
             return None
         # The parts of a release are fixed together, so that they compose exactly whatever the releases do.
-        each = [compose(about) for about in costs]
-        if self.composition == "basic":
+        each = [_together(tuple(map(_numbers, about))) for about in costs]
+        if (composition or self.composition) == "basic":
             return compose([replace(one, multiplier=None, basis="") for one in each])
         # Two valid compositions: of all parts at once, and of releases that were composed before.
         together, stepwise = compose([one for about in costs for one in about]), compose(each)
@@ -131,8 +134,13 @@ class _State:
         """Raise PrivacyError where what was released, and what is to be, goes beyond a total."""
         assert self.total is not None
         for columns, total in ((None, self.total), *self.limits):
+            # Exact composition is never more than the sum, and takes longer.
+            by_sum = self.spent(columns, also, "basic")
+            if by_sum is None or _keeps(by_sum, total):
+                continue
             after = self.spent(columns, also)
-            if after is None or _keeps(after, total):
+            assert after is not None
+            if _keeps(after, total):
                 continue
             before = self.spent(columns)
             whose = repr(self.population) if columns is None else f"the columns {', '.join(columns)}"
@@ -141,6 +149,21 @@ class _State:
                 f"the budget of {whose} does not suffice: {said} would be {_budget(after)}, of a total of "
                 f"{_budget(total)}. Nothing was released. Release less, with more noise, or about other people."
             )
+
+
+@functools.lru_cache(maxsize=4096)
+def _together(parts: tuple[tuple[float, float, str, str, float | None], ...]) -> Guarantee:
+    """Return what the parts of one release cost; guarantees that compare equal may have different multipliers."""
+    return compose(
+        [
+            Guarantee(epsilon, delta, model, adjacency, multiplier=multiplier)
+            for epsilon, delta, model, adjacency, multiplier in parts
+        ]
+    )
+
+
+def _numbers(spent: Guarantee) -> tuple[float, float, str, str, float | None]:
+    return spent.epsilon, spent.delta, spent.model, spent.adjacency, spent.multiplier
 
 
 class Ledger:

@@ -5,9 +5,11 @@ stands before the digest. What was cut short by a crash has no end; the next lin
 that were. A line that is whole and does not follow from the one before was changed by somebody, or damaged.
 """
 
+import functools
 import hashlib
 import json
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -199,6 +201,8 @@ def _is_begun(torn: bytes) -> bool:
     return torn.startswith(begin) or begin.startswith(torn) or not torn.strip(b"\0")
 
 
+# A ledger is read anew each time, and most of its lines are those of the time before.
+@functools.lru_cache(maxsize=2**14)
 def _line(text: bytes, number: int, previous: str) -> Line:
     """Return a line that follows from the one before.
 
@@ -226,7 +230,7 @@ def _line(text: bytes, number: int, previous: str) -> Line:
     if time.tzinfo is None:
         raise ValueError("its time has no zone")
     entries = {name: _CHECKS[name](document[name]) for name in _KINDS[kind]}
-    return Line(number, time, kind, entries, digest)
+    return Line(number, time, kind, types.MappingProxyType(entries), digest)
 
 
 def _damaged(path: Path, number: int, reason: str) -> PrivacyError:
