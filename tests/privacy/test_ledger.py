@@ -77,6 +77,18 @@ def test_normal_noise_composes_exactly_over_releases(path):
         book.charge({"x": NORMAL})
 
 
+def test_equal_budgets_of_different_noise_are_told_apart(path):
+    """Guarantees compare equal whatever their multipliers; what they cost together is another thing."""
+    louder = sd.Guarantee(1.0, 1e-5, multiplier=2 * NORMAL.multiplier)
+    book = sd.Ledger(path, "people", total=sd.Guarantee(10.0, 1e-3))
+    book.charge({"x": NORMAL, "y": NORMAL})
+    first = book.spent.epsilon
+    other = sd.Ledger(path, "others", total=sd.Guarantee(10.0, 1e-3))
+    other.charge({"x": louder, "y": louder})
+    assert first == compose([NORMAL, NORMAL]).epsilon
+    assert other.spent.epsilon == compose([louder, louder]).epsilon < 0.6 * first
+
+
 def test_a_multiple_of_a_release_is_room_for_as_many(path):
     parts = {"x": NORMAL, "target": PURE}
     one = compose(list(parts.values()))
