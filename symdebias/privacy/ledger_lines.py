@@ -132,14 +132,14 @@ def written(path: Path, *, create: bool = False) -> Iterator[tuple[Lines, Callab
         lines = _parsed(_files.content(descriptor), path)
 
         def add(kind: str, entries: Mapping[str, Any]) -> Line:
-            before = b""
+            before, is_new = b"", not lines.lines
             if lines.torn:
                 before = b"" if lines.torn.endswith(b"\n") else b"\n"
                 before += lines.added("torn", _account(lines.torn))
             elif lines.is_open:
                 before = b"\n"
             _files.grow(descriptor, before + lines.added(kind, entries))
-            if len(lines.lines) == 1:
+            if is_new:
                 _files.keep_name(path)
             lines.torn, lines.is_open = b"", False
             return lines.lines[-1]
