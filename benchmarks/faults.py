@@ -39,6 +39,7 @@ from symdebias import _files
 from symdebias.codegen import cache
 from symdebias.mechanisms import sampling
 from symdebias.privacy import ledger_lines
+from symdebias.solvers.descent import Descent
 
 NOBODY = 65534
 PURE = sd.Guarantee(0.5, 0.0)
@@ -751,7 +752,17 @@ def _(trial: Trial) -> str:
     rng = np.random.default_rng(trial.number)
     records, targets = rng.normal(size=(3000, 2)), rng.normal(size=3000)
 
+    begun, told = os.pipe()
+
     def work() -> None:
+        take = Descent.take
+
+        def first(self: Descent, *arguments: object) -> bool:
+            os.write(told, b".")
+            Descent.take = take  # type: ignore[method-assign]
+            return take(self, *arguments)  # type: ignore[arg-type]
+
+        Descent.take = first  # type: ignore[method-assign, assignment]
         options = {"step_size": 1e-4, "batch_size": 1, "epochs": 5000, "random_state": 0}
         try:
             sd.sgd(corrected, records, targets, **options)
@@ -760,7 +771,10 @@ def _(trial: Trial) -> str:
 
     with silent():
         child = start(work)
-        time.sleep(0.3 + 0.5 * trial.random.random())
+        os.close(told)
+        os.read(begun, 1)
+        os.close(begun)
+        time.sleep(0.3 * trial.random.random())
         end = interrupt(child)
     if not trial.place.exists():
         require(end in (0, 1), "the child was killed")
