@@ -131,8 +131,12 @@ def run(work: Callable[[], object]) -> None:
 
 
 def kill(work: Callable[[], object], seconds: float) -> None:
-    """Kill a child after so many seconds of work."""
-    child = start(work)
+    """Kill a child so many seconds after its work has begun."""
+    begun, told = os.pipe()
+    child = start(lambda: [os.write(told, b"."), work()])
+    os.read(begun, 1)
+    for end in (begun, told):
+        os.close(end)
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     require(status(child) == -signal.SIGKILL, "the work ended by itself")
