@@ -23,6 +23,7 @@ from symdebias.exceptions import (
     ConvergenceWarning,
     DerivationLimitError,
     DivergenceError,
+    FitInterrupted,
     InferenceError,
     InfiniteVarianceError,
     MissingDependencyError,
@@ -49,7 +50,7 @@ from symdebias.mechanisms import (
     UniformMechanism,
 )
 from symdebias.planning import plan
-from symdebias.privacy import Guarantee
+from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release
 from symdebias.solvers import (
     Fit,
@@ -79,6 +80,7 @@ __all__ = [
     "DivergenceError",
     "FiniteChannel",
     "Fit",
+    "FitInterrupted",
     "GaussianMechanism",
     "Guarantee",
     "InferenceError",
@@ -86,6 +88,7 @@ __all__ = [
     "InputPerturbation",
     "LabelRandomizer",
     "LaplaceMechanism",
+    "Ledger",
     "Loss",
     "MissingDependencyError",
     "NoExactCorrectionError",

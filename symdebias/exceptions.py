@@ -4,12 +4,15 @@ Wrong arguments raise `ValueError` or `TypeError`, as everywhere in Python. The 
 failures of the method itself, each with its cause and its remedy.
 """
 
+import typing
+
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
     "ConvergenceWarning",
     "DerivationLimitError",
     "DivergenceError",
+    "FitInterrupted",
     "InferenceError",
     "InfiniteVarianceError",
     "MissingDependencyError",
@@ -63,6 +66,22 @@ class DivergenceError(SymdebiasError):
     """
 
 
+class FitInterrupted(KeyboardInterrupt):
+    """Training was stopped by Ctrl-C; what it had reached is here.
+
+    It is a KeyboardInterrupt, which no ``except Exception`` takes for an error of the program.
+
+    Attributes
+    ----------
+    fit : symdebias.Fit
+        The fit after the last whole part of the run: unfinished, without a covariance, and not looked at for noise.
+    """
+
+    def __init__(self, message: str, fit: typing.Any) -> None:
+        super().__init__(message)
+        self.fit = fit
+
+
 class InferenceError(SymdebiasError):
     """A fit has no standard errors, or no intervals that would cover.
 
@@ -72,9 +91,9 @@ class InferenceError(SymdebiasError):
 
 
 class PrivacyError(SymdebiasError):
-    """A privacy statement was asked for that does not hold.
+    """A privacy statement was asked for that does not hold, or a budget does not suffice.
 
-    Remedy: draw the noise without a seed, or declare a mechanism that has a guarantee.
+    Remedy: draw the noise without a seed, declare a mechanism that has a guarantee, or release less.
     """
 
 

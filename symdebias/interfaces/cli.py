@@ -1,6 +1,7 @@
 """The command ``symdebias``."""
 
 import argparse
+import io
 import json
 import sys
 import time
@@ -13,6 +14,8 @@ from symdebias.checks import check_guarantee
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.planning import ExpectedFit, Population, plan
+from symdebias.privacy import Ledger
+from symdebias.privacy.ledger import populations
 from symdebias.release import Release
 
 # The exit code of an audit that refutes a guarantee.
@@ -33,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 on success, 1 where the job failed, 3 where an audit refutes a guarantee; argparse exits with 2 on a mistyped
         command.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # Names in other scripts, where the locale knows ASCII alone.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options) or 0)
@@ -66,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     shown.set_defaults(run=_demo)
     _add_plan(commands)
     _add_audit(commands)
+    _add_ledger(commands)
     return parser
 
 
@@ -94,6 +102,19 @@ def _audit(options: argparse.Namespace) -> int:
     check = check_guarantee(release, samples=options.samples, confidence=1 - options.false_alarm)
     print(json.dumps(check.as_json(), indent=2) if options.json else check.table())
     return 0 if check.holds else REFUTED
+
+
+def _add_ledger(commands: Any) -> None:
+    shown = commands.add_parser(
+        "ledger",
+        help="check a budget ledger, and print what was released and what is left",
+        description="Check a budget ledger from its first line on, and print for each population its totals, what is "
+        "spent, and its releases. Exit with 1 where the file was changed or damaged.",
+    )
+    shown.add_argument("file", type=Path, help="the ledger")
+    shown.add_argument("--population", help="only this one")
+    shown.add_argument("--digest", help="a digest that was printed earlier: its line must still be in the file")
+    shown.set_defaults(run=_ledger)
 
 
 def _add_plan(commands: Any) -> None:
@@ -196,6 +217,16 @@ def _plan(options: argparse.Namespace) -> None:
                     curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
         print(f"standard errors in {options.plot}")
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    found = populations(options.file) if options.population is None else (options.population,)
+    digest = ""
+    for population in found:
+        ledger = Ledger(options.file, population)
+        digest = ledger.verify(options.digest)
+        print(f"{ledger.summary()}\n")
+    print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
 
 
 def _demo(options: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 import functools
 import gzip
+import io
 import json
 import sys
 
@@ -212,3 +213,33 @@ def test_an_audit_of_nothing_fails(tmp_path, capsys):
     card.write_text(sd.Release(sd.GaussianMechanism.from_scale(0.5)).to_json())
     assert cli.main(["audit", str(card)]) == 1
     assert "makes no privacy claim" in capsys.readouterr().err
+
+
+def test_the_ledger_is_checked_and_printed(tmp_path, capsys):
+    path = tmp_path / "spent.jsonl"
+    book = sd.Ledger(path, "Größe", total=sd.Guarantee(2.0, 0.0))
+    kept = book.charge({"age": sd.Guarantee(0.5, 0.0)}, records=1000).digest
+    sd.Ledger(path, "others", total=sd.Guarantee(1.0, 0.0))
+    assert cli.main(["ledger", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "Größe: 1 releases" in printed
+    assert "epsilon 0.5 spent of epsilon 2" in printed
+    assert "others: 0 releases" in printed
+    assert sd.Ledger(path, "others").digest in printed
+    assert cli.main(["ledger", str(path), "--population", "others", "--digest", kept]) == 0
+    assert "Größe" not in capsys.readouterr().out
+    path.write_bytes(path.read_bytes().replace(b'"records": 1000', b'"records": 1001'))
+    assert cli.main(["ledger", str(path)]) == 1
+    assert "line 2 of the ledger" in capsys.readouterr().err
+    for words in (["--population", "nobody"], ["--digest", "0" * 64]):
+        assert cli.main(["ledger", str(path), *words]) == 1
+    assert cli.main(["ledger", str(tmp_path / "none")]) == 1
+
+
+def test_names_are_printed_where_the_locale_knows_ascii_alone(tmp_path, monkeypatch):
+    sd.Ledger(tmp_path / "spent.jsonl", "Größe", total=sd.Guarantee(2.0, 0.0))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert cli.main(["ledger", str(tmp_path / "spent.jsonl")]) == 0
+    out.flush()
+    assert b"Gr\\xf6\\xdfe: 0 releases" in out.buffer.getvalue()
