@@ -24,6 +24,7 @@ from symdebias.exceptions import (
     DerivationLimitError,
     DivergenceError,
     ExpressionError,
+    FitInterrupted,
     FormatError,
     InferenceError,
     InfiniteVarianceError,
@@ -51,7 +52,7 @@ from symdebias.mechanisms import (
     UniformMechanism,
 )
 from symdebias.planning import plan
-from symdebias.privacy import Guarantee
+from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release
 from symdebias.solvers import (
     Fit,
@@ -82,6 +83,7 @@ __all__ = [
     "ExpressionError",
     "FiniteChannel",
     "Fit",
+    "FitInterrupted",
     "FormatError",
     "GaussianMechanism",
     "Guarantee",
@@ -90,6 +92,7 @@ __all__ = [
     "InputPerturbation",
     "LabelRandomizer",
     "LaplaceMechanism",
+    "Ledger",
     "Loss",
     "MissingDependencyError",
     "NoExactCorrectionError",

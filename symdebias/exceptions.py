@@ -4,6 +4,8 @@ Wrong arguments raise `ValueError` or `TypeError`, as everywhere in Python. The 
 failures of the method itself, each with its cause and its remedy.
 """
 
+import typing
+
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
@@ -11,6 +13,7 @@ __all__ = [
     "DerivationLimitError",
     "DivergenceError",
     "ExpressionError",
+    "FitInterrupted",
     "FormatError",
     "InferenceError",
     "InfiniteVarianceError",
@@ -79,6 +82,22 @@ class DivergenceError(SymdebiasError):
     """
 
 
+class FitInterrupted(KeyboardInterrupt):
+    """Training was stopped by Ctrl-C; what it had reached is here.
+
+    It is a KeyboardInterrupt, which no ``except Exception`` takes for an error of the program.
+
+    Attributes
+    ----------
+    fit : symdebias.Fit
+        The fit after the last whole part of the run: unfinished, without a covariance, and not looked at for noise.
+    """
+
+    def __init__(self, message: str, fit: typing.Any) -> None:
+        super().__init__(message)
+        self.fit = fit
+
+
 class InferenceError(SymdebiasError):
     """A fit has no standard errors, or no intervals that would cover.
 
@@ -88,9 +107,9 @@ class InferenceError(SymdebiasError):
 
 
 class PrivacyError(SymdebiasError):
-    """A privacy statement was asked for that does not hold.
+    """A privacy statement was asked for that does not hold, or a budget does not suffice.
 
-    Remedy: draw the noise without a seed, or declare a mechanism that has a guarantee.
+    Remedy: draw the noise without a seed, declare a mechanism that has a guarantee, or release less.
     """
 
 

@@ -242,6 +242,11 @@ class SphericalNoise(ABC):
         return math.inf
 
     @property
+    def radial_scale(self) -> float | None:
+        """The scale b of a density proportional to exp(-||v||/b) in the ambient dimension, or None for others."""
+        return None
+
+    @property
     def operator(self) -> tuple[sp.Expr, ...] | None:
         """Return c_0, c_1, ... where the inverse is the finite operator sum_k c_k s^k d^(2k), or None."""
         return None

@@ -169,7 +169,11 @@ def cache_folder() -> Path | None:
     setting = os.environ.get(_VARIABLE, "")
     if setting.lower() == "off":
         return None
-    folder = Path(setting) if setting else _user_cache() / "symdebias"
+    try:
+        folder = Path(setting) if setting else _user_cache() / "symdebias"
+    except RuntimeError:
+        _warn("there is no cache folder: this user has no home folder")
+        return None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = _distrust_folder(folder)

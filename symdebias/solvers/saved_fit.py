@@ -5,13 +5,12 @@ grows large. The loss is text in the language of `symdebias.losses.parsing`, the
 written field by field, and read back against the types that their fields declare.
 """
 
-import contextlib
+import functools
 import io
 import json
 import math
 import os
 import re
-import secrets
 import struct
 import types
 import typing
@@ -19,11 +18,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import sympy as sp
 
+from symdebias import _files
 from symdebias._domains import first_unseen, seen
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
@@ -66,7 +66,6 @@ class _Unsavable(ValueError):
 
 def save(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a fit; see `symdebias.Fit.save`."""
-    place = Path(path)
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = _Coder(type(fit), arrays)
@@ -95,7 +94,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
         stream = io.BytesIO()
         np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
         members[f"{name}.npy"] = stream.getvalue()
-    _write_whole(place, members)
+    _files.write_whole(path, functools.partial(_archive, members=members))
 
 
 def load(kind: type, path: str | os.PathLike[str]) -> Any:
@@ -119,27 +118,11 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
             ) from None
 
 
-def _write_whole(place: Path, members: Mapping[str, bytes]) -> None:
-    """Write an archive beside its place and move it there: whoever looks sees the old file or the new one."""
-    aside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
-    try:
-        with aside.open("xb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                for name, content in members.items():
-                    # Without the time, so that equal fits are equal files.
-                    archive.writestr(zipfile.ZipInfo(name), content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(place)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _archive(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            # Without the time, so that equal fits are equal files.
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def _members(stream: Any) -> dict[str, bytes]:

@@ -237,6 +237,32 @@ def test_a_full_disk_never_fails_the_job(folder, source, monkeypatch):
         cache.compile_kernel(source)
 
 
+def test_a_disk_that_fills_up_while_an_entry_is_built_leaves_none(folder, source, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache.os, "fsync", full)
+        with pytest.warns(CacheWarning, match="No space left on device"):
+            kernel = cache.compile_kernel(source)
+    assert len(kernel.signatures) == 1
+    assert not (folder / source.key).exists()
+    assert list(folder.glob("build-*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is a folder for all")
+def test_a_user_without_a_home_folder_compiles_in_memory(folder, source, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SYMDEBIAS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cache.Path, "home", homeless)
+    with pytest.warns(CacheWarning, match="no home folder"):
+        kernel = cache.compile_kernel(source)
+    assert len(kernel.signatures) == 1
+
+
 def test_numbas_own_settings_do_not_move_the_cache(folder, source, tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "numba"))
     cache.compile_kernel(source)

@@ -23,7 +23,7 @@ from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
-from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.descent import Descent, averaged_share, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
@@ -142,6 +142,8 @@ def dp_lssgd(
 
     Raises
     ------
+    FitInterrupted
+        Ctrl-C was pressed; its ``fit`` is what was reached, under the guarantee of the whole run.
     DivergenceError
         theta ran away. The message says nothing of single records.
     PrivacyError
@@ -216,7 +218,29 @@ def dp_lssgd(
     kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
     descent = Descent(theta, noise.steps, radius=bound, share=share, record=record)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * noise.probability))))
-    with progress_bar(progress, noise.steps, "step") as advance:
+
+    def fit_so_far(notes: tuple[str, ...] = (), **told: Any) -> Fit:
+        # The guarantee covers all steps, and so the first ones.
+        return descent.fit(
+            corrected_of(run),
+            solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
+            records=n if adjacency == "replace-one" else None,
+            seen=lambda steps: steps * batch_size,
+            diagnostics={
+                "epochs": epochs,
+                "noise_multiplier": noise.multiplier,
+                "clip": clipped_to,
+                "clip_derived": clip is None,
+                "sampling_probability": noise.probability,
+                "expected_batch_size": batch_size,
+                "seeded": source.seeded,
+                **told,
+            },
+            notes=notes,
+            own_guarantee=noise.guarantee,
+        )
+
+    with handing_over(lambda: (descent, fit_so_far)), progress_bar(progress, noise.steps, "step") as advance:
         for begin in range(0, noise.steps, most):
             count = min(most, noise.steps - begin)
             rows, ends = noise.sampled(n, count, source)
@@ -232,22 +256,7 @@ def dp_lssgd(
                 ):  # fmt: skip
                     raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
-    return descent.fit(
-        corrected_of(run),
-        solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
-        records=n if adjacency == "replace-one" else None,
-        seen=lambda steps: steps * batch_size,
-        diagnostics={
-            "epochs": epochs,
-            "noise_multiplier": noise.multiplier,
-            "clip": clipped_to,
-            "clip_derived": clip is None,
-            "sampling_probability": noise.probability,
-            "expected_batch_size": batch_size,
-            "seeded": source.seeded,
-        },
-        own_guarantee=noise.guarantee,
-    )
+    return fit_so_far()
 
 
 @dataclass(frozen=True)

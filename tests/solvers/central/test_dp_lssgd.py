@@ -93,6 +93,28 @@ def test_averages_are_means_of_iterates(average, first):
     np.testing.assert_allclose(fit.theta, every[1 + first :].mean(axis=0), atol=1e-13)
 
 
+def test_a_run_that_is_stopped_keeps_the_guarantee_of_the_whole(monkeypatch):
+    X, y = records("logistic")
+    options = {"clip": 1.0, "batch_size": 20, "epochs": 2, "random_state": 5}
+    whole = logistic(X, y, **options, record=[10, 20])
+    take, calls = module.Descent.take, []
+
+    def stopping(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return take(self, *arguments)
+
+    monkeypatch.setattr(module.Descent, "take", stopping)
+    with pytest.raises(sd.FitInterrupted) as stop:
+        logistic(X, y, **options, record=[10, 20])
+    fit = stop.value.fit
+    assert fit.diagnostics["steps"] == 20
+    np.testing.assert_array_equal(fit.theta, whole.history.theta[2])
+    assert fit.own_guarantee == whole.own_guarantee
+    assert fit.diagnostics["seeded"]
+
+
 def test_long_runs_are_cut_without_leaving_a_step_out(monkeypatch):
     monkeypatch.setattr(module, "_DRAWS", 64)
     X, y = records("logistic")
