@@ -41,7 +41,7 @@ def test_rows_of_a_step_are_in_order():
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_subset_comes_equally_often(source, size):
-    """Ten subsets of two or three in five, 20,000 draws: chi-square at a level of 1e-7 sees one that is too rare by a sixth."""
+    """Ten subsets, 20,000 draws: chi-square at a level of 1e-7 sees one that is too rare by a sixth."""
     rows, ends = batches.subsets(5, size, 20_000, SOURCES[source])
     np.testing.assert_array_equal(ends, size * np.arange(1, 20_001))
     drawn = rows.reshape(-1, size)

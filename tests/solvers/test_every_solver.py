@@ -118,6 +118,7 @@ def test_a_seed_is_told_and_fresh_entropy_differs(name):
     with pytest.raises(PrivacyError, match="came from a seed, so that it carries no guarantee"):
         _ = first.guarantee
     assert fresh.guarantee == fresh.own_guarantee == first.own_guarantee
+    assert fresh.guarantee.basis == first.own_guarantee.basis
     assert "none, for a seed" in first.summary()
     assert "seed" not in fresh.summary()
 

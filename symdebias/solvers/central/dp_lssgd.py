@@ -22,8 +22,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
-from symdebias.privacy.guarantee import PLAIN
-from symdebias.solvers.central.grids import step_for
+from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
 from symdebias.solvers.descent import Descent, averaged_share, progress_bar
 from symdebias.solvers.fit import Fit
@@ -258,7 +257,7 @@ def dp_lssgd(
             "seeded": source.seeded,
             "hardened": source.hardened,
         },
-        own_guarantee=added.guarantee if source.hardened else added.guarantee.with_basis(PLAIN),
+        own_guarantee=promised(added.guarantee, source, noise),
     )
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import rounded, sampling
+from symdebias.privacy import Guarantee
+from symdebias.privacy.guarantee import PLAIN
 
 # Steps within a sensitivity, over the root of the number of coordinates.
 _FINE = 2.0**20
@@ -54,6 +56,22 @@ def widened(sensitivity: float, step: float, width: int) -> float:
     Each coordinate moves by half a step at most, a vector by step sqrt(width)/2, and two of them by twice that.
     """
     return (sensitivity + step * math.sqrt(width) * _UP) * _UP
+
+
+def promised(guarantee: Guarantee, source: sampling.Source, noise: str | None) -> Guarantee:
+    """Return what a call promises without a seed: of plain noise what it is worth.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        On real numbers.
+    source : Source
+        What the call drew from.
+    noise : str or None
+        The kind of noise that was asked for. A seeded stream is plain unless it says otherwise, and the same call
+        without the seed is not.
+    """
+    return guarantee if source.hardened or (source.seeded and noise is None) else guarantee.with_basis(PLAIN)
 
 
 def noised(vector: FloatArray, step: float, scale: float, source: sampling.Source, *, radial: bool) -> FloatArray:

@@ -17,7 +17,7 @@ from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
-from symdebias.privacy.guarantee import PLAIN
+from symdebias.solvers.central.grids import promised
 from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
@@ -228,7 +228,7 @@ def input_perturbation(
             **served,
         },
         inference=inference,
-        own_guarantee=mechanism.guarantee if source.hardened else mechanism.guarantee.with_basis(PLAIN),
+        own_guarantee=promised(mechanism.guarantee, source, noise),
         claim=None if total is None else _claim(scaled, delta),
     )
 

@@ -10,9 +10,8 @@ from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
-from symdebias.privacy.guarantee import PLAIN
 from symdebias.solvers.central.convex import convex_problem, minimiser
-from symdebias.solvers.central.grids import noised, step_for, widened
+from symdebias.solvers.central.grids import noised, promised, step_for, widened
 from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 
@@ -185,7 +184,7 @@ def output_perturbation(
             "seeded": source.seeded,
             "hardened": source.hardened,
         },
-        own_guarantee=guarantee if source.hardened else guarantee.with_basis(PLAIN),
+        own_guarantee=promised(guarantee, source, noise),
     )
 
 
