@@ -5,6 +5,7 @@ row and the column, never the value. Real numbers of at most 64 bits are taken, 
 booleans, text, objects and complex numbers are not, because a guess about them would go unseen.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -141,16 +142,17 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
-    found = np.empty(len(array))
+    found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
-        try:
-            found[row] = places[value]
-        except (KeyError, TypeError):
-            shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
-            raise ValueError(
-                f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of "
-                "them, or recode the column."
-            ) from None
+        # An error from looking up a value would hold it, and hang on the one that is raised.
+        with contextlib.suppress(TypeError):
+            found[row] = places.get(value, -1.0)
+    if (found < 0).any():
+        shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
+        raise ValueError(
+            f"{name} has a value in row {int(np.argmax(found < 0))} that was not declared. The categories are {shown}: "
+            "declare all of them, or recode the column."
+        )
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray
+from symdebias._domains import Integer
 
 _VARIABLE = "SYMDEBIAS_DATA"
 _ADULT_FILES = ("adult.data", "adult.test")
@@ -123,11 +124,14 @@ def synthetic(columns: int, records: int = 1_000_000, *, random_state: int = 0) 
     ------
     MissingDependencyError
         scikit-learn is not installed.
+    TypeError, ValueError
+        A number is no integer, or too small.
 
     References
     ----------
     Dufraiche et al. 2026 (arXiv 2602.16436), Section 6.
     """
+    columns, records = Integer(2).check("columns", columns), Integer(2).check("records", records)
     datasets = _optional.require("sklearn.datasets", extra="sklearn")
     X, labels = datasets.make_classification(
         n_samples=records, n_features=columns, n_informative=columns, n_redundant=0, random_state=random_state

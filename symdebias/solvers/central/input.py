@@ -160,6 +160,7 @@ def input_perturbation(
     began = time.perf_counter()
     budget, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
     _check_words(adjacency, server)
+    source = sampling.source(random_state, noise)
     scaled = EPSILON.check("alpha * epsilon", _ALPHA.check("alpha", alpha) * budget)
     eta = RADIUS.check("radius", radius)
     quadratic = as_quadratic(loss, expansion=expansion)
@@ -182,7 +183,6 @@ def input_perturbation(
     )
     root = math.sqrt(n)
     mechanism = InputPerturbation(d, sigma_u / root, sigma_b / root, bounds.q_bound, bounds.p_bound, delta)
-    source = sampling.source(random_state, noise)
     statistics = QuadraticStatistics(d, products=server == "corrected")
     for start in range(0, n, _BLOCK):
         rows = slice(start, start + _BLOCK)
