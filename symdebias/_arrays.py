@@ -14,6 +14,9 @@ import numpy as np
 
 from symdebias._domains import LabelSet, shown, spell
 
+# Labels that are compared at a time.
+_LABELS = 1 << 15
+
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -261,11 +264,11 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     declare : str
         How the user declares values, with ``{}`` in their place.
     """
-    allowed = np.zeros(labels.shape, dtype=bool)
-    for value in values:
-        allowed |= labels == value
-    if allowed.all():
+    # Block by block, so that what is compared stays in a cache.
+    flat = labels.ravel()
+    if all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS)):
         return
+    allowed = _among(labels, values)
     wanted = LabelSet(tuple(sorted(float(value) for value in values)))
     found = [float(value) for value in np.unique(labels)]
     other = [value for value in found if value not in wanted.values]
@@ -281,6 +284,14 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
+
+
+def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which labels are among some values."""
+    allowed: np.ndarray[Any, np.dtype[np.bool_]] = labels == values[0]
+    for value in values[1:]:
+        allowed |= labels == value
+    return allowed
 
 
 def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
