@@ -142,11 +142,7 @@ def debias(
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
     settings = _settings(method, radius=radius, score_variance=score_variance, n=n)
-    require_printable(loss.expression)
-    if method != "none":
-        _require_gradient(loss)
-    loss = on_labels(loss, release, as_released=method == "none")
-    check_fit(loss, release, method)
+    loss = _fitted(loss, release, method)
     if method == "auto":
         return _automatic(loss, release, settings)
     if method == "surrogate":
@@ -160,6 +156,38 @@ def debias(
                 f"nodes={nodes} is out of range. A rule has 2 to 128 nodes; 32 suit noise variances up to 16."
             )
     return CorrectedLoss(loss, release, method_of(method, order=order, nodes=nodes), reason=f"{method}: asked for")
+
+
+def _fitted(loss: Loss, release: Release, method: str) -> Loss:
+    """Return a loss on the labels of a release, where they fit each other and there is a gradient to train on."""
+    require_printable(loss.expression)
+    if method != "none":
+        _require_gradient(loss)
+    loss = on_labels(loss, release, as_released=method == "none")
+    check_fit(loss, release, method)
+    return loss
+
+
+def corrected_by(loss: Loss, release: Release, approach: Method) -> CorrectedLoss:
+    """Return the correction by one method, for callers that try several: a refusal proposes nothing.
+
+    Parameters
+    ----------
+    loss : Loss
+        The declared loss.
+    release : Release
+        How the records were noised.
+    approach : Method
+        The method.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The method refuses.
+    ValueError
+        The loss and the release do not fit.
+    """
+    return CorrectedLoss(_fitted(loss, release, approach.name), release, approach, reason=f"{approach.name}: asked for")
 
 
 def _exactly(loss: Loss, release: Release) -> CorrectedLoss:

@@ -174,6 +174,101 @@ MECHANISMS = {
 }
 
 
+# Every loss of the catalogue, with arguments where it needs some: what holds for all of them is asked of each.
+_ARGUMENTS = {"softmax": (3,)}
+LOSSES = {
+    name: getattr(sd.losses, name)(*_ARGUMENTS.get(name, ()))
+    for name in sd.losses.__all__
+    if name not in ("Loss", "catalogue")
+}
+
+# Every way of releasing records, so that what holds for all of them is asked of each.
+_GAUSSIAN = sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
+_WIDE = sd.GaussianMechanism(epsilon=0.5, delta=1e-6, radius=3.0)
+_KNOWN = sd.GaussianMechanism.from_scale(0.5)
+_COIN = sd.RandomizedResponse(epsilon=1.0)
+_PLACES = {"place": ("n", "e", "s", "w"), "sex": ("f", "m")}
+_MARGIN = {"target": "margin", "fit_intercept": True, "target_scale": 0.7}
+_JOINT = {"target": "joint", "target_bounds": (-1.0, 2.0), "target_scale": 0.4}
+RELEASES = {
+    "one mechanism": sd.Release(_GAUSSIAN),
+    "with a coin": sd.Release(_GAUSSIAN, _COIN, fit_intercept=True),
+    "known noise": sd.Release(_KNOWN, _KNOWN),
+    "features as they are": sd.Release(target=_COIN),
+    "nothing noised": sd.Release(),
+    "names without noise": sd.Release(noiseless=("a", "b"), target=_COIN),
+    "one mechanism but a year": sd.Release(_GAUSSIAN, _COIN, noiseless=("year",)),
+    "bound": sd.Release(_GAUSSIAN, _COIN).bind(["x0", "x1"]),
+    "groups": sd.Release(
+        {("age", "hours"): _GAUSSIAN, "income": _WIDE}, _COIN, noiseless=("year",), fit_intercept=True
+    ),
+    "mixed": mixed_release(target=_COIN),
+    "public scales by name": sd.Release(
+        {"age": _GAUSSIAN, "pay": _WIDE}, center={"age": 0.4}, scale={"pay": 3, "age": 20}
+    ),
+    "public scales in order": sd.Release(_GAUSSIAN, center=[0.1, 0.2], scale=(0.5, 4.0)),
+    "names of every alphabet": sd.Release({'ä "quoted", \n': _GAUSSIAN, "年": _WIDE}),
+    "measurement error within a ball": sd.Release({"a": sd.GaussianMechanism.from_scale(0.1, radius=2.0)}),
+    "measurement error that is correlated": sd.Release(MECHANISMS["Gaussian, correlated"]).bind(["a", "b", "c"]),
+    "classical": sd.Release(MECHANISMS["Gaussian, classical"]),
+    "each column by itself": sd.Release(
+        {
+            "a": MECHANISMS["Laplace"],
+            "b": MECHANISMS["discrete Laplace, tenths"],
+            "c": MECHANISMS["staircase"],
+            "d": sd.RandomizedResponse(2.0, categories=(3, 0.5, 1)),
+        },
+        MECHANISMS["clipped Laplace"],
+    ),
+    "spherical Laplace": sd.Release(MECHANISMS["spherical Laplace"], _COIN),
+    "spherical cap": sd.Release(MECHANISMS["spherical cap"], _COIN),
+    "margins": sd.Release(_GAUSSIAN, target="margin"),
+    "margins with an intercept": sd.Release(_GAUSSIAN, **_MARGIN),
+    "margins of labels 0 and 1": sd.Release(_GAUSSIAN, **_MARGIN, target_values=(0, 1)),
+    "margins, Laplace": sd.Release(sd.LaplaceMechanism(epsilon=2.0, radius=1.0), **_MARGIN),
+    "margins, spherical cap": sd.Release(MECHANISMS["spherical cap"], **_MARGIN).bind(["a", "b"]),
+    "joint": sd.Release(_GAUSSIAN, **_JOINT),
+    "joint, spherical Laplace": sd.Release(MECHANISMS["spherical Laplace"], **_JOINT, fit_intercept=True),
+    "categories in one vector": sd.Release(_WIDE, _COIN, categories=_PLACES, fit_intercept=True).bind(
+        ["age", *_PLACES]
+    ),
+    "categories in one vector, margins": sd.Release(
+        MECHANISMS["spherical cap"], **_MARGIN, categories=_PLACES, center={"age": 0.1, "sex": 0.5},
+        scale={"place": 2.0},
+    ).bind(["age", *_PLACES]),
+    "categories that are numbers": sd.Release(
+        {("c", "d"): _KNOWN}, categories={"d": (3, 1, 2.5), "c": (0, 1)}
+    ),
+    "categories without noise": sd.Release(categories=_PLACES).bind(("place", "sex")),
+}  # fmt: skip
+
+
+def true_table(release, rows=6):
+    """Columns by name and a target that a release takes, within all bounds and on all grids."""
+    if release.categories:
+        declared = release.categories.as_json()
+        names = dict.fromkeys(name.split("=")[0] for name in release.columns or declared)
+    else:
+        declared = {}
+        names = release.columns or ("x0", "x1", *release.noiseless)
+    noised = {name: part for group, part in release.groups for name in group or ()}
+    table = {}
+    for name in names:
+        if name in declared:
+            table[name] = np.resize(np.array(declared[name], dtype=object), rows)
+        elif hasattr(noised.get(name), "categories"):
+            table[name] = np.resize(np.array(noised[name].categories), rows)
+        elif name in noised and noised[name].width in (None, 1):
+            table[name] = values_within(noised[name], rows)
+        else:
+            table[name] = np.linspace(-0.2, 0.3, rows)
+    if release.coupling is not None:
+        target = np.resize(np.array(release.coupling.values or release.coupling.bounds, dtype=float), rows)
+    else:
+        target = None if release.target is None else values_within(release.target, rows)
+    return table, target
+
+
 # Every solver, with the loss that it takes and what it must be given besides that and records.
 _BUDGET = {"epsilon": 1.0, "adjacency": "replace-one", "record_radius": 1.0, "random_state": 0}
 _RELEASED = sd.debias(sd.losses.exponential(), sd.Release({("x0", "x1"): sd.GaussianMechanism.from_scale(0.3)}))

@@ -111,6 +111,7 @@ def _with_maximum(node: sp.Expr) -> sp.Expr:
     return sp.exp(arguments[int(node.args[0])] - largest) / total
 
 
+@functools.lru_cache(maxsize=1024)
 def in_logistic_density(expression: sp.Expr) -> sp.Expr:
     """Write a polynomial in expit(z) as A(w) + B(w) (1 - 2 expit(z)), w = expit(z) (1 - expit(z)), in Horner form.
 
@@ -253,7 +254,16 @@ def _rewrite_inverse_sums(node: sp.Basic) -> sp.Basic:
         for _ in range(-int(inverse.exp)):
             # 1/(e^a + e^b) = e^-a expit(a - b): take out the term that cancels most of what is there
             candidates = [
-                result * sp.exp(-taken) * expit(taken - left) for taken, left in ((first, second), (second, first))
+                _times_exponential(result, -taken) * expit(taken - left)
+                for taken, left in ((first, second), (second, first))
             ]
             result = min(candidates, key=lambda candidate: (candidate.count(sp.exp), candidate.count_ops()))
     return result
+
+
+def _times_exponential(product: sp.Expr, exponent: sp.Expr) -> sp.Expr:
+    """Return product times e^exponent as one exponential: SymPy leaves e^(a - b) e^(b - a) as it stands."""
+    exponentials, others = sp.sift(sp.Mul.make_args(product), lambda factor: isinstance(factor, sp.exp), binary=True)
+    if not any(isinstance(one.args[0], sp.Add) for one in exponentials) and not isinstance(exponent, sp.Add):
+        return product * sp.exp(exponent)
+    return sp.Mul(*others) * sp.exp(sp.expand(sp.Add(exponent, *(one.args[0] for one in exponentials))))

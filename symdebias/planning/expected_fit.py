@@ -14,7 +14,8 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE, shown
 from symdebias.corrected import CorrectedLoss
-from symdebias.driver import debias
+from symdebias.derivation.methods import Exact, Method, Surrogate
+from symdebias.driver import corrected_by, debias
 from symdebias.exceptions import ClippingWarning, InferenceError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
@@ -32,6 +33,11 @@ from symdebias.solvers.surrogate_design import (
 from symdebias.transforms.surrogate import Scores
 
 Criterion = Literal["worst", "mean", "risk"]
+
+# The corrections that a plan looks at; by any other name it is the choice of `debias`.
+_APPROACHES: dict[str, tuple[Method, ...]] = {
+    "best": (Exact(), Surrogate()), "exact": (Exact(),), "surrogate": (Surrogate(),)
+}  # fmt: skip
 
 # Noised copies of the population, so that together there are about so many records.
 _RECORDS = 100_000
@@ -171,15 +177,19 @@ class Study:
         return cls(plain, population, theta, risk.hessian + np.diag(penalty), meat, random_state)
 
     def expected(self, release: Release, n: float, method: str = "auto", *, quick: bool = False) -> ExpectedFit:
-        """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate."""
+        """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate.
+
+        Of method "best" it is the correction with the least excess risk; that, "exact" and "surrogate" refuse without
+        a proposal, since a plan compares releases itself.
+        """
         loss = self.plain.declared
-        if method != "best":
+        if method not in _APPROACHES:
             return self._expected(debias(loss, release, method=method), n, quick)
         fits: list[ExpectedFit] = []
         refusals: list[SymdebiasError] = []
-        for one in ("exact", "surrogate"):
+        for approach in _APPROACHES[method]:
             try:
-                fits.append(self._expected(debias(loss, release, method=one), n, quick))
+                fits.append(self._expected(corrected_by(loss, release, approach), n, quick))
             except SymdebiasError as error:
                 refusals.append(error)
         if not fits:

@@ -16,6 +16,8 @@ from symdebias.planning.population import Population
 from symdebias.release import Release
 
 Build = Callable[[Sequence[float]], Release]
+# The logarithm of what is minimised, and the method of the correction: of shares, by a method or by the best one.
+Price = Callable[..., tuple[float, str]]
 
 # Shares of the budget between which the best split of two is sought, and to what accuracy. A grid comes first: where a
 # part of the range cannot be corrected, or the method changes, the curve has jumps.
@@ -86,7 +88,8 @@ def best_split(
     Notes
     -----
     All splits see the same noise before it is scaled, on one copy of the population, so that the curve is smooth: a
-    search of one share by Brent's method, of several by that of Nelder and Mead.
+    search of one share by Brent's method, of several by that of Nelder and Mead, with the correction that is best where
+    it begins.
     """
     whole, count = EPSILON.check("epsilon", epsilon), COUNT.check("parts", parts)
     if count < 2:
@@ -101,16 +104,16 @@ def split_of(study: Study, build: Build, whole: float, count: int, n: float, cri
     """Return the best split of a checked budget; see `best_split`."""
     refusals: list[SymdebiasError] = []
 
-    def expected(shares: Sequence[float], *, quick: bool = False) -> ExpectedFit | None:
+    def expected(shares: Sequence[float], method: str = "best", *, quick: bool = False) -> ExpectedFit | None:
         try:
-            return study.expected(build(spent(build, whole, shares)), n, "best", quick=quick)
+            return study.expected(build(spent(build, whole, shares)), n, method, quick=quick)
         except SymdebiasError as error:
             refusals.append(error)
             return None
 
-    def price(shares: Sequence[float]) -> float:
-        fit = expected(shares, quick=True)
-        return math.inf if fit is None else math.log(fit.criterion(criterion))
+    def price(shares: Sequence[float], method: str = "best") -> tuple[float, str]:
+        fit = expected(shares, method, quick=True)
+        return (math.inf, method) if fit is None else (math.log(fit.criterion(criterion)), fit.method)
 
     shares = _of_two(price) if count == 2 else _of_several(price, count)
     best = None if shares is None else expected(shares)
@@ -119,22 +122,23 @@ def split_of(study: Study, build: Build, whole: float, count: int, n: float, cri
     return Split(spent(build, whole, shares), best, expected((1 / count,) * count))
 
 
-def _of_two(price: Callable[[Sequence[float]], float]) -> tuple[float, ...] | None:
+def _of_two(price: Price) -> tuple[float, ...] | None:
     """Return the two shares of the least price; None where all are refused."""
     prices = [price((1 - share, share)) for share in _GRID]
-    place = int(np.argmin(prices))
-    if not math.isfinite(prices[place]):
+    place = min(range(len(_GRID)), key=lambda one: prices[one][0])
+    value, method = prices[place]
+    if not math.isfinite(value):
         return None
     ends = (_LEAST_PART, *_GRID, 1 - _LEAST_PART)
     least = minimize_scalar(
-        lambda share: price((1 - share, share)), bounds=(ends[place], ends[place + 2]), method="bounded",
+        lambda share: price((1 - share, share), method)[0], bounds=(ends[place], ends[place + 2]), method="bounded",
         options={"xatol": _SHARE_ACCURACY},
     )  # fmt: skip
-    share = float(least.x if least.fun <= prices[place] else _GRID[place])
+    share = float(least.x if least.fun <= value else _GRID[place])
     return 1 - share, share
 
 
-def _of_several(price: Callable[[Sequence[float]], float], count: int) -> tuple[float, ...] | None:
+def _of_several(price: Price, count: int) -> tuple[float, ...] | None:
     """Return shares of the least price near equal ones; None where equal ones are refused."""
 
     def shares(logits: FloatArray) -> tuple[float, ...]:
@@ -142,10 +146,11 @@ def _of_several(price: Callable[[Sequence[float]], float], count: int) -> tuple[
         return tuple(np.maximum(weights / weights.sum(), 1e-4).tolist())
 
     start = np.zeros(count - 1)
-    if not math.isfinite(price(shares(start))):
+    value, method = price(shares(start))
+    if not math.isfinite(value):
         return None
     least = minimize(
-        lambda logits: price(shares(logits)), start, method="Nelder-Mead",
+        lambda logits: price(shares(logits), method)[0], start, method="Nelder-Mead",
         options={"xatol": 0.02, "fatol": 1e-4, "maxfev": 30 * count,
                  "initial_simplex": np.vstack([start, start + 0.5 * np.eye(count - 1)])},
     )  # fmt: skip

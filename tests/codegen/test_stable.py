@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import sympy as sp
-from instances import U
+from instances import U, Y
 from quadrature import function
 
 from symdebias.codegen.functions import erf_imag, erf_real, expit, softplus
@@ -59,3 +59,10 @@ def test_derivatives_of_the_complex_error_function(cls, argindex):
     f = function(cls(x, y), x, y)
     numeric = (f(*above) - f(*below)) / (2 * step)
     assert function(derivative, x, y)(*point) == pytest.approx(float(numeric), rel=1e-6)
+
+
+def test_slopes_of_written_forms_keep_their_digits():
+    """e^(a - b)/(e^(a - b) + 1) is the logistic function, and no product of a large and a small number."""
+    slope = sp.exp(2 * U - 2 * Y) / (sp.exp(2 * U - 2 * Y) + 1)
+    assert rewrite(slope) == expit(2 * U - 2 * Y)
+    assert rewrite(sp.exp(U - Y) * slope / (sp.exp(Y - U) + 1)) == sp.exp(U - Y) * expit(2 * U - 2 * Y) * expit(U - Y)

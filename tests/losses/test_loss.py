@@ -1,59 +1,10 @@
-import functools
 import math
 
-import numpy as np
 import pytest
 import sympy as sp
 from instances import U, Y
 
 import symdebias as sd
-
-ARGUMENTS = {"softmax": (3,)}
-CATALOGUE = {
-    name: functools.partial(getattr(sd.losses, name), *ARGUMENTS.get(name, ()))
-    for name in sd.losses.__all__
-    if name not in ("Loss", "catalogue")
-}
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_catalogue_losses_are_documented_and_comparable(name):
-    make = CATALOGUE[name]
-    assert make() == make()
-    assert make().name == name
-    assert "References" in getattr(sd.losses, name).__doc__
-    assert hash(make()) == hash(make())
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_catalogue_losses_are_convex_in_each_score(name):
-    loss = CATALOGUE[name]()
-    others = dict.fromkeys(loss.scores[1:], 0.3)
-    value = sp.lambdify((loss.scores[0], Y), loss.expression.subs(others), "numpy")
-    grid = np.linspace(-3, 3, 61)
-    for target in loss.target_values or (-1.0, 1.0):
-        values = np.array([float(value(u, target)) for u in grid])
-        assert np.diff(values, 2).min() >= -1e-12
-
-
-@pytest.mark.parametrize("name", CATALOGUE)
-def test_catalogue_losses_debias_or_say_why_not(name):
-    def make():
-        return CATALOGUE[name]()
-
-    target = sd.RandomizedResponse(epsilon=1.0) if make().target_values == (-1.0, 1.0) else None
-    release = sd.Release(features=sd.GaussianMechanism.from_scale(0.3), target=target)
-    if name == "softmax":
-        with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form"):
-            sd.debias(make(), release)
-    elif name in ("exponential", "squared_margin", "least_squares", "poisson"):
-        assert sd.debias(make(), release).certificate.loss_bias < 1e-9
-    else:
-        with pytest.raises(sd.exceptions.NoExactCorrectionError, match="no closed form"):
-            sd.debias(make(), release, method="exact")
-        corrected = sd.debias(make(), release, radius=2.0, score_variance=0.1, n=1e5)
-        assert corrected.method == "surrogate"
-        assert corrected.certificate.loss_bias < 0.1
 
 
 def test_symbols_become_real():

@@ -1,9 +1,7 @@
 """Features and target in one vector: what is released, with which sensitivity and noise, and what a card says of it."""
 
-import copy
 import json
 import math
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -188,15 +186,8 @@ def test_the_noise_of_all_columns_is_the_one_of_the_vector(named):
     assert plain.guarantee is None
 
 
-def test_cards_pickles_and_names(named):
+def test_a_card_states_the_noise_that_is_there(named):
     release, radius = RELEASES[named]
-    for one in (release, release.bind(["a", "b"])):
-        again = sd.Release.from_json(one.to_json())
-        assert again == one
-        assert again.to_json() == one.to_json()
-        assert pickle.loads(pickle.dumps(one)) == copy.deepcopy(one) == one
-        assert hash(again) == hash(one)
-        assert eval(repr(one), {**vars(sd), "Release": sd.Release}) == one  # what it says of itself is a comment
     card = json.loads(release.to_json())
     # The card states the noise that is there and both radii, for readers without this library.
     assert card["features"][0]["radius"] == pytest.approx(radius)

@@ -1,5 +1,4 @@
 import math
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -8,9 +7,10 @@ import pytest
 import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
+from instances import RELEASES
 from sampling_statistics import coin_faults, normal_faults
 
-from symdebias.exceptions import ClippingWarning, PrivacyError
+from symdebias.exceptions import ClippingWarning
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import Noised, Release
@@ -19,23 +19,6 @@ UNIT = GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)
 WIDE = GaussianMechanism(epsilon=0.5, delta=1e-6, radius=3.0)
 KNOWN = GaussianMechanism.from_scale(0.5)
 COIN = RandomizedResponse(epsilon=1.0)
-
-RELEASES = {
-    "one mechanism": Release(UNIT),
-    "with a coin": Release(features=UNIT, target=COIN, fit_intercept=True),
-    "known noise": Release(features=KNOWN, target=KNOWN),
-    "features as they are": Release(target=COIN),
-    "nothing noised": Release(),
-    "names without noise": Release(noiseless=("a", "b"), target=COIN),
-    "one mechanism but a year": Release(UNIT, COIN, noiseless=("year",)),
-    "bound": Release(UNIT, COIN).bind(["x0", "x1"]),
-    "groups": Release({("age", "hours"): UNIT, "income": WIDE}, COIN, noiseless=("year",), fit_intercept=True),
-    "public scales by name": Release({"age": UNIT, "pay": WIDE}, center={"age": 40}, scale={"pay": 1e4, "age": 20}),
-    "public scales in order": Release(UNIT, center=[1.0, 2.0], scale=(0.5, 4.0)),
-    "names of every alphabet": Release({'ä "quoted", \n': UNIT, "年": WIDE}),
-    "measurement error within a ball": Release({"a": GaussianMechanism.from_scale(0.1, radius=2.0)}),
-    "classical": Release(GaussianMechanism(epsilon=0.3, delta=1e-9, radius=0.1, calibration="classical")),
-}
 
 
 def bounded(rows, columns, seed=0):
@@ -48,29 +31,6 @@ def labels_of(rows, seed=1):
 
 
 # ---- values ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", RELEASES)
-def test_a_card_makes_an_equal_release(name):
-    release = RELEASES[name]
-    again = Release.from_json(release.to_json())
-    assert again == release
-    assert hash(again) == hash(release)
-    assert again.to_json() == release.to_json()
-    assert (again.columns, again.guarantee) == (release.columns, release.guarantee)
-    assert pickle.loads(pickle.dumps(release)) == release
-    assert eval(repr(Release(UNIT))) == Release(UNIT)
-
-
-@pytest.mark.parametrize("name", RELEASES)
-def test_releases_read_as_the_call_that_makes_them(name):
-    assert eval(repr(RELEASES[name])) == RELEASES[name]
-
-
-def test_releases_differ_where_they_differ():
-    assert len(set(RELEASES.values())) == len(RELEASES)
-    with pytest.raises(AttributeError):
-        RELEASES["bound"].target = None
 
 
 budgets = st.floats(1e-3, 20.0)
@@ -177,21 +137,6 @@ def test_part_without_a_claim_leaves_none():
     assert Release(UNIT, KNOWN).guarantee is None
 
 
-def test_a_seed_takes_the_guarantee_away():
-    X, y, release = bounded(5, 2), labels_of(5), Release(UNIT, COIN)
-    private = release.privatize(X, y)
-    assert private.guarantee == release.guarantee
-    assert not private.seeded
-    for random_state in (0, np.random.default_rng(0)):
-        noised = release.privatize(X, y, random_state=random_state)
-        assert noised.seeded
-        with pytest.raises(PrivacyError, match=r"noised from a seed.*Call privatize without"):
-            _ = noised.guarantee
-        assert noised.release == private.release
-        assert not hasattr(noised, "random_state")
-    assert Release(KNOWN).privatize(X).guarantee is None
-
-
 # ---- privatize -------------------------------------------------------------------------------------------
 
 
@@ -220,23 +165,6 @@ def test_the_release_of_the_result_has_names():
     assert isinstance(noised, Noised)
     assert noised.release.columns == ("x0", "x1", "x2")
     np.testing.assert_array_equal(noised.release.design_matrix(noised.X), noised.X)
-
-
-def test_nothing_that_was_passed_is_changed():
-    X, y = 5 * bounded(6, 2), labels_of(6)
-    before = X.copy(), y.copy()
-    with pytest.warns(ClippingWarning):
-        Release(UNIT, COIN, center=[1, 1]).privatize(X, y, random_state=0)
-    np.testing.assert_array_equal(X, before[0])
-    np.testing.assert_array_equal(y, before[1])
-
-
-def test_equal_seeds_repeat_and_fresh_entropy_does_not():
-    X, y, release = bounded(50, 2), labels_of(50), Release(UNIT, COIN)
-    first, second = (release.privatize(X, y, random_state=3) for _ in range(2))
-    np.testing.assert_array_equal(first.X, second.X)
-    np.testing.assert_array_equal(first.y, second.y)
-    assert not np.array_equal(release.privatize(X, y).X, release.privatize(X, y).X)
 
 
 def test_groups_do_not_share_noise():
