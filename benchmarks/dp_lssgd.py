@@ -87,7 +87,8 @@ def same_algorithm() -> None:
         fit = ours(X, y, sigma, 1)
         scale = fit.diagnostics["noise_multiplier"] * CLIP
         run = numpy_loop(X, y, sigma, scale, BATCH / 1024, sampling.source(0), 1000)
-        np.testing.assert_allclose(fit.theta, run(fit.diagnostics["steps"], np.zeros((CLASSES, 65))), atol=1e-12)
+        # Ours rounds each gradient to 2^-20 of the clip, and calibrates the noise to that.
+        np.testing.assert_allclose(fit.theta, run(fit.diagnostics["steps"], np.zeros((CLASSES, 65))), atol=1e-6)
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -461,3 +461,28 @@ def test_bits_are_used_once():
     source = sampling.source(None)
     drawn = np.concatenate([source.words(3_000_000), source.words(10), sampling.source(None).words(10)])
     assert len(np.unique(drawn)) == len(drawn)
+
+
+FORKED_WORDS = """
+import os, sys
+from symdebias.mechanisms import sampling
+before = sampling.source(None)
+before.words(10)
+for _ in range(4):
+    if os.fork() == 0:
+        os.write(1, (" ".join(map(str, before.words(500).tolist())) + "\\n").encode())
+        os._exit(0)
+    os.wait()
+os.write(1, (" ".join(map(str, before.words(500).tolist())) + "\\n").encode())
+"""
+
+
+def test_no_bits_are_shared_by_forked_processes_or_threads():
+    """A source that was made and used before the fork: 2,500 words of five processes, and 40,000 of eight threads."""
+    output = subprocess.run([sys.executable, "-c", FORKED_WORDS], capture_output=True, text=True, check=True).stdout
+    words = output.split()
+    assert (len(words), len(set(words))) == (2500, 2500)
+    source = sampling.source(None)
+    with ThreadPoolExecutor(8) as pool:
+        drawn = np.concatenate(list(pool.map(lambda _: source.words(5000), range(8))))
+    assert len(np.unique(drawn)) == 40_000
