@@ -62,13 +62,13 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
     if noise.is_gaussian:
         t, weights = np.polynomial.hermite_e.hermegauss(nodes)
         one = Rule(t[:, None], weights / weights.sum())
-        whole = _product([one] * width)
+        whole = product([one] * width)
         if noise.covariance is None:
             return Rule(math.sqrt(noise.variance) * whole.points, whole.weights)
         values, vectors = np.linalg.eigh(np.array(noise.covariance))
         return Rule(whole.points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T, whole.weights)
     points, weights = one_dimensional(noise, nodes)
-    return _product([Rule(points[:, None], weights)] * width)
+    return product([Rule(points[:, None], weights)] * width)
 
 
 def _in_all_directions(noise: SphericalNoise, width: int, nodes: int) -> Rule:
@@ -279,19 +279,16 @@ def _jumps(noise: AdditiveNoise) -> list[tuple[float, float]]:
     return found
 
 
-def _product(rules: Sequence[Rule]) -> Rule:
-    points = [list(range(len(part.weights))) for part in rules]
-    places = np.array(list(itertools.product(*points)), dtype=int).reshape(-1, len(rules))
-    columns = np.concatenate([part.points[places[:, k]] for k, part in enumerate(rules)], axis=1)
-    weights = np.prod([part.weights[places[:, k]] for k, part in enumerate(rules)], axis=0)
-    return Rule(columns, weights)
-
-
 def product(rules: Sequence[Rule]) -> Rule:
     """Return the rule of independent noises beside one another."""
     if not rules:
         return Rule(np.zeros((1, 0)), np.ones(1))
-    return _product(rules)
+    if len(rules) == 1:
+        return rules[0]
+    places = np.indices([len(part.weights) for part in rules]).reshape(len(rules), -1)
+    columns = np.concatenate([part.points[place] for part, place in zip(rules, places, strict=True)], axis=1)
+    weights = np.prod([part.weights[place] for part, place in zip(rules, places, strict=True)], axis=0)
+    return Rule(columns, weights)
 
 
 def channel_rule(noise: ChannelNoise, code: int) -> Rule:
