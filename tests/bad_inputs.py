@@ -11,10 +11,12 @@ import io
 import logging
 import math
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -409,6 +411,25 @@ def labels():
 # ---- guarantees, cards, files ------------------------------------------------------------------------------
 
 
+def _adult_line(place, value):
+    fields = ["39", "P", "1", "B", "13", "Married-civ-spouse", "A", "H", "W", "Male", "0", "0", "40", "U", "<=50K"]
+    return ", ".join([*fields[:place], value, *fields[place + 1 :]])
+
+
+def _census_line(place, value):
+    fields = ["0"] * 42
+    fields[0], fields[4], fields[12], fields[40], fields[41] = "30", "Children", "Male", "94", "- 50000."
+    return ", ".join([*fields[:place], value, *fields[place + 1 :]])
+
+
+def _read(read, name, line):
+    """Read a folder with one file of one line."""
+    with tempfile.TemporaryDirectory() as folder:
+        for file in {name, name.replace(".data", ".test")}:
+            (Path(folder) / file).write_text(f"{line}\n")
+        read(folder)
+
+
 def elsewhere():
     from_json = sd.Release.from_json
     good = RELEASE.to_json()
@@ -433,6 +454,22 @@ def elsewhere():
         yield "Guarantee", reason, call, "|".join([*change, "local"])
     for entry, read in {"datasets.adult": datasets.adult, "datasets.census": datasets.census}.items():
         yield entry, "a folder that is not there", functools.partial(read, "/nowhere"), "adult|census"
+    for reason, line in {
+        "with a field too few": ", ".join([SECRET] * 14), "with text in place of an age": _adult_line(0, SECRET),
+        "with an unknown sex": _adult_line(9, SECRET), "with a negative age": _adult_line(0, f"-{PRIVATE}"),
+    }.items():  # fmt: skip
+        yield (
+            "datasets.adult",
+            f"a line {reason}",
+            functools.partial(_read, datasets.adult, "adult.data", line),
+            "adult",
+        )
+    for reason, line in {
+        "with a field too few": ", ".join([SECRET] * 41), "with text in place of an age": _census_line(0, SECRET),
+        "with text in place of weeks": _census_line(39, SECRET), "with an unknown income": _census_line(41, SECRET),
+    }.items():  # fmt: skip
+        call = functools.partial(_read, datasets.census, "census-income.test", line)
+        yield "datasets.census", f"a line {reason}", call, "census"
     for reason, columns in {"zero": 0, "negative": -1, "text": "three", "a float": 2.5}.items():
         yield "datasets.synthetic", f"columns {reason}", functools.partial(datasets.synthetic, columns), "columns"
 

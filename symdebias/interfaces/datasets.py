@@ -1,5 +1,6 @@
 """Data of the demonstrations: a synthetic problem, and UCI Adult and Census-Income from a folder of the user's."""
 
+import contextlib
 import gzip
 import math
 import os
@@ -276,6 +277,8 @@ def _census_fields(line: str, where: str) -> list[str]:
             f"{where} is not a record of UCI Census-Income (KDD): it needs {_CENSUS_FIELDS} fields, with the survey's "
             "words for education, sex, year and income."
         )
+    for place in (_AGE, _WAGE, _GAINS, _LOSSES, _DIVIDENDS, _EMPLOYER, _WEEKS):
+        _number(fields[place], where)
     return fields
 
 
@@ -299,6 +302,16 @@ def _census_row(fields: list[str]) -> list[float]:
     ]
 
 
+def _number(text: str, where: str) -> float:
+    """Return a number, or refuse without what stands there: the text of an error of `float` would show it."""
+    number = math.nan
+    with contextlib.suppress(ValueError):
+        number = float(text)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{where} has something else where a number of zero or more is due. Correct the file.")
+    return number
+
+
 def _adult_record(line: str, where: str) -> tuple[list[float], float]:
     fields = [field.strip() for field in line.split(",")]
     income = fields[-1].rstrip(".")
@@ -307,6 +320,8 @@ def _adult_record(line: str, where: str) -> tuple[list[float], float]:
     row = []
     for name, position in _ADULT_COLUMNS.items():
         value = fields[position]
-        row.append({"Male": 1.0, "Female": -1.0}[value] if name == "sex" else float(value))
+        if name == "sex" and value not in _SEXES:
+            raise ValueError(f"{where} is not a record of UCI Adult: sex is Male or Female.")
+        row.append(_SEXES[value] if name == "sex" else _number(value, where))
     row.append(1.0 if fields[_MARITAL] in _MARRIED else -1.0)
     return row, 1.0 if income == ">50K" else -1.0
