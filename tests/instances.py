@@ -176,11 +176,7 @@ MECHANISMS = {
 
 # Every loss of the catalogue, with arguments where it needs some: what holds for all of them is asked of each.
 _ARGUMENTS = {"softmax": (3,)}
-LOSSES = {
-    name: getattr(sd.losses, name)(*_ARGUMENTS.get(name, ()))
-    for name in sd.losses.__all__
-    if name not in ("Loss", "catalogue")
-}
+LOSSES = {name: getattr(sd.losses, name)(*_ARGUMENTS.get(name, ())) for name in sd.losses.__all__}
 
 # Every way of releasing records, so that what holds for all of them is asked of each.
 _GAUSSIAN = sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)

@@ -7,6 +7,7 @@ comes to a loss under a release of columns, and everything that is derived for t
 
 import functools
 from collections.abc import Callable
+from inspect import signature
 
 import numpy as np
 import sympy as sp
@@ -21,11 +22,6 @@ from symdebias.release import Release
 # Longer expressions are not simplified: SymPy's time for that grows without bound.
 _MOST_SIMPLIFIED = 200
 _POINTS = np.array([-2.7, -1.3, -0.45, 0.0, 0.3, 0.9, 1.7, 3.1])
-_KNOWN = (
-    catalogue.exponential, catalogue.hinge, catalogue.huber, catalogue.least_squares, catalogue.logistic,
-    catalogue.negative_binomial, catalogue.poisson, catalogue.probit, catalogue.quantile, catalogue.squared_hinge,
-    catalogue.squared_margin,
-)  # fmt: skip
 
 
 def is_margin_loss(loss: Loss, labels: tuple[float, float] = (-1.0, 1.0)) -> bool:
@@ -155,7 +151,11 @@ def in_columns(loss: Loss, release: Release) -> Loss:
 
 
 def _named(qualifies: Callable[[Loss], bool]) -> str:
-    names = [known().name or "" for known in _KNOWN if qualifies(known())]
+    makers = [getattr(catalogue, name) for name in sorted(catalogue.__all__)]
+    complete = [
+        make() for make in makers if all(one.default is not one.empty for one in signature(make).parameters.values())
+    ]
+    names = [loss.name or "" for loss in complete if qualifies(loss)]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

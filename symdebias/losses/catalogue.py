@@ -1,9 +1,28 @@
-"""The catalogue of losses: each one expression with its domain and its source."""
+"""The catalogue of losses: each one expression with its domain and its source.
+
+A loss that `__all__` lists is public, documented, proposed where a release asks for losses of its kind, and tested with
+all others.
+"""
 
 import sympy as sp
 
 from symdebias._domains import POSITIVE, Integer, Interval
 from symdebias.losses.loss import Loss
+
+__all__ = [
+    "exponential",
+    "hinge",
+    "huber",
+    "least_squares",
+    "logistic",
+    "negative_binomial",
+    "poisson",
+    "probit",
+    "quantile",
+    "softmax",
+    "squared_hinge",
+    "squared_margin",
+]  # fmt: skip
 
 _SCORE, _TARGET = sp.symbols("u y", real=True)
 _MARGIN = _TARGET * _SCORE
