@@ -275,7 +275,7 @@ def _census_fields(line: str, where: str) -> list[str]:
     if not (known and fields[_SEX] in _SEXES and fields[_EDUCATION] in _EDUCATIONS and fields[_YEAR] in ("94", "95")):
         raise ValueError(
             f"{where} is not a record of UCI Census-Income (KDD): it needs {_CENSUS_FIELDS} fields, with the survey's "
-            "words for education, sex, year and income."
+            "words for education, sex, year and income. Take the file as it was published."
         )
     for place in (_AGE, _WAGE, _GAINS, _LOSSES, _DIVIDENDS, _EMPLOYER, _WEEKS):
         _number(fields[place], where)
@@ -316,12 +316,15 @@ def _adult_record(line: str, where: str) -> tuple[list[float], float]:
     fields = [field.strip() for field in line.split(",")]
     income = fields[-1].rstrip(".")
     if len(fields) != _ADULT_FIELDS or income not in ("<=50K", ">50K"):
-        raise ValueError(f"{where} is not a record of UCI Adult: it needs {_ADULT_FIELDS} fields, income last.")
+        raise ValueError(
+            f"{where} is not a record of UCI Adult: it needs {_ADULT_FIELDS} fields, income last. "
+            "Take the file as it was published."
+        )
     row = []
     for name, position in _ADULT_COLUMNS.items():
         value = fields[position]
         if name == "sex" and value not in _SEXES:
-            raise ValueError(f"{where} is not a record of UCI Adult: sex is Male or Female.")
+            raise ValueError(f"{where} is not a record of UCI Adult: sex is Male or Female. Correct the file.")
         row.append(_SEXES[value] if name == "sex" else _number(value, where))
     row.append(1.0 if fields[_MARITAL] in _MARRIED else -1.0)
     return row, 1.0 if income == ">50K" else -1.0
