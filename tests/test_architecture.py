@@ -31,7 +31,7 @@ LAYERS = [
 ]
 # The foundations may use one another.
 MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional", "_budget", "_files"}
-OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "pandas", "polars"}
+OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "opendp", "pandas", "polars"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -2,8 +2,20 @@
 
 from symdebias.checks.audit import audit
 from symdebias.checks.guarantee import check_guarantee
+from symdebias.checks.oracle import SamplerComparison, compare_with_opendp, opendp_draws
 from symdebias.checks.result import GuaranteeCheck, Probe
 from symdebias.checks.sampler import SamplerCheck
 from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
 
-__all__ = ["GuaranteeCheck", "Probe", "SamplerCheck", "UnbiasednessCheck", "audit", "check_guarantee", "check_unbiased"]
+__all__ = [
+    "GuaranteeCheck",
+    "Probe",
+    "SamplerCheck",
+    "SamplerComparison",
+    "UnbiasednessCheck",
+    "audit",
+    "check_guarantee",
+    "check_unbiased",
+    "compare_with_opendp",
+    "opendp_draws",
+]

@@ -38,8 +38,8 @@ class RandomizedResponse(ChannelMechanism):
     Notes
     -----
     The probability of keeping is rounded down to a multiple of 2^-53, and this is what the coin realises and
-    what `noise` and `gain` state: the inverse of the noise is that of the noise drawn. The coin takes no account
-    of attacks on the time or the memory of the machine.
+    what `noise` and `gain` state: the inverse of the noise is that of the noise drawn. A coin takes eight bits, and
+    53 where these leave it open. It takes no account of attacks on the memory of the machine.
 
     References
     ----------
@@ -97,7 +97,10 @@ class RandomizedResponse(ChannelMechanism):
         return Guarantee(self.epsilon, 0.0)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        known, places = np.array(self.range.numbers), self.range.codes(values)
+        known = np.array(self.range.numbers)
+        if len(known) == 2:
+            return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
+        places = self.range.codes(values)
         changed = sampling.flips(1 - self.keep_probability, len(values), source)
         # One to k - 1 places further round the circle: each other value with the same probability.
         moves = sampling.integers(1, len(known), len(values), source)

@@ -61,7 +61,7 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
         It is not a card of this version.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a release card is text; got {type(text).__name__}.")
+        raise TypeError(f"a release card is text; got {type(text).__name__}. Pass what to_json() returned.")
     if len(text) > _LONGEST:
         raise FormatError(
             f"a release card has at most {_LONGEST:,} characters; got {len(text):,}. Ask for the output of to_json()."
