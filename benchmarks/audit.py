@@ -5,7 +5,7 @@
 Each solver runs on two data sets that differ in one record, which changes sides, with few others to hide it. The bound
 (Clopper-Pearson, confidence 0.999 for each row) must stay below the claim. Then the noise is cut until the exact
 privacy curve of these two exceeds three times the claim; the bound must then exceed
-the claim, or the audit could not see anything.
+the claim, or the audit could not see anything. Mechanisms and releases are audited by `planted_defects.py`.
 """
 
 import argparse

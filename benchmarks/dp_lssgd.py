@@ -26,7 +26,7 @@ import scipy.fft
 from threadpoolctl import threadpool_limits
 
 import symdebias as sd
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import batches, sampling
 
 CLASSES, BATCH, STEP, CLIP, SIGMA = 10, 128, 0.1, 1.0, 3.0
 BUDGET = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one"}
@@ -60,7 +60,7 @@ def numpy_loop(
         theta = theta.copy()
         for lower in range(0, steps, most):
             count = min(most, steps - lower)
-            drawn, ends = sampling.poisson_samples(len(X), probability, count, source)
+            drawn, ends = batches.poisson_samples(len(X), probability, count, source)
             noise = sampling.normal_noise(scale, (count, length), source)
             for t in range(count):
                 chosen = drawn[ends[t - 1] if t else 0 : ends[t]]
@@ -87,7 +87,8 @@ def same_algorithm() -> None:
         fit = ours(X, y, sigma, 1)
         scale = fit.diagnostics["noise_multiplier"] * CLIP
         run = numpy_loop(X, y, sigma, scale, BATCH / 1024, sampling.source(0), 1000)
-        np.testing.assert_allclose(fit.theta, run(fit.diagnostics["steps"], np.zeros((CLASSES, 65))), atol=1e-12)
+        # Ours rounds each gradient to 2^-20 of the clip, and calibrates the noise to that.
+        np.testing.assert_allclose(fit.theta, run(fit.diagnostics["steps"], np.zeros((CLASSES, 65))), atol=1e-6)
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -17,12 +17,24 @@ from collections.abc import Callable
 import numpy as np
 
 import symdebias as sd
+from symdebias.mechanisms import sampling
+from symdebias.solvers.central.grids import noised
+
+
+class OfFits:
+    """The noise of `output_perturbation`, as it is added to what was computed."""
+
+    def privatize(self, values: np.ndarray, noise: str) -> np.ndarray:
+        """Return noised values, rounded to the solver's grid first."""
+        return noised(values, 2.0**-20, 0.9, sampling.source(None, noise), radial=False)
+
 
 MECHANISMS = {
     "Laplace, epsilon 1": (sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0)), 1),
     "Gaussian, epsilon 5, delta 1e-5": (sd.GaussianMechanism(5.0, 1e-5, 1.0), 1),
     "spherical Laplace, epsilon 5, 10 columns": (sd.SphericalLaplaceMechanism(5.0, 1.0), 10),
     "staircase, epsilon 2": (sd.StaircaseMechanism(2.0, bounds=(0.0, 1.0)), 1),
+    "output perturbation, normal noise": (OfFits(), 1),
     "randomized response, epsilon 1": (sd.RandomizedResponse(1.0, categories=(0, 1)), 1),
 }
 BLOCK = 1_000_000
@@ -35,7 +47,9 @@ def excluded(released: np.ndarray, other: float) -> np.ndarray:
     return ~np.any([other + one == released for one in near], axis=0)
 
 
-def share_excluded(mechanism: sd.mechanisms.Mechanism, columns: int, draws: int, noise: str) -> tuple[int, int]:
+def share_excluded(
+    mechanism: sd.mechanisms.Mechanism | OfFits, columns: int, draws: int, noise: str
+) -> tuple[int, int]:
     """Return how many of so many values exclude the other end of the range."""
     found = done = 0
     other = 1.0
@@ -96,6 +110,12 @@ def main() -> None:
                 per_second(functools.partial(mechanism.privatize, values, noise=noise), count, options.repeats)
             )
         print(f"{name:<42}{cells[0]:>17}{cells[1]:>12}{speeds[0]:>9.1f}{speeds[1]:>10.1f}", flush=True)
+    coins = functools.partial(sampling.flips, sd.RandomizedResponse(1.0).keep_probability, count)
+    for name, draw in {
+        "coins of randomized response": lambda: coins(sampling.source(None)),
+        "secret bits, in words": lambda: sampling.source(None).words(count),
+    }.items():
+        print(f"{name:<80}{per_second(draw, count, options.repeats):>10.1f}")
     few = count // 20
     for name, other in peers(few).items():
         print(f"{name:<60}{per_second(other, few, 1):>20.2f}")

@@ -3,16 +3,23 @@
 A generator draws smooth, kinked, polynomial, exponential, trigonometric, rational and nested losses, and releases with
 Gaussian, Laplace and discrete Laplace noise, categories, mixtures of them, and noise on the target. Corrections that
 are called exact are held against the mean over the noise by rules of this file, which share no code with the library.
+Under normal noise alone, exact corrections and the certificates of surrogates are held against a dense scan besides.
 """
 
 import argparse
 import itertools
+import json
 import math
+import signal
 import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +31,21 @@ U, Y = sp.symbols("u y", real=True)
 THETA = np.array([0.6, -0.4])
 # Errors that a user is meant to see.
 FAMILY = (sd.SymdebiasError, ValueError, TypeError)
+# What a surrogate is designed for: the range of its score, and the number of records.
+RADIUS, RECORDS = 2.0, 100_000
+# The scan: shares of the largest parameter, scores, and a trapezoidal rule over the noise.
+SHARES, SCORES = (0.3, 0.65, 1.0), np.linspace(-1.0, 1.0, 81)
+# So wide that the tails of powers up to 60 are in it.
+NODES = np.linspace(-14.0, 14.0, 361)
+DENSITY = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+# What is left to rounding, relative to the sizes that were summed.
+ALLOWED_ERROR, ALLOWED_EXCESS = 1e-8, 1e-8
+# Seconds of the processor for one draw, all that it is held against included.
+LONGEST = 60.0
+
+
+class TooLong(BaseException):
+    """A draw took more than its share of time."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +61,38 @@ class Column:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one draw: the method, the error's class, the worst relative error, and the seconds."""
+    """What became of one draw.
 
+    Attributes
+    ----------
+    seed : int
+        The draw.
+    loss, release, method, error : str
+        What was drawn, how it was corrected, and the class of the error, or "-".
+    worst : float
+        The error of an exact correction at a record, relative to the sizes that were summed.
+    excess : float
+        By how much a scan found more bias than the certificate allows, relative to the same; NaN without a scan.
+    proved : bool
+        Whether that certificate is one by interval arithmetic.
+    seconds : float
+        Of deriving and compiling.
+    """
+
+    seed: int
     loss: str
     release: str
     method: str
     error: str
     worst: float
+    excess: float
+    proved: bool
     seconds: float
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether an error outside the family, or a claim that does not hold."""
+        return self.error.startswith("CRASH") or self.worst > ALLOWED_ERROR or self.excess > ALLOWED_EXCESS
 
 
 def random_loss(rng: np.random.Generator, depth: int = 2) -> sp.Expr:
@@ -92,13 +138,13 @@ def random_column(rng: np.random.Generator, name: str) -> Column:
     kind = rng.integers(4)
     if kind == 0:
         scale = float(rng.choice([0.2, 0.5]))
-        t, weights = np.polynomial.hermite_e.hermegauss(60)
+        t, weights = np.polynomial.hermite_e.hermegauss(40)
         return Column(name, sd.GaussianMechanism.from_scale(scale), value, value + scale * t, weights / weights.sum())
     if kind == 1:
         scale = float(rng.choice([0.1, 0.3]))
         mechanism = sd.LaplaceMechanism.from_scale(scale)
         # The mechanism says what it does: its characteristic function is 1/(1 + v w^2/2) at variance v.
-        t, weights = np.polynomial.laguerre.laggauss(60)
+        t, weights = np.polynomial.laguerre.laggauss(40)
         size = math.sqrt(mechanism.noise.variance / 2)
         released = np.concatenate([value - size * t, value + size * t])
         return Column(name, mechanism, value, released, np.concatenate([weights, weights]) / (2 * weights.sum()))
@@ -108,7 +154,7 @@ def random_column(rng: np.random.Generator, name: str) -> Column:
         # Two-sided geometric weights q^|k| with the variance 2 q step^2/(1 - q)^2, solved for q.
         ratio = mechanism.noise.variance / step**2
         q = (1 + ratio - math.sqrt(1 + 2 * ratio)) / ratio
-        k = np.arange(-200, 201)
+        k = np.arange(-60, 61)
         weights = q ** np.abs(k)
         return Column(name, mechanism, value, value + step * k, weights / weights.sum())
     mechanism = sd.RandomizedResponse(float(rng.choice([1.0, 2.0])))
@@ -129,10 +175,65 @@ def mean_error(corrected: sd.CorrectedLoss, columns: Sequence[Column], target: C
     values = corrected.loss(THETA[: len(columns)], released[kept, : len(columns)], y[kept])
     true_target = target.value if isinstance(target, Column) else target
     score = float(sum(theta * column.value for theta, column in zip(THETA, columns, strict=False)))
-    at = {U: sp.Float(score, 30), Y: sp.Float(true_target, 30)}
-    wanted = float(loss.xreplace(at).evalf(20))
+    wanted = _exactly(loss, score, true_target)
     terms = weights[kept] * values
     return abs(math.fsum(terms) - wanted) / max(1.0, abs(wanted), float(np.abs(terms).sum()))
+
+
+def _exactly(loss: sp.Expr, score: float, target: float) -> float:
+    return float(loss.xreplace({U: sp.Float(score, 30), Y: sp.Float(target, 30)}).evalf(20))
+
+
+def certified_excess(
+    corrected: sd.CorrectedLoss, columns: Sequence[Column], target: Column | float, loss: sp.Expr
+) -> tuple[float, bool]:
+    """Return by how much the bias that a scan finds exceeds the claim, and whether that is a proof.
+
+    An exact correction claims none, a surrogate what its certificate says on the certified domain. The noise is drawn
+    along the parameters, so that released scores are the true ones plus a normal number.
+    """
+    scales = np.array([math.sqrt(column.mechanism.noise.variance) for column in columns])
+    record_radius, score_bound, claimed, proved = 1.0, 1.0, 0.0, False
+    targets: Sequence[float] = loss_targets(corrected, target)
+    if not corrected.is_exact:
+        certificate = corrected.certificate
+        record_radius, score_bound = certificate.record_radius, certificate.score_bound
+        claimed, proved, targets = certificate.loss_bias, certificate.proved, certificate.targets
+    direction = THETA[: len(columns)] / np.linalg.norm(THETA[: len(columns)])
+    worst = -math.inf
+    for share in SHARES:
+        theta = share * direction
+        deviation = float(np.linalg.norm(scales * theta))
+        shift = scales**2 * theta / deviation
+        for true_target in targets:
+            seen, chances = _seen(target, true_target)
+            truths = SCORES * min(share * record_radius, score_bound)
+            X = truths[:, None, None] / share * direction + NODES[:, None] * shift
+            shape = (len(truths), len(NODES), len(seen))
+            records = np.broadcast_to(X[:, :, None, :], (*shape, len(columns))).reshape(-1, len(columns))
+            values = corrected.loss(theta, records, np.broadcast_to(seen, shape).ravel()).reshape(shape)
+            terms = values * DENSITY[:, None] * chances
+            sizes = np.maximum(1.0, np.abs(terms).sum(axis=(1, 2)))
+            wanted = np.array([_exactly(loss, score, true_target) for score in truths])
+            bias = np.abs(terms.sum(axis=(1, 2)) - wanted)
+            worst = max(worst, float(np.max((bias - claimed) / sizes)))
+    return worst, proved
+
+
+def loss_targets(corrected: sd.CorrectedLoss, target: Column | float) -> Sequence[float]:
+    """Return true targets to look at: all declared ones, or three numbers."""
+    if corrected.declared.target_values is not None:
+        return corrected.declared.target_values
+    return (-1.0, 1.0) if isinstance(target, Column) and len(target.weights) == 2 else (-0.75, 0.0, 1.25)
+
+
+def _seen(target: Column | float, value: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return what may be seen in place of a value of the target, with its probabilities."""
+    if not isinstance(target, Column):
+        return np.array([value]), np.array([1.0])
+    if isinstance(target.mechanism, sd.RandomizedResponse):
+        return np.array([value, -value]), target.weights
+    return value + math.sqrt(target.mechanism.noise.variance) * NODES[::4], DENSITY[::4] / DENSITY[::4].sum()
 
 
 def run(seed: int, *, compile_kernels: bool = True) -> Result:
@@ -150,7 +251,7 @@ def run(seed: int, *, compile_kernels: bool = True) -> Result:
     names = ", ".join(type(part.mechanism).__name__ for part in (*columns, target) if isinstance(part, Column))
     # Of the library: deriving and compiling, not the sums that it is held against.
     began, seconds = time.perf_counter(), 0.0
-    method, error, worst = "-", "-", math.nan
+    method, error, worst, excess, proved = "-", "-", math.nan, math.nan, False
     try:
         loss = sd.Loss(expression, score=U, target=Y, target_values=(-1, 1) if binary else None)
         release = sd.Release(
@@ -164,11 +265,22 @@ def run(seed: int, *, compile_kernels: bool = True) -> Result:
             corrected.loss(THETA[: len(columns)], [values], [target.value if isinstance(target, Column) else target])
             seconds = time.perf_counter() - began
             worst = mean_error(corrected, columns, target, expression)
+        noised = [part for part in (*columns, target) if isinstance(part, Column)]
+        normal = [isinstance(part.mechanism, sd.GaussianMechanism) for part in noised]
+        normal[len(columns) :] = [one or binary for one in normal[len(columns) :]]
+        if compile_kernels and all(normal) and method in ("exact", "surrogate"):
+            if method == "surrogate":
+                level = max(part.mechanism.noise.variance for part in columns)
+                corrected = corrected.resolve(radius=RADIUS, score_variance=level, n=RECORDS)
+            excess, proved = certified_excess(corrected, columns, target, expression)
+    except TooLong:
+        error = "TOO LONG"
     except FAMILY as refusal:
         error = type(refusal).__name__
     except Exception as crash:  # what the benchmark looks for
         error = f"CRASH {type(crash).__name__}: {crash}"[:120]
-    return Result(str(expression), names, method, error, worst, seconds or time.perf_counter() - began)
+    seconds = seconds or time.perf_counter() - began
+    return Result(seed, str(expression), names, method, error, worst, excess, proved, seconds)
 
 
 def table(results: Sequence[Result]) -> str:
@@ -182,6 +294,12 @@ def table(results: Sequence[Result]) -> str:
     if worst is not None:
         checked = sum(r.worst == r.worst for r in results)
         lines.append(f"  worst error of {checked} exact ones: {worst.worst:.1e}  {worst.loss}  under {worst.release}")
+    scanned = [r for r in results if r.excess == r.excess]
+    if scanned:
+        proved = sum(r.proved for r in scanned)
+        lines.append(f"  claims scanned: {len(scanned)}, of which {proved} are proofs; most found above one: ")
+        lines[-1] += f"{max(0.0, *(r.excess for r in scanned)):.1e}"
+    lines.append(f"  wrong: {sum(r.is_wrong for r in results)}")
     lines.append(f"  slowest: {slowest.seconds:.1f} s  {slowest.loss}  under {slowest.release}")
     return "\n".join(lines)
 
@@ -192,18 +310,61 @@ def main(arguments: Sequence[str] | None = None) -> list[Result]:
     parser.add_argument("--losses", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--derive-only", action="store_true", help="leave kernels out: no errors of exact corrections")
+    parser.add_argument("--workers", type=int, default=1, help="processes beside one another")
+    parser.add_argument("--seconds", type=float, default=10.0, help="what one derivation may take")
+    parser.add_argument("--keep", type=Path, help="a file for each result as it comes; what it has is not run again")
     options = parser.parse_args(arguments)
-    warnings.simplefilter("ignore", sd.VarianceWarning)
-    results = [
-        run(seed, compile_kernels=not options.derive_only)
-        for seed in range(options.seed, options.seed + options.losses)
-    ]
+    known = _kept(options.keep)
+    seeds = range(options.seed, options.seed + options.losses)
+    one = partial(_limited, seconds=options.seconds, compile_kernels=not options.derive_only)
+    missing = [seed for seed in seeds if seed not in known]
+    for result in _each(one, missing, options.workers):
+        known[result.seed] = result
+        if options.keep is not None:
+            with options.keep.open("a") as stream:
+                stream.write(json.dumps(asdict(result)) + "\n")
+    results = [known[seed] for seed in seeds]
     print(table(results))
     for result in results:
-        unheld = result.method == "exact" and result.error == "-" and not options.derive_only
-        if result.error.startswith("CRASH") or result.seconds > 20 or (unheld and not result.worst <= 1e-8):
+        unheld = result.method == "exact" and result.error == "-" and result.worst != result.worst
+        slow = result.error == "TOO LONG" or result.seconds > 2 * options.seconds
+        if result.is_wrong or slow or (unheld and not options.derive_only):
             print(result)
     return results
+
+
+def _kept(path: Path | None) -> dict[int, Result]:
+    if path is None or not path.exists():
+        return {}
+    return {result.seed: result for result in (Result(**json.loads(line)) for line in path.read_text().splitlines())}
+
+
+def _limited(seed: int, *, seconds: float, compile_kernels: bool) -> Result:
+    warnings.simplefilter("ignore", sd.VarianceWarning)
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGPROF, _stop)
+        signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    try:
+        with sd.derivation_limits(seconds=seconds):
+            return run(seed, compile_kernels=compile_kernels)
+    finally:
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def _stop(*_: Any) -> None:
+    raise TooLong
+
+
+def _each(one: Any, seeds: Sequence[int], workers: int) -> Any:
+    if workers == 1:
+        yield from map(one, seeds)
+        return
+    # Compiled kernels stay in memory: processes are renewed before they fill it.
+    for start in range(0, len(seeds), 200 * workers):
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            for done in as_completed([pool.submit(one, seed) for seed in seeds[start : start + 200 * workers]]):
+                yield done.result()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ from symdebias.exceptions import (
     ConvergenceWarning,
     DerivationLimitError,
     DivergenceError,
+    ExpressionError,
+    FitInterrupted,
+    FormatError,
     InferenceError,
     InfiniteVarianceError,
     MissingDependencyError,
@@ -50,7 +53,7 @@ from symdebias.mechanisms import (
     UniformMechanism,
 )
 from symdebias.planning import plan
-from symdebias.privacy import Guarantee
+from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release
 from symdebias.solvers import (
     Fit,
@@ -87,8 +90,11 @@ __all__ = [
     "DiscreteLaplaceMechanism",
     "DiscreteStaircaseMechanism",
     "DivergenceError",
+    "ExpressionError",
     "FiniteChannel",
     "Fit",
+    "FitInterrupted",
+    "FormatError",
     "GaussianMechanism",
     "Guarantee",
     "InferenceError",
@@ -96,6 +102,7 @@ __all__ = [
     "InputPerturbation",
     "LabelRandomizer",
     "LaplaceMechanism",
+    "Ledger",
     "Loss",
     "MissingDependencyError",
     "NoExactCorrectionError",

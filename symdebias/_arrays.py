@@ -5,6 +5,7 @@ row and the column, never the value. Real numbers of at most 64 bits are taken, 
 booleans, text, objects and complex numbers are not, because a guess about them would go unseen.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import LabelSet, shown, spell
+
+# Labels that are compared at a time.
+_LABELS = 1 << 15
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -141,16 +145,17 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
-    found = np.empty(len(array))
+    found = np.full(len(array), -1.0)
     for row, value in enumerate(array):
-        try:
-            found[row] = places[value]
-        except (KeyError, TypeError):
-            shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
-            raise ValueError(
-                f"{name} has a value in row {row} that was not declared. The categories are {shown}: declare all of "
-                "them, or recode the column."
-            ) from None
+        # An error from looking up a value would hold it, and hang on the one that is raised.
+        with contextlib.suppress(TypeError):
+            found[row] = places.get(value, -1.0)
+    if (found < 0).any():
+        shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
+        raise ValueError(
+            f"{name} has a value in row {int(np.argmax(found < 0))} that was not declared. The categories are {shown}: "
+            "declare all of them, or recode the column."
+        )
     return found
 
 
@@ -259,11 +264,11 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     declare : str
         How the user declares values, with ``{}`` in their place.
     """
-    allowed = np.zeros(labels.shape, dtype=bool)
-    for value in values:
-        allowed |= labels == value
-    if allowed.all():
+    # Block by block, so that what is compared stays in a cache.
+    flat = labels.ravel()
+    if all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS)):
         return
+    allowed = _among(labels, values)
     wanted = LabelSet(tuple(sorted(float(value) for value in values)))
     found = [float(value) for value in np.unique(labels)]
     other = [value for value in found if value not in wanted.values]
@@ -279,6 +284,14 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
+
+
+def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which labels are among some values."""
+    allowed: np.ndarray[Any, np.dtype[np.bool_]] = labels == values[0]
+    for value in values[1:]:
+        allowed |= labels == value
+    return allowed
 
 
 def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:

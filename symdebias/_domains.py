@@ -6,12 +6,87 @@ what lies outside, NaN included, with ValueError.
 
 import math
 import numbers
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 # What no domain of numbers takes, whatever its ends; tests of every argument use it.
 NOT_NUMBERS: tuple[Any, ...] = (True, "1", b"1", 1j, None, [1.0], (1.0,))
+
+LONGEST_NAME = 1_000
+# Control characters, formats (which turn the direction of text, or have no width), halves of pairs, and line breaks.
+_UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def check_name(argument: str, name: Any, what: str = "a column") -> str:
+    """Return a name that a reader sees as it is, or say why it is not allowed.
+
+    Parameters
+    ----------
+    argument : str
+        The name of the argument.
+    name : object
+        What was given.
+    what : str
+        What it names, for messages.
+
+    Raises
+    ------
+    TypeError
+        It is no text, or none that is seen.
+    ValueError
+        It is too long, or has a character that is not seen: of control, of direction, of no width, or a lone surrogate.
+
+    Examples
+    --------
+    >>> check_name("columns", "age")
+    'age'
+    >>> check_name("columns", chr(0x202E) + "ega")
+    Traceback (most recent call last):
+    ValueError: columns has a name with the character U+202E, which is not seen. Rename it in letters that are.
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise TypeError(f"{argument} has {shown(name, 100)}, which is not {what} name. Names are non-empty text.")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(
+            f"{argument} has a name of {len(name):,} characters. It may have {LONGEST_NAME:,}: use a shorter one."
+        )
+    unseen = first_unseen(name)
+    if unseen:
+        raise ValueError(
+            f"{argument} has a name with the character U+{ord(unseen):04X}, which is not seen. Rename it in letters "
+            "that are."
+        )
+    return name
+
+
+def first_unseen(text: str, allowed: str = "") -> str:
+    """Return the first character of a text that a reader does not see, or an empty text.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    allowed : str
+        Characters that are taken all the same, such as line breaks.
+    """
+    for character in text:
+        # Almost every character is printable, which is cheap to know.
+        if not character.isprintable() and character not in allowed and unicodedata.category(character) in _UNSEEN:
+            return character
+    return ""
+
+
+def seen(text: str, most: int) -> str:
+    """Return the beginning of a text as a message may show it: characters that are not seen by their numbers.
+
+    Examples
+    --------
+    >>> seen("a" + chr(0x202E) + "b" + chr(10), 80)
+    'aU+202EbU+000A'
+    """
+    return "".join(f"U+{ord(one):04X}" if first_unseen(one) else one for one in text[:most])
 
 
 def is_number(value: Any) -> bool:

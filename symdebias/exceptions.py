@@ -4,12 +4,17 @@ Wrong arguments raise `ValueError` or `TypeError`, as everywhere in Python. The 
 failures of the method itself, each with its cause and its remedy.
 """
 
+import typing
+
 __all__ = [
     "CacheWarning",
     "ClippingWarning",
     "ConvergenceWarning",
     "DerivationLimitError",
     "DivergenceError",
+    "ExpressionError",
+    "FitInterrupted",
+    "FormatError",
     "InferenceError",
     "InfiniteVarianceError",
     "MissingDependencyError",
@@ -56,11 +61,41 @@ class InfiniteVarianceError(SymdebiasError):
     """
 
 
+class ExpressionError(SymdebiasError, ValueError):
+    """An expression has a part that no loss has, or is beyond a bound on its size, its depth or its numbers.
+
+    Remedy: write the loss with the operations and within the bounds that the message names.
+    """
+
+
+class FormatError(SymdebiasError, ValueError):
+    """A card or a file is not what this version writes: damaged, of another format, or made by a stranger.
+
+    Remedy: the message says which entry is wrong; ask for the output of ``to_json()`` or the file of ``save()``.
+    """
+
+
 class DivergenceError(SymdebiasError):
     """A solver met a value that is not finite, or its parameters ran away.
 
     Remedy: a smaller step size, a regularisation, or a bound on the parameters (``radius=``).
     """
+
+
+class FitInterrupted(KeyboardInterrupt):
+    """Training was stopped by Ctrl-C; what it had reached is here.
+
+    It is a KeyboardInterrupt, which no ``except Exception`` takes for an error of the program.
+
+    Attributes
+    ----------
+    fit : symdebias.Fit
+        The fit after the last whole part of the run: unfinished, without a covariance, and not looked at for noise.
+    """
+
+    def __init__(self, message: str, fit: typing.Any) -> None:
+        super().__init__(message)
+        self.fit = fit
 
 
 class InferenceError(SymdebiasError):
@@ -72,9 +107,9 @@ class InferenceError(SymdebiasError):
 
 
 class PrivacyError(SymdebiasError):
-    """A privacy statement was asked for that does not hold.
+    """A privacy statement was asked for that does not hold, or a budget does not suffice.
 
-    Remedy: draw the noise without a seed, or declare a mechanism that has a guarantee.
+    Remedy: draw the noise without a seed, declare a mechanism that has a guarantee, or release less.
     """
 
 

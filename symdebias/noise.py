@@ -25,6 +25,8 @@ _WIDTH = Interval(1e-140, 1e140, "both", "Give a positive number; change units w
 _PROBABILITY = Interval(0.0, 1.0, "both", "Give each row of the channel's matrix as a probability distribution.")
 _VALUE = Interval(-1e100, 1e100, "both", "Give the values of a channel as finite numbers.")
 
+# Inputs and outputs of a channel whose matrix is written down: with a thousand of each it takes a second to invert.
+MOST_VALUES = 1_000
 # Directions of a channel's matrix with a smaller share of the largest singular value are rounding.
 _RANK_TOLERANCE = 1e-11
 # Inputs that a prior rules out still count, by so much of an even share: what undoes the channel holds for them too.
@@ -240,6 +242,11 @@ class SphericalNoise(ABC):
         return math.inf
 
     @property
+    def radial_scale(self) -> float | None:
+        """The scale b of a density proportional to exp(-||v||/b) in the ambient dimension, or None for others."""
+        return None
+
+    @property
     def operator(self) -> tuple[sp.Expr, ...] | None:
         """Return c_0, c_1, ... where the inverse is the finite operator sum_k c_k s^k d^(2k), or None."""
         return None
@@ -375,6 +382,11 @@ class ChannelNoise:
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs"):
             values = _listed(getattr(self, name), name)
+            if len(values) > MOST_VALUES:
+                raise ValueError(
+                    f"a channel has {len(values):,} {name}. It may have {MOST_VALUES:,}, as its matrix is written down "
+                    "and inverted: merge values, or use RandomizedResponse, which needs no matrix."
+                )
             checked = tuple(_VALUE.check(f"{name}[{index}]", value) for index, value in enumerate(values))
             if not checked or len(set(checked)) < len(checked):
                 raise ValueError(f"the {name} of a channel must be distinct; got {values}. List each value once.")
@@ -386,10 +398,7 @@ class ChannelNoise:
                 f"{len(self.inputs)} "
                 f"inputs and {len(self.outputs)} outputs needs one row per input and one column per output."
             )
-        matrix = tuple(
-            tuple(_PROBABILITY.check(f"matrix[{i}][{j}]", entry) for j, entry in enumerate(row))
-            for i, row in enumerate(rows)
-        )
+        matrix = tuple(_probabilities(row, f"matrix[{index}]") for index, row in enumerate(rows))
         for index, row in enumerate(matrix):
             if not abs(sum(row) - 1) <= 1e-12:
                 raise ValueError(
@@ -474,6 +483,89 @@ class ChannelNoise:
         return weights, obstacles
 
 
+class SymmetricChannel(ChannelNoise):
+    """A channel that keeps a value with one probability, and sends each other one with the same.
+
+    Its inverse is closed: with the probabilities q of keeping and r of each other value, M = r 11' + (q - r) I, and
+    M^-1 = (I - r 11')/(q - r), as q + (k - 1) r = 1. Nothing of k^2 numbers is made before it is asked for.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The k values that go in and come out, at least two, distinct and finite.
+    keep : float
+        q, in [0, 1] and not 1/k, at which the rank is 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Values repeat, or the probability is out of range.
+
+    References
+    ----------
+    Warner 1965; Kairouz, Oh & Viswanath 2014, Section 3.1.
+
+    Examples
+    --------
+    >>> coin = SymmetricChannel((0, 1), keep=0.75)
+    >>> coin.rank, coin.weights.round(12).tolist()
+    (2, [[1.5, -0.5], [-0.5, 1.5]])
+    """
+
+    keep: float
+
+    def __init__(self, values: Sequence[float], *, keep: float) -> None:
+        listed = _listed(values, "values")
+        checked = tuple(_VALUE.check(f"values[{index}]", value) for index, value in enumerate(listed))
+        if len(checked) < 2 or len(set(checked)) < len(checked):
+            raise ValueError("the values of a channel must be two or more and distinct. List each value once.")
+        keep = _PROBABILITY.check("keep", keep)
+        if keep == (1 - keep) / (len(checked) - 1):
+            raise ValueError(
+                f"keep={keep!r} sends every value with the same probability, which says nothing of the one that went "
+                "in. Give another probability of keeping."
+            )
+        for name, value in (("inputs", checked), ("outputs", checked), ("prior", None), ("keep", keep)):
+            object.__setattr__(self, name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("inputs", "outputs", "prior", "keep")}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SymmetricChannel):
+            return NotImplemented
+        return (self.inputs, self.keep) == (other.inputs, other.keep)
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.keep))
+
+    @property
+    def _change(self) -> float:
+        """The probability of each other value."""
+        return (1 - self.keep) / (len(self.inputs) - 1)
+
+    @cached_property
+    def matrix(self) -> tuple[tuple[float, ...], ...]:
+        """The row-stochastic matrix."""
+        k = len(self.inputs)
+        return tuple(tuple(self.keep if i == j else self._change for j in range(k)) for i in range(k))
+
+    @property
+    def keeps_means(self) -> bool:
+        """Whether the outputs have the inputs as means: where nothing is changed."""
+        return self.keep == 1
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, FloatArray]:
+        k = len(self.inputs)
+        gap = self.keep - self._change
+        weights = np.full((k, k), -self._change / gap)
+        np.fill_diagonal(weights, (1 - self._change) / gap)
+        obstacles = np.zeros((0, k))
+        weights.flags.writeable = obstacles.flags.writeable = False
+        return weights, obstacles
+
+
 def checked_prior(prior: Any, labels: int) -> FloatArray:
     """Return the probabilities of labels, checked, as an array.
 
@@ -503,6 +595,13 @@ def checked_prior(prior: Any, labels: int) -> FloatArray:
     if not abs(array.sum() - 1) <= 1e-9:
         raise ValueError(f"prior sums to {array.sum():.10g}. It must sum to 1: divide it by its sum.")
     return array
+
+
+def _probabilities(row: tuple[Any, ...], name: str) -> tuple[float, ...]:
+    """Return a row of probabilities as floats, each checked."""
+    if set(map(type, row)) == {float} and 0 <= min(row) and max(row) <= 1 and not any(map(math.isnan, row)):
+        return row
+    return tuple(_PROBABILITY.check(f"{name}[{index}]", entry) for index, entry in enumerate(row))
 
 
 def _listed(values: Any, name: str) -> tuple[Any, ...]:

@@ -203,7 +203,7 @@ RELEASES = {
         {"age": _GAUSSIAN, "pay": _WIDE}, center={"age": 0.4}, scale={"pay": 3, "age": 20}
     ),
     "public scales in order": sd.Release(_GAUSSIAN, center=[0.1, 0.2], scale=(0.5, 4.0)),
-    "names of every alphabet": sd.Release({'ä "quoted", \n': _GAUSSIAN, "年": _WIDE}),
+    "names of every alphabet": sd.Release({'ä "quoted"': _GAUSSIAN, "年": _WIDE}),
     "measurement error within a ball": sd.Release({"a": sd.GaussianMechanism.from_scale(0.1, radius=2.0)}),
     "measurement error that is correlated": sd.Release(MECHANISMS["Gaussian, correlated"]).bind(["a", "b", "c"]),
     "classical": sd.Release(MECHANISMS["Gaussian, classical"]),

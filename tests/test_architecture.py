@@ -11,7 +11,7 @@ ROOT = Path(symdebias.__file__).parent
 # Left may be imported by right; what stands in one group never imports from another member of it.
 LAYERS = [
     {"exceptions"},
-    {"_domains", "_arrays", "_randomness", "_optional", "_budget"},
+    {"_domains", "_arrays", "_randomness", "_optional", "_budget", "_files"},
     {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},
     {"mechanisms", "transforms"},
@@ -30,8 +30,8 @@ LAYERS = [
     {"interfaces"},
 ]
 # The foundations may use one another.
-MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional", "_budget"}
-OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "pandas", "polars"}
+MAY_USE_SIBLINGS = {"_domains", "_arrays", "_randomness", "_optional", "_budget", "_files"}
+OPTIONAL_PACKAGES = {"clarabel", "dp_accounting", "matplotlib", "sklearn", "tqdm", "opendp", "pandas", "polars"}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import symdebias as sd
 
-NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Loss", "Release"}
+NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Ledger", "Loss", "Release"}
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
     "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "SphericalCapMechanism",

@@ -1,4 +1,5 @@
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY as W
-from symdebias.noise import AdditiveNoise, ChannelNoise
+from symdebias.noise import MOST_VALUES, AdditiveNoise, ChannelNoise, SymmetricChannel
 
 # variance, characteristic function, whether it is Gaussian
 KINDS = {
@@ -138,3 +139,41 @@ def test_a_channel_of_lower_rank_names_what_it_hides():
     np.testing.assert_allclose(matrix @ weights @ [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], atol=1e-12)
     with pytest.raises(NoExactCorrectionError, match=r"the channel of the grade has the rank 2 for 3 categories"):
         channel.exact_weights("the grade")
+
+
+@pytest.mark.parametrize(("count", "keep"), [(2, 0.75), (2, 0.25), (3, 0.9), (7, 0.2), (40, 0.05)])
+def test_a_symmetric_channel_is_the_channel_of_its_matrix(count, keep):
+    values = tuple(np.arange(count) - 1.5)
+    closed = SymmetricChannel(values, keep=keep)
+    written = ChannelNoise(values, values, closed.matrix)
+    assert closed.matrix[0][0] == keep
+    assert (closed.inputs, closed.outputs, closed.rank) == (written.inputs, written.outputs, written.rank)
+    np.testing.assert_allclose(closed.weights, written.weights, rtol=0, atol=1e-12 * np.abs(written.weights).max())
+    undone = np.array(closed.matrix) @ closed.weights
+    np.testing.assert_allclose(undone, np.eye(count), atol=1e-12 / abs(keep - 1 / count))
+    assert closed.obstacles.shape == (0, count)
+    assert closed.keeps_means == written.keeps_means
+    assert closed == SymmetricChannel(values, keep=keep) != SymmetricChannel(values, keep=keep / 2)
+    assert hash(closed) == hash(SymmetricChannel(values, keep=keep))
+    copied = pickle.loads(pickle.dumps(closed))
+    assert copied == closed
+    assert "matrix" not in vars(copied)
+
+
+@pytest.mark.parametrize(
+    ("values", "keep", "message"),
+    [
+        ((0,), 0.5, "two or more"),
+        ((0, 0), 0.9, "distinct"),
+        ((0, 1), 0.5, "same probability"),
+        ((0, 1), 1.1, "keep=1.1"),
+    ],
+)
+def test_symmetric_channels_that_are_refused(values, keep, message):
+    with pytest.raises(ValueError, match=message):
+        SymmetricChannel(values, keep=keep)
+
+
+def test_a_matrix_that_would_take_long_to_invert_is_refused_before_it_is_read():
+    with pytest.raises(ValueError, match=r"1,001 inputs. It may have 1,000"):
+        ChannelNoise(range(MOST_VALUES + 1), (0, 1), None)

@@ -88,10 +88,16 @@ def test_inverse_hyperbolic_functions_go_all_the_way():
     np.testing.assert_allclose(corrected.mean_gradient(theta, X, y), slopes, rtol=1e-7)
 
 
-@pytest.mark.parametrize("expression", [sp.gamma(1 + sp.exp(U)), sp.besselj(0, U), sp.LambertW(sp.exp(U))])
+@pytest.mark.parametrize("expression", [sp.gamma(1 + sp.exp(U)), sp.floor(U / 2) + U, sp.erfi(U)])
 def test_functions_without_a_kernel_are_refused_with_the_list_of_those_that_have_one(expression):
-    with pytest.raises(TypeError, match=r"a kernel cannot evaluate (gamma|besselj|LambertW).* asinh, .*tanh"):
+    with pytest.raises(TypeError, match=r"a kernel cannot evaluate (gamma|floor|erfi).* asinh, .*tanh"):
         sd.debias(sd.Loss(expression, score=U, target=Y), RELEASES["gaussian"])
+
+
+@pytest.mark.parametrize("expression", [sp.besselj(0, U), sp.LambertW(sp.exp(U)), sp.zeta(2 + U**2)])
+def test_functions_that_no_loss_has_are_refused_with_the_list_of_those_that_it_may_have(expression):
+    with pytest.raises(sd.ExpressionError, match=r"of the type (besselj|LambertW|zeta), .* asinh, .*tanh"):
+        sd.Loss(expression, score=U, target=Y)
 
 
 @pytest.mark.parametrize(

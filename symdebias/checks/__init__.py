@@ -1,8 +1,21 @@
-"""Checks to run on mechanisms and solvers, of one's own too: of the correction, and of the guarantee."""
+"""Checks to run on mechanisms, releases and solvers, of one's own too: of the correction, and of the guarantee."""
 
-from symdebias.checks.audit import GuaranteeCheck, audit
+from symdebias.checks.audit import audit
 from symdebias.checks.guarantee import check_guarantee
+from symdebias.checks.oracle import SamplerComparison, compare_with_opendp, opendp_draws
+from symdebias.checks.result import GuaranteeCheck, Probe
 from symdebias.checks.sampler import SamplerCheck
 from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
 
-__all__ = ["GuaranteeCheck", "SamplerCheck", "UnbiasednessCheck", "audit", "check_guarantee", "check_unbiased"]
+__all__ = [
+    "GuaranteeCheck",
+    "Probe",
+    "SamplerCheck",
+    "SamplerComparison",
+    "UnbiasednessCheck",
+    "audit",
+    "check_guarantee",
+    "check_unbiased",
+    "compare_with_opendp",
+    "opendp_draws",
+]

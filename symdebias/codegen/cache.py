@@ -5,11 +5,16 @@ flipped file crashes it. So an entry is a folder of its own that is built aside 
 it is opened only if the folder belongs to this user and nobody else can write to it, every file in it is
 listed with its SHA-256, the source is the one that was just generated, and the loaded kernel repeats a
 known answer. Anything else is deleted, compiled again, and said in one warning.
+
+A digest in the same folder says that an entry is whole, not who made it: one that was unpacked from an archive or
+copied from another user has right digests too. So its manifest is signed with a key of this user, drawn once and kept
+in the folder, readable by nobody else.
 """
 
 import contextlib
 import functools
 import hashlib
+import hmac
 import json
 import linecache
 import math
@@ -20,6 +25,7 @@ import stat
 import sys
 import tempfile
 import threading
+import time
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -37,10 +43,13 @@ from symdebias.exceptions import CacheWarning
 
 _VARIABLE = "SYMDEBIAS_CACHE"
 _MANIFEST = "manifest.json"
+_KEY, _KEY_BYTES = "key", 32
+# Where an entry is built, until it is whole and renamed: what a killed process has left is swept after an hour.
+_ASIDE, _ABANDONED = "build-", 3_600.0
 _LARGEST_FILE = 64 * 2**20
 # Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
 # version has kept is left alone and not taken for damage.
-_LAYOUT = 2
+_LAYOUT = 3
 # Answers agree to this much of the largest number in them.
 _SAME = 1e-12
 _LOCK = threading.RLock()
@@ -160,7 +169,11 @@ def cache_folder() -> Path | None:
     setting = os.environ.get(_VARIABLE, "")
     if setting.lower() == "off":
         return None
-    folder = Path(setting) if setting else _user_cache() / "symdebias"
+    try:
+        folder = Path(setting) if setting else _user_cache() / "symdebias"
+    except RuntimeError:
+        _warn("there is no cache folder: this user has no home folder")
+        return None
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         reason = _distrust_folder(folder)
@@ -225,8 +238,9 @@ def _machine() -> tuple[str, ...]:
 
 def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
     entry = folder / source.key
+    key = _own_key(folder)
     if entry.exists() or entry.is_symlink():
-        kernel = _load(entry, source)
+        kernel = _load(entry, source, key)
         if kernel is not None:
             return kernel
         warnings.warn(
@@ -235,13 +249,56 @@ def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
             stacklevel=2,
         )
         _delete(entry)
-    return _build(folder, entry, source)
+    _sweep(folder)
+    return _build(folder, entry, source, key)
 
 
-def _load(entry: Path, source: KernelSource) -> Callable[..., Any] | None:
+def _own_key(folder: Path) -> bytes:
+    """Return the key that this user signs manifests with, drawn where there is none that can be trusted."""
+    path = folder / _KEY
+    with contextlib.suppress(FileNotFoundError):
+        status = path.lstat()
+        private = not hasattr(os, "getuid") or not status.st_mode & 0o077
+        if stat.S_ISREG(status.st_mode) and _distrust(path) is None and private and status.st_size == _KEY_BYTES:
+            return path.read_bytes()
+        # Entries that it signed are rebuilt.
+        _delete(path)
+    descriptor, aside = tempfile.mkstemp(prefix=_ASIDE, dir=folder)
+    try:
+        with open(descriptor, "wb") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
+            stream.write(os.urandom(_KEY_BYTES))
+            stream.flush()
+            os.fsync(stream.fileno())
+        # Where another process was faster its key stays; a file system without links takes the last one.
+        try:
+            os.link(aside, path)
+        except FileExistsError:
+            pass
+        except OSError:
+            Path(aside).replace(path)
+        return path.read_bytes()
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(aside).unlink()
+
+
+@functools.cache
+def _sweep(folder: Path) -> None:
+    """Delete what processes that were killed while they built have left; looked for once per process.
+
+    A build takes seconds. One that was stopped for an hour and goes on finds its folder gone, and compiles in memory.
+    """
+    with contextlib.suppress(OSError):
+        for path in folder.glob(f"{_ASIDE}*"):
+            with contextlib.suppress(OSError):
+                if _distrust(path) is None and time.time() - path.lstat().st_mtime > _ABANDONED:
+                    _delete(path)
+
+
+def _load(entry: Path, source: KernelSource, key: bytes) -> Callable[..., Any] | None:
     """Return the kernel of an entry, or None where anything about the entry is not as it was built."""
     try:
-        manifest = _verified_manifest(entry, source)
+        manifest = _verified_manifest(entry, source, key)
         if manifest is None:
             return None
         kernel, from_disk = _compiled_at(entry / "kernel.py", source)
@@ -253,25 +310,34 @@ def _load(entry: Path, source: KernelSource) -> Callable[..., Any] | None:
     return kernel
 
 
-def _verified_manifest(entry: Path, source: KernelSource) -> dict[str, Any] | None:
+def _verified_manifest(entry: Path, source: KernelSource, key: bytes) -> dict[str, Any] | None:
     folders = [entry, entry / "__pycache__"]
     if any(_distrust(path) for path in folders):
         return None
     files = [path for folder in folders for path in folder.iterdir() if path not in folders]
     if any(_distrust(path) or path.stat().st_size > _LARGEST_FILE for path in files):
         return None
-    manifest = json.loads((entry / _MANIFEST).read_bytes())
+    signed = json.loads((entry / _MANIFEST).read_bytes())
+    manifest: dict[str, Any] = signed["manifest"]
+    if not hmac.compare_digest(signed["signature"], _signature(manifest, entry.name, key)):
+        return None
     found = {str(path.relative_to(entry)): _digest(path) for path in files if path.name != _MANIFEST}
     whole = found == manifest["files"] and (entry / "kernel.py").read_text() == _module_text(source)
     return manifest if whole else None
+
+
+def _signature(manifest: dict[str, Any], name: str, key: bytes) -> str:
+    """Return what only this user writes below a manifest of the entry of a name."""
+    text = json.dumps([name, manifest], sort_keys=True)
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _build(folder: Path, entry: Path, source: KernelSource) -> Callable[..., Any]:
-    aside = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
+def _build(folder: Path, entry: Path, source: KernelSource, key: bytes) -> Callable[..., Any]:
+    aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=folder))
     try:
         path = aside / "kernel.py"
         path.write_text(_module_text(source))
@@ -282,7 +348,8 @@ def _build(folder: Path, entry: Path, source: KernelSource) -> Callable[..., Any
             "files": {str(file.relative_to(aside)): _digest(file) for file in files},
             "answer": _answer(source, kernel),
         }
-        (aside / _MANIFEST).write_text(json.dumps(manifest))
+        signed = {"manifest": manifest, "signature": _signature(manifest, entry.name, key)}
+        (aside / _MANIFEST).write_text(json.dumps(signed))
         for file in (*files, aside / _MANIFEST):
             with file.open("rb+") as stream:
                 os.fsync(stream.fileno())

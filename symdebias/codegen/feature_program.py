@@ -175,7 +175,10 @@ class FeatureProgram:
         return Piece("\n".join((text, *last)), statements.functions)
 
     def accumulate_clipped(self) -> Piece:
-        """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses."""
+        """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.
+
+        Each entry is rounded to a whole number of grains first, of which ``fine`` are 1.
+        """
         statements = self._statements("gradient")
         names = range(len(self.parameters))
         lines = [
@@ -186,7 +189,7 @@ class FeatureProgram:
             *("    " + line for line in self._lines(statements)),
             *(f"    part{j} = {statements.results[j]}" for j in names),
             *("    " + line for line in clipped_share(norm([f"part{j}" for j in names]))),
-            *(f"    g{j} += share*part{j} if share > 0.0 else 0.0" for j in names),
+            *(f"    g{j} += np.rint(share*part{j}) if share > 0.0 else 0.0" for j in names),
             *(f"sums[{j}] += g{j}" for j in names),
         ]
         return Piece("\n".join(lines), statements.functions)

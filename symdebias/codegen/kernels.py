@@ -385,38 +385,41 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         """Take steps along sums of clipped gradients that are noised before anything else is done with them.
 
         Step t takes the records ``rows[ends[t - 1]:ends[t]]``: it sums their gradients, each clipped to the norm
-        ``clip`` (``norms`` are the norms of the rows of X), adds ``draws[t]`` and divides by ``divisor``. What a record
-        contributes is zero where its gradient is not finite. The rest is as for `_sgd_pass`, without its guard.
+        ``clip`` (``norms`` are the norms of the rows of X) and rounded to multiples of ``grain``, a power of two, adds
+        ``draws[t]`` and divides by ``divisor``. Where draws are multiples of the grain as well, sums with noise are
+        exact. What a record contributes is zero where its gradient is not finite. The rest is as for `_sgd_pass`,
+        without its guard.
         """
         piece = self.program.accumulate_clipped()
         q = self.program.number_of_parameters
         text = f"""{_smoothing(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
-def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, sums):
+def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, fine, sums):
 {_indent(piece.text, 4)}
 
 
-def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divisor, penalty, radius, growth, runaway,
-           smoothing, average, averaged, report, sums, gradient, smoothed):
+def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain, divisor, penalty, radius, growth,
+           runaway, smoothing, average, averaged, report, sums, gradient, smoothed):
     begin = 0
+    fine = 1.0/grain
     for step in range(step_sizes.shape[0]):
         for j in range({q}):
             sums[j] = 0.0
         end = ends[step]
         for start in range(begin, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-            accumulate(theta, X, y, norms, noise, rows, start, stop, clip, sums)
+            accumulate(theta, X, y, norms, noise, rows, start, stop, clip, fine, sums)
         begin = end
         for j in range({q}):
-            gradient[j] = (sums[j] + draws[step, j])/divisor
+            gradient[j] = (sums[j]*grain + draws[step, j])/divisor
 {_indent(_step(q, smoothed), 8)}
     return step_sizes.shape[0]
 """
         number = numba.float64
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, _given_order, _given_matrix,
-            _given_vector, _given_vector, number, number, _given_vector, number, number, number, _given_vector, _vector,
-            number, numba.types.Array(numba.int64, 1, "C"), _vector, _vector, _vector,
+            _given_vector, _given_vector, number, number, number, _given_vector, number, number, number, _given_vector,
+            _vector, number, numba.types.Array(numba.int64, 1, "C"), _vector, _vector, _vector,
         )  # fmt: skip
         return text, piece.functions, signature
 
@@ -459,8 +462,8 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, divis
                 norms, rows, ends = np.linalg.norm(X, axis=1), np.array([0, 2, 1]), np.array([2, 3])
                 draws, report = np.full((2, q), 0.1), np.zeros(2, np.int64)
                 kernel(
-                    out, X, y, norms, rows, ends, draws, noise, np.full(2, 0.1), 0.5, 2.0, np.zeros(q), 1.0, np.inf,
-                    np.inf, smoothing, theta.copy(), 0.0, report, np.empty(q), gradient, np.empty(q),
+                    out, X, y, norms, rows, ends, draws, noise, np.full(2, 0.1), 0.5, 2.0**-20, 2.0, np.zeros(q), 1.0,
+                    np.inf, np.inf, smoothing, theta.copy(), 0.0, report, np.empty(q), gradient, np.empty(q),
                 )  # fmt: skip
             elif name == "loss":
                 kernel(theta, X, y, noise, out)

@@ -27,12 +27,14 @@ def label_lookups(start: int, count: int) -> list[str]:
 def clipped_share(size: str) -> list[str]:
     """Return lines for the share of a gradient that is kept, by the text of its size.
 
-    None of it is where the size is not finite, or so large that the share would have lost digits.
+    It is in grains, of which ``fine`` are 1. None of it is where the size is not finite, or so large that the share
+    would have lost digits. The choice between the two keeps a compiler from multiplying the gradient by ``fine`` first,
+    which might overflow.
     """
     return [
         f"size = {size}",
         "share = 1.0 if size <= clip else (clip/size if size < math.inf else 0.0)",
-        "share = share if share >= 2.3e-308 else 0.0",
+        "share = share*fine if share >= 2.3e-308 else 0.0",
     ]
 
 
@@ -137,6 +139,7 @@ class Program(Protocol):
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.
 
         A gradient longer than ``clip`` is shortened to it; ``norms`` are those of the rows of X with their constant.
+        Its entries are rounded to whole numbers of grains, of which ``fine`` are 1.
         """
 
     def assemble(self) -> Piece:

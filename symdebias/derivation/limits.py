@@ -218,10 +218,12 @@ def _noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_v
         margin = sp.expand((condition.gts - condition.lts).xreplace({symbols.target_variance: target_variance}))
         slope = margin.coeff(symbols.score_variance, 1)
         constant = margin.coeff(symbols.score_variance, 0)
-        if not margin.is_polynomial() or sp.expand(margin - slope * symbols.score_variance - constant) != 0:
+        is_bound = margin.free_symbols <= {symbols.score_variance} and margin.is_polynomial()
+        if not is_bound or sp.expand(margin - slope * symbols.score_variance - constant) != 0:
             raise NoExactCorrectionError(
                 f"the correction exists where {condition}, which is not a bound on the noise of the score. "
-                "Release the features or the target without noise, or use another loss."
+                "Declare target_values where the target has few, release the features or the target without noise, or "
+                "use another loss."
             )
         if slope == 0:
             limit = limit if constant > 0 else 0.0

@@ -1,6 +1,8 @@
 """The command ``symdebias``."""
 
 import argparse
+import io
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -8,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import losses
+from symdebias.checks import check_guarantee
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces import demo, plotting, spending
 from symdebias.planning import ExpectedFit, Population, plan
+from symdebias.privacy import Ledger
+from symdebias.privacy.ledger import populations
+from symdebias.release import Release
+
+# The exit code of an audit that refutes a guarantee.
+REFUTED = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,15 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 on success, 1 where the job failed; argparse exits with 2 on a mistyped command.
+        0 on success, 1 where the job failed, 3 where an audit refutes a guarantee; argparse exits with 2 on a mistyped
+        command.
     """
+    for stream in (sys.stdout, sys.stderr):
+        # Names in other scripts, where the locale knows ASCII alone.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        return int(options.run(options) or 0)
     except (SymdebiasError, ValueError, OSError) as error:
         print(f"symdebias: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,7 +72,49 @@ def _parser() -> argparse.ArgumentParser:
     shown.add_argument("--seed", type=int, default=0, help="seed of noise and order (default: 0)")
     shown.set_defaults(run=_demo)
     _add_plan(commands)
+    _add_audit(commands)
+    _add_ledger(commands)
     return parser
+
+
+def _add_audit(commands: Any) -> None:
+    audited = commands.add_parser(
+        "audit",
+        help="try to refute the guarantee of a release by what it sends",
+        description="Draw records as a card says, and try to refute its guarantee: by its exact loss, by events of "
+        "the log ratio, by the law of the noise, by records outside the bounds, by random numbers that come twice, by "
+        "low bits. Print for each probe what was tested, found and would have been seen. Exits with 0 where the "
+        "guarantee holds, with 3 where it is refuted, with 1 where nothing could be audited.",
+    )
+    audited.add_argument("card", type=Path, metavar="CARD", help="the file with the card, from Release.to_json()")
+    audited.add_argument(
+        "--samples", type=int, default=100_000, help="draws of each of two inputs in the first look (default: 100000)"
+    )
+    audited.add_argument(
+        "--false-alarm", type=float, default=1e-6, help="the rate at which sound releases are refuted (default: 1e-6)"
+    )
+    audited.add_argument("--json", action="store_true", help="print the answer as JSON")
+    audited.set_defaults(run=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    release = Release.from_json(options.card.read_text(encoding="utf-8"))
+    check = check_guarantee(release, samples=options.samples, confidence=1 - options.false_alarm)
+    print(json.dumps(check.as_json(), indent=2) if options.json else check.table())
+    return 0 if check.holds else REFUTED
+
+
+def _add_ledger(commands: Any) -> None:
+    shown = commands.add_parser(
+        "ledger",
+        help="check a budget ledger, and print what was released and what is left",
+        description="Check a budget ledger from its first line on, and print for each population its totals, what is "
+        "spent, and its releases. Exit with 1 where the file was changed or damaged.",
+    )
+    shown.add_argument("file", type=Path, help="the ledger")
+    shown.add_argument("--population", help="only this one")
+    shown.add_argument("--digest", help="a digest that was printed earlier: its line must still be in the file")
+    shown.set_defaults(run=_ledger)
 
 
 def _add_plan(commands: Any) -> None:
@@ -162,6 +217,16 @@ def _plan(options: argparse.Namespace) -> None:
                     curves.setdefault(option.title, []).append(option.expected)
         plotting.save(plotting.planned_errors(curves), options.plot)
         print(f"standard errors in {options.plot}")
+
+
+def _ledger(options: argparse.Namespace) -> None:
+    found = populations(options.file) if options.population is None else (options.population,)
+    digest = ""
+    for population in found:
+        ledger = Ledger(options.file, population)
+        digest = ledger.verify(options.digest)
+        print(f"{ledger.summary()}\n")
+    print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
 
 
 def _demo(options: argparse.Namespace) -> None:

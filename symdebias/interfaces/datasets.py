@@ -1,5 +1,6 @@
 """Data of the demonstrations: a synthetic problem, and UCI Adult and Census-Income from a folder of the user's."""
 
+import contextlib
 import gzip
 import math
 import os
@@ -11,6 +12,7 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray
+from symdebias._domains import Integer
 
 _VARIABLE = "SYMDEBIAS_DATA"
 _ADULT_FILES = ("adult.data", "adult.test")
@@ -123,11 +125,14 @@ def synthetic(columns: int, records: int = 1_000_000, *, random_state: int = 0) 
     ------
     MissingDependencyError
         scikit-learn is not installed.
+    TypeError, ValueError
+        A number is no integer, or too small.
 
     References
     ----------
     Dufraiche et al. 2026 (arXiv 2602.16436), Section 6.
     """
+    columns, records = Integer(2).check("columns", columns), Integer(2).check("records", records)
     datasets = _optional.require("sklearn.datasets", extra="sklearn")
     X, labels = datasets.make_classification(
         n_samples=records, n_features=columns, n_informative=columns, n_redundant=0, random_state=random_state
@@ -270,8 +275,10 @@ def _census_fields(line: str, where: str) -> list[str]:
     if not (known and fields[_SEX] in _SEXES and fields[_EDUCATION] in _EDUCATIONS and fields[_YEAR] in ("94", "95")):
         raise ValueError(
             f"{where} is not a record of UCI Census-Income (KDD): it needs {_CENSUS_FIELDS} fields, with the survey's "
-            "words for education, sex, year and income."
+            "words for education, sex, year and income. Take the file as it was published."
         )
+    for place in (_AGE, _WAGE, _GAINS, _LOSSES, _DIVIDENDS, _EMPLOYER, _WEEKS):
+        _number(fields[place], where)
     return fields
 
 
@@ -295,14 +302,29 @@ def _census_row(fields: list[str]) -> list[float]:
     ]
 
 
+def _number(text: str, where: str) -> float:
+    """Return a number, or refuse without what stands there: the text of an error of `float` would show it."""
+    number = math.nan
+    with contextlib.suppress(ValueError):
+        number = float(text)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{where} has something else where a number of zero or more is due. Correct the file.")
+    return number
+
+
 def _adult_record(line: str, where: str) -> tuple[list[float], float]:
     fields = [field.strip() for field in line.split(",")]
     income = fields[-1].rstrip(".")
     if len(fields) != _ADULT_FIELDS or income not in ("<=50K", ">50K"):
-        raise ValueError(f"{where} is not a record of UCI Adult: it needs {_ADULT_FIELDS} fields, income last.")
+        raise ValueError(
+            f"{where} is not a record of UCI Adult: it needs {_ADULT_FIELDS} fields, income last. "
+            "Take the file as it was published."
+        )
     row = []
     for name, position in _ADULT_COLUMNS.items():
         value = fields[position]
-        row.append({"Male": 1.0, "Female": -1.0}[value] if name == "sex" else float(value))
+        if name == "sex" and value not in _SEXES:
+            raise ValueError(f"{where} is not a record of UCI Adult: sex is Male or Female. Correct the file.")
+        row.append(_SEXES[value] if name == "sex" else _number(value, where))
     row.append(1.0 if fields[_MARITAL] in _MARRIED else -1.0)
     return row, 1.0 if income == ">50K" else -1.0

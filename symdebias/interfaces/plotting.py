@@ -3,6 +3,7 @@
 Where Matplotlib is not installed they raise MissingDependencyError.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _optional
+from symdebias import _files, _optional
 from symdebias._arrays import FloatArray
 from symdebias.assessment import Tradeoff
 from symdebias.interfaces.demo import CURVES, Outcome
@@ -189,9 +190,9 @@ def save(figure: Any, path: Path) -> None:
     figure : matplotlib.figure.Figure
         The figure.
     path : Path
-        The file; an existing one is replaced.
+        The file; an existing one is replaced, whole.
     """
-    figure.savefig(path, dpi=150, format="png")
+    _files.write_whole(path, functools.partial(figure.savefig, dpi=150, format="png"))
 
 
 def planned_errors(curves: Mapping[str, Sequence[ExpectedFit]]) -> Any:

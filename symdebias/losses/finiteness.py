@@ -14,7 +14,9 @@ import sympy as sp
 
 # Scores among which zeros are looked for, and distances from a zero at which the loss is looked at.
 _GRID = np.unique(np.concatenate([np.linspace(-12.03, 12.01, 601), np.arange(-24, 25) / 2]))
-_NEAR = (sp.Rational(1, 10**3), sp.Rational(1, 10**6), sp.Rational(1, 10**9))
+_NEAR = tuple(sp.Rational(1, 10**power) for power in (3, 6, 9, 12))
+# Of polynomials whose repeated zeros are looked for.
+_HIGHEST_DEGREE = 30
 # A removable singularity cancels as many digits as the square of the distance has.
 _DIGITS = 50
 # Functions of one argument as floats, for the size of constants.
@@ -44,14 +46,27 @@ def overflows(expression: sp.Expr, at: Mapping[sp.Symbol, float]) -> bool:
     (False, True)
     """
     try:
-        _value(expression, at)
+        value_of(expression, at)
     except OverflowError:
         return True
     return False
 
 
-def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
-    """Return a value as a float, NaN where it is not known; OverflowError where it or a part is beyond float64."""
+def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
+    """Return a value as a float, NaN where it is not known.
+
+    Parameters
+    ----------
+    node : sympy.Basic
+        An expression.
+    at : mapping from sympy.Basic to float
+        The values of its symbols, and of other parts that are known.
+
+    Raises
+    ------
+    OverflowError
+        It or a part is beyond float64.
+    """
     if node in at:
         return at[node]
     if node.is_Number or node.is_NumberSymbol:
@@ -61,7 +76,7 @@ def _value(node: sp.Basic, at: Mapping[sp.Symbol, float]) -> float:
         return value
     if not node.args:
         return math.nan
-    parts = [_value(part, at) for part in node.args]
+    parts = [value_of(part, at) for part in node.args]
     if node.is_Add:
         found = math.fsum(parts) if all(map(math.isfinite, parts)) else math.nan
     elif node.is_Mul:
@@ -111,10 +126,11 @@ def singular_score(expression: sp.Expr, score: sp.Symbol, at: Mapping[sp.Symbol,
             values = [_near(expression, score, place, side * distance, at_numbers) for distance in _NEAR]
             if any(value is None for value in values):
                 return place
-            far, nearer, nearest = (value for value in values if value is not None)
-            # What converges moves less with each step; a logarithm as much, a pole more.
-            if abs(nearest - nearer) > 0.3 * abs(nearer - far) + 1e-6 * (1 + abs(far)):
-                return place
+            known = [value for value in values if value is not None]
+            for far, nearer, nearest in zip(known, known[1:], known[2:], strict=False):
+                # What converges moves less with each step; a logarithm as much, a pole more.
+                if abs(nearest - nearer) > 0.3 * abs(nearer - far) + 1e-6 * (1 + abs(far)):
+                    return place
     return None
 
 
@@ -140,7 +156,7 @@ def jump(expression: sp.Expr, score: sp.Symbol, at: tuple[tuple[sp.Symbol, float
     at_numbers = _numbers(dict(at))
     for place in _zeros(_switching(expression), score, at_numbers):
         sizes = []
-        for distance in _NEAR[1:]:
+        for distance in _NEAR[1:3]:
             sides = [_near(expression, score, place, side * distance, at_numbers) for side in (1, -1)]
             sizes.append(abs(sides[0] - sides[1]) if None not in sides else 0)  # type: ignore[operator]
         if sizes[1] > 1e-5 and sizes[1] > 0.5 * sizes[0]:
@@ -176,8 +192,7 @@ def _switching(expression: sp.Expr) -> Iterator[sp.Expr]:
 
 def _zeros(functions: Iterator[sp.Expr], score: sp.Symbol, at: Mapping[sp.Symbol, sp.Expr]) -> Iterator[float]:
     """Yield real zeros of functions of the score, as far as a grid shows them."""
-    for function in functions:
-        written = function.xreplace(at)
+    for written in (factor for function in functions for factor in _simple_factors(function.xreplace(at), score)):
         if written.free_symbols != {score}:
             continue
         compiled = sp.lambdify(score, written, modules=["scipy", "numpy"])
@@ -195,6 +210,19 @@ def _zeros(functions: Iterator[sp.Expr], score: sp.Symbol, at: Mapping[sp.Symbol
                     break
                 low, high = (low, middle) if found[0] * values[turn] <= 0 else (middle, high)
             yield float(low)
+
+
+def _simple_factors(function: sp.Expr, score: sp.Symbol) -> Iterator[sp.Expr]:
+    """Yield functions with the zeros of a function, each with a change of sign: of (u - 1)^2 and its like u - 1."""
+    for factor in sp.Mul.make_args(function):
+        simple = factor
+        while simple.is_Pow and simple.exp.is_number and simple.exp.is_positive:
+            simple = simple.base
+        if simple.is_Add and simple.is_polynomial(score) and simple.free_symbols == {score}:
+            polynomial = sp.Poly(simple, score)
+            if polynomial.degree() <= _HIGHEST_DEGREE and polynomial.get_domain().is_Exact:
+                simple = polynomial.sqf_part().as_expr()
+        yield simple
 
 
 def _evaluated(compiled: Callable[..., Any], at: Any) -> Any:

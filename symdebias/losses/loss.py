@@ -7,7 +7,7 @@ losses), and free-form in named features and parameters.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,7 +16,9 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import shown
+from symdebias._budget import check, timed
+from symdebias._domains import check_name, shown
+from symdebias.losses.admission import require_admitted
 from symdebias.losses.finiteness import jump, overflows, singular_score
 from symdebias.losses.tracing import traced
 
@@ -313,7 +315,7 @@ class Loss:
     ) -> None:
         if not isinstance(expression, sp.Expr):
             raise TypeError(
-                f"the loss must be a SymPy expression; got {type(expression).__name__}. Build it from "
+                f"the loss must be a SymPy expression; got {type(expression).__name__[:60]}. Build it from "
                 "sympy.symbols and sympy functions; text is never evaluated."
             )
         declared = (*scores, *features, *parameters, target)
@@ -324,7 +326,24 @@ class Loss:
                 f"two declared symbols share a name: {', '.join(symbol.name for symbol in declared)}. "
                 "Give every score, feature, parameter and target a name of its own."
             )
+        if name is not None:
+            check_name("name", name, "a loss's")
+        require_admitted(expression)
         real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
+        with timed():
+            self._declare_admitted(expression, real, scores, features, parameters, target, target_values, name)
+
+    def _declare_admitted(
+        self,
+        expression: sp.Expr,
+        real: Mapping[sp.Symbol, sp.Symbol],
+        scores: tuple[sp.Symbol, ...],
+        features: tuple[sp.Symbol, ...],
+        parameters: tuple[sp.Symbol, ...],
+        target: sp.Symbol,
+        target_values: Sequence[float] | None,
+        name: str | None,
+    ) -> None:
         expression = _evaluated(expression.xreplace(real))
         values = _check_target_values(target_values)
         _check_symbols_of(expression, set(real.values()))
@@ -357,9 +376,10 @@ class Loss:
 def _check_symbol(symbol: object) -> None:
     if not isinstance(symbol, sp.Symbol):
         raise TypeError(
-            f"scores, features, parameters and targets must be SymPy symbols; got {symbol!r}. "
+            f"scores, features, parameters and targets must be SymPy symbols; got {shown(symbol, 60)}. "
             'Declare them with sympy.symbols("u y", real=True).'
         )
+    check_name("the loss", symbol.name, "a symbol's")
     if symbol.is_extended_nonnegative or symbol.is_extended_nonpositive or symbol.is_integer:
         raise ValueError(
             f"the symbol {symbol} was declared with a sign or as an integer, and SymPy may already have "
@@ -387,6 +407,7 @@ def _check_target_values(values: Sequence[float] | None) -> tuple[float, ...] | 
 
 def _evaluated(expression: Any) -> Any:
     """Return an expression as SymPy writes it by itself, so that copies of it are equal to it."""
+    check()
     return expression.func(*map(_evaluated, expression.args)) if expression.args else expression
 
 
@@ -418,6 +439,7 @@ def _check_real(
             for position, symbol in enumerate(variables)
         }
         point[target] = sp.Float(value)
+        check()
         if overflows(expression, {symbol: float(number) for symbol, number in point.items()}):
             where = ", ".join(f"{symbol} = {number:.3g}" for symbol, number in point.items())
             raise ValueError(
@@ -438,6 +460,7 @@ def _check_singularities(
     expression: sp.Expr, score: sp.Symbol, target: sp.Symbol, target_values: tuple[float, ...]
 ) -> None:
     for value in target_values:
+        check()
         place = singular_score(expression, score, {target: value})
         if place is not None:
             raise ValueError(

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 import sympy as sp
 
+from symdebias.exceptions import ExpressionError
+
 LONGEST_TEXT = 2_000
 _MOST_NODES = 400
 _DEEPEST = 40
@@ -144,8 +146,9 @@ def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
     ------
     TypeError
         It is no text.
-    ValueError
-        It is something else, or beyond a bound: 400 nodes, 40 levels, exponents up to 12, numbers up to 1e12.
+    ExpressionError
+        It is something else, or beyond a bound: 400 nodes, 40 levels, exponents up to 12, numbers up to 1e12; also a
+        ValueError.
 
     Examples
     --------
@@ -154,10 +157,19 @@ def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
     -u/2 + log(exp(u) + 1)
     >>> read("__import__('os').system('ls')", {"u": u})
     Traceback (most recent call last):
-    ValueError: the expression has the character "'". It takes letters, digits, blanks and _ + - * / ( ) , . < > = !
+    symdebias.exceptions.ExpressionError: the expression has the character "'". It takes letters, digits, blanks and ...
     """
     if not isinstance(text, str):
-        raise TypeError(f"an expression is read from text; got {type(text).__name__}.")
+        raise TypeError(f"an expression is read from text; got {type(text).__name__}. Give a str.")
+    try:
+        return _read(text, names)
+    except ExpressionError:
+        raise
+    except ValueError as error:
+        raise ExpressionError(str(error)) from None
+
+
+def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"the expression has {len(text):,} characters. It may have {LONGEST_TEXT:,}.")
     plain = _CHARACTERS.match(text)

@@ -1,5 +1,6 @@
 """What every mechanism has: a noise, a guarantee, a range, a card, and `privatize`, which clips and then noises."""
 
+import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -305,7 +306,7 @@ class Mechanism(ABC):
             listed = "; or ".join(", ".join(entries) for entries in cls._cards().values())
             raise ValueError(f"a card of the kind {cls.kind} has the entries {listed}")
         make = getattr(cls, makers[0]) if makers[0] else cls
-        taken = inspect.signature(make).parameters
+        taken = _parameters(cls, makers[0])
         made: Self = make(**{name: _from_json(value) for name, value in card.items() if name in taken})
         for name in card.keys() - taken.keys():
             stated, computed = NON_NEGATIVE.check(name, card[name]), getattr(made, name)
@@ -392,6 +393,12 @@ class ChannelMechanism(Mechanism):
         places = sampling.categories(np.array(self.noise.matrix), self.range.codes(values), source)
         sent: FloatArray = np.array(self.noise.outputs)[places]
         return sent
+
+
+@functools.cache
+def _parameters(kind: type[Mechanism], maker: str) -> Mapping[str, inspect.Parameter]:
+    """Return what a constructor takes; a card may ask for it thousands of times."""
+    return inspect.signature(getattr(kind, maker) if maker else kind).parameters
 
 
 def card_of(mechanism: Mechanism) -> dict[str, Any]:

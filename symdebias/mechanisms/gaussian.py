@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy as sp
@@ -19,6 +19,10 @@ from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
 
 _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gaussian_scale}
+
+
+# Whose sums do not overflow.
+_LARGEST_VARIANCE = 1e250
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,6 +150,10 @@ class GaussianMechanism(Mechanism):
         advice = "Give a symmetric positive semidefinite matrix of shape (k, k) with a positive entry on its diagonal."
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-12):
             raise ValueError(f"the covariance has the shape {matrix.shape} or is not symmetric. {advice}")
+        if not np.abs(matrix).max() <= _LARGEST_VARIANCE or _has_truth_values(covariance):
+            raise ValueError(
+                f"the covariance has an entry beyond {_LARGEST_VARIANCE:g}, or one that is True or False. {advice}"
+            )
         matrix = (matrix + matrix.T) / 2
         largest = float(np.diag(matrix).max())
         if not largest > 0 or not np.linalg.eigvalsh(matrix / largest).min() >= -1e-12 * len(matrix):
@@ -226,3 +234,9 @@ def gaussian_vector_noise(covariance: tuple[tuple[float, ...], ...]) -> Additive
     largest = max(row[index] for index, row in enumerate(covariance))
     phi = sp.exp(-sp.Float(largest, 17) * FREQUENCY**2 / 2)
     return AdditiveNoise(largest, phi, covariance=covariance)
+
+
+def _has_truth_values(covariance: Any) -> bool:
+    """Whether nested lists, as cards have them, hold booleans, which arrays take for numbers."""
+    rows = covariance if isinstance(covariance, (list, tuple)) else ()
+    return any(isinstance(entry, bool) for row in rows if isinstance(row, (list, tuple)) for entry in row)

@@ -11,7 +11,7 @@ from symdebias._domains import EPSILON
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.mechanisms.ranges import Labels
-from symdebias.noise import ChannelNoise
+from symdebias.noise import ChannelNoise, SymmetricChannel
 from symdebias.privacy import Guarantee, keep_probability
 
 
@@ -26,8 +26,9 @@ class RandomizedResponse(ChannelMechanism):
     epsilon : float
         Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one.
     categories : sequence of float or of str
-        The k >= 2 values, distinct; -1 and +1 by default. They are declared, never read off the data. Two numbers
-        are kept in ascending order, everything else in the order given. Text stands for the codes 0 to k - 1.
+        The k >= 2 values, distinct and at most 10,000; -1 and +1 by default. They are declared, never read off the
+        data. Two numbers are kept in ascending order, everything else in the order given. Text stands for the codes 0
+        to k - 1.
 
     Raises
     ------
@@ -37,8 +38,8 @@ class RandomizedResponse(ChannelMechanism):
     Notes
     -----
     The probability of keeping is rounded down to a multiple of 2^-53, and this is what the coin realises and
-    what `noise` and `gain` state: the inverse of the noise is that of the noise drawn. The coin takes no account
-    of attacks on the time or the memory of the machine.
+    what `noise` and `gain` state: the inverse of the noise is that of the noise drawn. A coin takes eight bits, and
+    53 where these leave it open. It takes no account of attacks on the memory of the machine.
 
     References
     ----------
@@ -78,10 +79,7 @@ class RandomizedResponse(ChannelMechanism):
     @cached_property
     def noise(self) -> ChannelNoise:
         """The channel, with the probabilities that the coin realises."""
-        k = len(self.categories)
-        keep, other = self.keep_probability, (1 - self.keep_probability) / (k - 1)
-        rows = tuple(tuple(keep if i == j else other for j in range(k)) for i in range(k))
-        return ChannelNoise(self.range.numbers, self.range.numbers, rows)
+        return SymmetricChannel(self.range.numbers, keep=self.keep_probability)
 
     @cached_property
     def range(self) -> Labels:
@@ -99,7 +97,10 @@ class RandomizedResponse(ChannelMechanism):
         return Guarantee(self.epsilon, 0.0)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        known, places = np.array(self.range.numbers), self.range.codes(values)
+        known = np.array(self.range.numbers)
+        if len(known) == 2:
+            return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
+        places = self.range.codes(values)
         changed = sampling.flips(1 - self.keep_probability, len(values), source)
         # One to k - 1 places further round the circle: each other value with the same probability.
         moves = sampling.integers(1, len(known), len(values), source)

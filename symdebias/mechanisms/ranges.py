@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_labels, places_among
-from symdebias._domains import RADIUS, Interval, LabelSet, shown
+from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.noise import declared_state
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -25,6 +25,8 @@ Pair = tuple[Any, Any]
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
 _STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
 _UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
+# A correction holds a table of their squares: at this number 0.8 GB.
+MOST_LABELS = 10_000
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
 
@@ -201,6 +203,10 @@ class Ball(Range):
         """Return the multiple of a step that places are counted from."""
         return 0
 
+    def _powers(self, sizes: Any) -> Any:
+        """Return sums of the sizes of each row, or of their squares."""
+        return sizes.sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", sizes, sizes)
+
     def multiples(self, values: FloatArray, step: float) -> Integers:
         """Return the nearest multiples of a power of two as integers, or those next to 0 where the norm asks for it.
 
@@ -229,16 +235,16 @@ class Ball(Range):
             if not np.all(np.abs(inside - nearest) <= 1):
                 raise ValueError(_UNCLIPPED)
             return inside.astype(np.int64)
-        # Float64 sums of k squares are right to k 2^-53 of themselves: most rows need no second look.
-        powers = np.abs(nearest).sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", nearest, nearest)
-        if not np.all(np.isfinite(powers)):
+        limit = math.floor(reach**self.order)
+        # Rounding moves a row within the ball by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
+        if not np.all(self._powers(np.abs(nearest)) <= (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)):
             raise ValueError(_UNCLIPPED)
         places = nearest.astype(np.int64)
-        near = np.flatnonzero(powers > float(reach**self.order) * (1 - (values.shape[1] + 8) * 2.0**-52))
-        exact = (np.abs(places[near]) ** self.order).sum(axis=1)
-        beyond = near[exact > math.floor(reach**self.order)]
-        places[beyond] = np.trunc(values[beyond] / step).astype(np.int64)
-        if np.any((np.abs(places[beyond]) ** self.order).sum(axis=1) > math.floor(reach**self.order)):
+        towards = np.trunc(values / step).astype(np.int64)
+        # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
+        beyond = self._powers(np.abs(places)) > limit
+        np.copyto(places, towards, where=beyond[:, None])
+        if np.any(self._powers(np.abs(places)) > limit):
             raise ValueError(_UNCLIPPED)
         return places
 
@@ -382,13 +388,18 @@ class Labels(Range):
         if hasattr(values, "tolist"):
             values = values.tolist()
         if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+            if len(values) > MOST_LABELS:
+                raise ValueError(
+                    f"{name} has {len(values):,} values. There may be {MOST_LABELS:,}, as a correction weighs each "
+                    "against each other: merge rare ones."
+                )
             if values and all(isinstance(value, str) and value for value in values):
                 if len(values) < 2 or len(set(values)) < len(values):
                     raise ValueError(
                         f"{name}={shown(tuple(values), 100)} does not list two or more different values. Name each "
                         "category once."
                     )
-                return cls(tuple(values))
+                return cls(tuple(check_name(name, value, "a category") for value in values))
         LabelSet.declare(name, values)
         return cls(tuple(float(value) for value in values))
 
@@ -503,23 +514,23 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
         Of the norm.
     """
     slack = (values.shape[1] + 8) * 2.0**-52
+    # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
+    sizes = np.abs(values)
+    exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)
+    sizes *= np.ldexp(1.0, -exponents)[:, None]
+    norms = sizes.sum(axis=1) if order == 1 else np.sqrt(np.einsum("ij,ij->i", sizes, sizes))
+    # What overflows is the factor of a row too short for it, which is not used.
     with np.errstate(over="ignore"):
-        if order == 1:
-            near = ~(np.abs(values).sum(axis=1) <= radius * (1 - slack))
-        else:
-            near = ~(np.einsum("ij,ij->i", values, values) <= (radius * (1 - slack)) ** 2)
-    clipped = values.copy()
-    outside = np.zeros(len(values), dtype=bool)
-    if near.any():
-        rows = values[near]
-        # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
-        exponents = np.frexp(np.abs(rows).max(axis=1))[1]
-        rows = np.ldexp(rows, -exponents[:, None])
-        norms = np.linalg.norm(rows, ord=order, axis=1)
-        with np.errstate(over="ignore"):
-            outside[near] = np.ldexp(norms, exponents) > radius * (1 + slack)
-        clipped[near] = rows * (radius * (1 - 3 * slack) / norms)[:, None]
-    return clipped, outside
+        lengths = np.ldexp(norms, exponents)
+        near = lengths > radius * (1 - slack)
+        factors = np.ldexp(radius * (1 - 3 * slack) / np.where(near, norms, 1.0), -exponents)
+    clipped = values * np.where(near, factors, 1.0)[:, None]
+    # A factor below the normal numbers has lost digits: such rows are divided by their power of two first.
+    coarse = near & (factors < 2.0**-1000)
+    if coarse.any():
+        scaled = np.ldexp(values[coarse], -exponents[coarse][:, None])
+        clipped[coarse] = scaled * (radius * (1 - 3 * slack) / norms[coarse])[:, None]
+    return clipped, lengths > radius * (1 + slack)
 
 
 def _as_they_are(values: FloatArray) -> tuple[FloatArray, BoolArray]:

@@ -158,6 +158,11 @@ def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> In
     return first
 
 
+def geometric(rate: float, count: int, source: Source) -> Integers:
+    """Return independent integers k >= 0 of probability (1 - q) q^k, q = exp(-rate), for a positive rate."""
+    return _in_blocks(functools.partial(_geometric, 1.0, rate), (count,), source)
+
+
 def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> Integers:
     """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1), rounded to integers.
 

@@ -1,8 +1,10 @@
 """The only place that draws noise.
 
-**Hardened** noise comes from the operating system's bits and is private as it is realised: labels by coins that hold
-exactly, points of a sphere by `cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what
-mechanisms with a guarantee draw unless a seed is given.
+**Hardened** noise comes from secret bits and is private as it is realised: labels by coins that hold exactly, points of
+a sphere by `cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what mechanisms with a
+guarantee draw unless a seed is given. Bits are those of OpenSSL's generator (AES-256 in counter mode, NIST SP 800-90A),
+which the operating system seeds, which seeds itself anew in a forked process, and which forgets what it gave. Each bit
+is used once.
 
 **Plain** noise is NumPy's, for simulations and for noise without a guarantee. The set of numbers that ``x + normal()``
 can take depends on x, and one released value can tell two records apart (Mironov 2012; Haney et al. 2022). Nor is its
@@ -13,6 +15,7 @@ its output, which somebody has who can guess the data (Bouillaguet, Martinez & S
 import math
 import os
 import secrets
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +28,9 @@ from symdebias.mechanisms import directions
 
 # How noise is drawn: as its law is realised exactly, or in floating point.
 NOISES = ("hardened", "plain")
+_REQUEST = 2**24
+# Coins that are thrown together: they fit a cache.
+_COINS = 2**16
 
 
 @dataclass(frozen=True)
@@ -46,16 +52,22 @@ class Source:
     hardened: bool
 
     def words(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return uniform integers of 64 bits: those of the operating system, or of the seeded stream."""
+        """Return uniform integers of 64 bits: secret ones, or of the seeded stream."""
         if self.seeded:
             return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
-        return np.frombuffer(os.urandom(8 * count), dtype=np.int64)
+        return np.frombuffer(_secret_bytes(8 * count), dtype=np.int64)
 
     def halves(self, count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         """Return uniform integers of 32 bits, from where `words` come from."""
         if self.seeded:
             return self.generator.integers(-(2**31), 2**31 - 1, size=count, dtype=np.int32, endpoint=True)
-        return np.frombuffer(os.urandom(4 * count), dtype=np.int32)
+        return np.frombuffer(_secret_bytes(4 * count), dtype=np.int32)
+
+    def octets(self, count: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return uniform integers of 8 bits, from where `words` come from."""
+        if self.seeded:
+            return self.generator.integers(0, 255, size=count, dtype=np.uint8, endpoint=True)
+        return np.frombuffer(_secret_bytes(count), dtype=np.uint8)
 
     def uniform(self, count: int) -> FloatArray:
         """Return uniform multiples of 2^-53 in [0, 1)."""
@@ -64,6 +76,13 @@ class Source:
         numbers: FloatArray = (self.words(count).view(np.uint64) >> np.uint64(11)).astype(np.float64)
         numbers *= 2.0**-53
         return numbers
+
+
+def _secret_bytes(count: int) -> bytes:
+    """Return bytes of OpenSSL's generator, which takes a request of less than 2^31."""
+    if count <= _REQUEST:
+        return ssl.RAND_bytes(count)
+    return b"".join(ssl.RAND_bytes(min(_REQUEST, count - begin)) for begin in range(0, count, _REQUEST))
 
 
 def source(random_state: int | np.random.Generator | None, noise: str | None = None) -> Source:
@@ -86,6 +105,9 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
         raise ValueError(f'noise={noise!r:.60} is not known. Choose "hardened" or "plain".')
     hardened = noise == "hardened" or (noise is None and random_state is None)
     if random_state is None:
+        # What the operating system has now is mixed in at each call: also where the state of the process was copied,
+        # as in a clone of a virtual machine, two streams differ.
+        ssl.RAND_add(os.urandom(32), 32.0)
         seed = np.random.SeedSequence(secrets.randbits(256), pool_size=8)
         return Source(np.random.default_rng(seed), seeded=False, hardened=hardened)
     return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)
@@ -118,8 +140,55 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
     """Return independent coins that are True with a probability, one for all or one each; exact for multiples of 2^-53.
 
     Any other probability is rounded up to such a multiple.
+
+    Notes
+    -----
+    A hardened coin of probability p = k 2^-53 is True where 53 bits are below k. Its first eight bits say so, but in
+    one case of 256, where the other 45 do: the same law, from a sixth of the bits.
     """
-    return source.uniform(count) < probability
+    if not source.hardened or not isinstance(probability, float):
+        return source.uniform(count) < probability
+    threshold = math.ceil(probability * 2.0**53)
+    if not 0 < threshold < 2**53:
+        return np.full(count, threshold > 0)
+    first, rest = np.uint8(threshold >> 45), threshold & (2**45 - 1)
+    found = np.empty(count, dtype=bool)
+    for begin in range(0, count, _COINS):
+        octets = source.octets(min(_COINS, count - begin))
+        coins = found[begin : begin + _COINS]
+        np.less(octets, first, out=coins)
+        ties = np.flatnonzero(octets == first)
+        coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
+    return found
+
+
+def swapped(values: FloatArray, pair: tuple[float, float], probability: float, source: Source) -> FloatArray:
+    """Return values, each of which is one of two, with each exchanged for the other one with a probability.
+
+    Parameters
+    ----------
+    values : array of shape (n,), float64
+        One of the two numbers each.
+    pair : (float, float)
+        The two numbers.
+    probability : float
+        As for `flips`.
+    source : Source
+        Where the bits come from.
+
+    Notes
+    -----
+    Exclusive or with the bits in which the two differ exchanges them, in the same time for both.
+    """
+    sent = np.empty(len(values))
+    # Zero has two signs, and the sum with 0.0 one.
+    low, high = (np.array(pair) + 0.0).view(np.int64)
+    for begin in range(0, len(values), _COINS):
+        part = sent[begin : begin + _COINS]
+        np.add(values[begin : begin + _COINS], 0.0, out=part)
+        places = part.view(np.int64)
+        places ^= np.multiply(flips(probability, len(part), source), low ^ high, dtype=np.int64)
+    return sent
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -430,54 +499,3 @@ def simulated_cap_points(
     across *= np.sqrt(4 * part * (1 - part) / np.einsum("ij,ij->i", across, across))[:, None]
     found: FloatArray = cosine[:, None] * lifts + across
     return found
-
-
-# ---- samples of records --------------------------------------------------------------------------------------------
-
-
-def poisson_samples(
-    records: int, probability: float, steps: int, source: Source
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Draw each record in each step with a probability, independently of all else.
-
-    The distances between drawn ones, all steps after one another, are geometric.
-
-    Parameters
-    ----------
-    records : int
-        n.
-    probability : float
-        In (0, 1].
-    steps : int
-        T.
-    source : Source
-        Where the random numbers come from.
-
-    Returns
-    -------
-    rows : array of shape (m,), int64
-        The drawn records of all steps, in order within each.
-    ends : array of shape (T,), int64
-        Where the rows of each step end.
-    """
-    total = records * steps
-    expected = total * probability
-    parts, last = [], -1
-    while last < total:
-        count = int(expected + 6 * math.sqrt(expected) + 20)
-        # A distance beyond the end is the end, which keeps the sums within int64.
-        distances = np.minimum(source.generator.geometric(probability, size=count), total + 1)
-        parts.append(last + np.cumsum(distances))
-        last = int(parts[-1][-1])
-    places = np.concatenate(parts)
-    places = places[places < total]
-    ends = np.searchsorted(places, records * np.arange(1, steps + 1))
-    return places % records, ends.astype(np.int64)
-
-
-def subsets(
-    records: int, size: int, steps: int, source: Source
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Draw in each step as many different records, all subsets alike; as `poisson_samples`."""
-    drawn = [np.sort(source.generator.choice(records, size, replace=False, shuffle=False)) for _ in range(steps)]
-    return np.concatenate(drawn).astype(np.int64), size * np.arange(1, steps + 1, dtype=np.int64)

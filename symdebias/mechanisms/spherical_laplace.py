@@ -76,6 +76,11 @@ class SphericalLaplaceNoise(SphericalNoise):
         return tuple(found)
 
     @property
+    def radial_scale(self) -> float:
+        """The scale b."""
+        return self.scale
+
+    @property
     def operator(self) -> tuple[sp.Expr, ...] | None:
         """The terms of the binomial, where nu is an integer."""
         nu = self.order

@@ -12,12 +12,15 @@ from symdebias.privacy.calibration import (
 )
 from symdebias.privacy.composition import compose, composed_delta
 from symdebias.privacy.guarantee import Guarantee
+from symdebias.privacy.ledger import Ledger, LedgerEntry
 from symdebias.privacy.objective import objective_noise_delta, objective_noise_epsilon, objective_noise_scale
 from symdebias.privacy.published import PublishedNoise, published_noise
 from symdebias.privacy.spherical import spherical_laplace_delta, spherical_laplace_scale
 
 __all__ = [
     "Guarantee",
+    "Ledger",
+    "LedgerEntry",
     "PublishedNoise",
     "analytic_gaussian_delta",
     "analytic_gaussian_epsilon",

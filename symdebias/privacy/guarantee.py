@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from symdebias._domains import Interval
 
 MODELS = ("local", "central")
 ADJACENCIES = ("replace-one", "add-remove")
+
+# What is to be said of a guarantee where the noise is that of floating-point arithmetic.
+PLAIN = "plain noise, whose low bits tell more than real numbers would"
 
 _EPSILON = Interval(0.0, math.inf, "left", "Give a finite budget.")
 _MULTIPLIER = Interval(0.0, math.inf, "neither", "Give sigma/Delta of normal noise, or None.")
@@ -106,6 +109,10 @@ class Guarantee:
             and self.delta <= other.delta
             and set(self.unprotected) <= set(other.unprotected)
         )
+
+    def with_basis(self, more: str) -> "Guarantee":
+        """Return the same guarantee with something more to be said of what it rests on."""
+        return replace(self, basis=f"{self.basis}, {more}" if self.basis else more)
 
     def __str__(self) -> str:
         text = f"({self.epsilon:.6g}, {self.delta:.6g})-differential privacy ({self.model}, {self.adjacency})"

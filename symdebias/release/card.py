@@ -1,13 +1,15 @@
 """The card of a release: what an analyst needs to debias, as JSON, and nothing about the data.
 
-A card may come from a stranger: only known kinds, known entries and finite numbers are taken.
+A card may come from a stranger: only known kinds, known entries and finite numbers are taken, of a size that is read
+within a second.
 """
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from symdebias.exceptions import PrivacyError
+from symdebias._domains import seen
+from symdebias.exceptions import FormatError, SymdebiasError
 from symdebias.mechanisms.base import Mechanism, card_of, mechanism_of
 from symdebias.release import coupling
 from symdebias.release.columns import checked_names
@@ -15,6 +17,9 @@ from symdebias.release.groups import Groups
 
 FORMAT = "symdebias-release-1"
 _LONGEST = 10_000_000
+# A card of so many groups is read in a second; one with more, or with more columns, is none that anybody wrote.
+_MOST_GROUPS, _MOST_COLUMNS = 4_000, 100_000
+_MOST_REASON = 300
 _ENTRIES = {"format", "features", "target", "noiseless", "fit_intercept", "center", "scale"}
 
 Made = TypeVar("Made")
@@ -52,36 +57,52 @@ def from_json(text: str, make: Callable[..., Made]) -> Made:
     ------
     TypeError
         It is no text.
-    ValueError
+    FormatError
         It is not a card of this version.
     """
     if not isinstance(text, str):
-        raise TypeError(f"a release card is text; got {type(text).__name__}.")
+        raise TypeError(f"a release card is text; got {type(text).__name__}. Pass what to_json() returned.")
     if len(text) > _LONGEST:
-        raise ValueError(f"a release card has at most {_LONGEST:,} characters; got {len(text):,}.")
+        raise FormatError(
+            f"a release card has at most {_LONGEST:,} characters; got {len(text):,}. Ask for the output of to_json()."
+        )
     try:
         return make(**_arguments(json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)))
-    except (KeyError, TypeError, AttributeError, RecursionError, ValueError, PrivacyError) as error:
-        reason = f"{error}".rstrip(".")[:300]
-        raise ValueError(
-            f"this is not a release card of the format {FORMAT}: {reason}. Ask for the output of to_json()."
-        ) from None
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, SymdebiasError, TypeError, ValueError) as error:
+        raise _refusal(error) from None
+
+
+def _refusal(reason: object) -> FormatError:
+    written = seen(f"{reason}".rstrip(".") or type(reason).__name__, _MOST_REASON)
+    return FormatError(
+        f"this is not a release card of the format {FORMAT}: {written}. Ask for the output of to_json()."
+    )
 
 
 def _arguments(card: Any) -> Mapping[str, Any]:
     if not isinstance(card, dict):
         raise ValueError("it is not a JSON object")
     if card.get("format") != FORMAT:
-        raise ValueError(f"its format is {card.get('format')!r:.60}")
+        raise ValueError(
+            f"its format is {card.get('format')!r:.60}, which another version of symdebias writes, or none"
+        )
     # A release without categories has no entry of them.
     if set(card) - {"categories"} != _ENTRIES or card.get("categories", True) in (None, {}):
         raise ValueError(f"it must have exactly the entries {', '.join(sorted(_ENTRIES))}")
     if not all(isinstance(card[key], list) for key in ("features", "noiseless")):
         raise ValueError("its features and noiseless columns must be lists")
+    if len(card["features"]) > _MOST_GROUPS:
+        raise ValueError(f"it has {len(card['features']):,} groups of columns, and may have {_MOST_GROUPS:,}")
     groups: dict[tuple[str, ...] | None, Mechanism] = {}
-    for part in card["features"]:
+    count = len(card["noiseless"])
+    for index, part in enumerate(card["features"]):
+        if not isinstance(part, dict) or "columns" not in part:
+            raise ValueError(f"features[{index}] is no object with the entry columns")
         columns = part.pop("columns")
-        names = None if columns is None else checked_names(columns, "columns")
+        names = None if columns is None else checked_names(columns, f"features[{index}].columns")
+        count += len(names or ())
+        if count > _MOST_COLUMNS:
+            raise ValueError(f"it has {count:,} columns or more, and may have {_MOST_COLUMNS:,}")
         if names in groups:
             raise ValueError("its groups of columns repeat")
         groups[names] = mechanism_of(part)
@@ -115,9 +136,9 @@ def check_stated(text: str, released: Mechanism, statement: str) -> None:
     (noised,) = stated["features"]
     noised.pop("columns")
     if mechanism_of(noised) != released or stated["target"]["statement"] != statement:
-        raise ValueError(
-            f"this is not a release card of the format {FORMAT}: radius and scale ask for {released!r}, and it states "
-            f"{mechanism_of(noised)!r}, so that noise and guarantee disagree. Ask for the output of to_json()."
+        raise _refusal(
+            f"radius and scale ask for {released!r}, and it states {mechanism_of(noised)!r}, so that noise and "
+            "guarantee disagree"
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import Interval, shown
+from symdebias._domains import Interval, check_name, shown
 
 # Numbers by name, or in the order of the columns while these have no names.
 PerColumn = tuple[tuple[str, float], ...] | tuple[float, ...]
@@ -17,17 +17,14 @@ def checked_names(names: Any, argument: str) -> tuple[str, ...]:
 
     Raises
     ------
-    TypeError
-        They are no sequence of non-empty text.
+    TypeError, ValueError
+        They are no sequence of text that is seen as it is; see `symdebias._domains.check_name`.
     """
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise TypeError(
             f"{argument} must be a sequence of column names; got {shown(names, 100)}. Pass a tuple or list of text."
         )
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"{argument} has {shown(name, 100)}, which is not a column name. Names are non-empty text.")
-    return tuple(names)
+    return tuple(check_name(argument, name) for name in names)
 
 
 def checked_numbers(values: Any, domain: Interval, argument: str) -> PerColumn:

@@ -86,7 +86,8 @@ def _groups(features: Any, one_hot: OneHot) -> Groups:
 
 
 def _refuse_clipped(mechanism: Mechanism) -> None:
-    if isinstance(mechanism.noise, ClippedNoise):
+    # The noise of categories is a channel, which is not made for this question.
+    if not isinstance(mechanism, ChannelMechanism) and isinstance(mechanism.noise, ClippedNoise):
         raise ValueError(
             f"{mechanism!r} clips what comes out, and features cannot be corrected after that. Only a target "
             "may be clipped after its noise: give features the mechanism without clipping."

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee
+from symdebias.privacy.guarantee import PLAIN
 
 if TYPE_CHECKING:
     from symdebias.release.release import Release
@@ -58,7 +59,4 @@ class Noised:
             return None
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
-        if not self.hardened:
-            drawn = "plain noise, whose low bits tell more than real numbers would"
-            found = replace(found, basis=f"{found.basis}, {drawn}" if found.basis else drawn)
-        return found
+        return found if self.hardened else found.with_basis(PLAIN)

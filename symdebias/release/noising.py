@@ -1,5 +1,6 @@
 """Noise true records as a release says: clip each part to its declared bounds, then noise it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
 from symdebias.release.categories import as_declared, target_numbers
+from symdebias.release.charging import charge_of
 from symdebias.release.columns import standardised
 from symdebias.release.groups import labels_of, labels_of_target, report_outside
 from symdebias.release.matrices import collected_matrix
@@ -18,7 +20,14 @@ if TYPE_CHECKING:
 
 
 def noised_records(
-    release: "Release", X: Any, y: Any, source: sampling.Source, outside: str, *, keep_index: bool = False
+    release: "Release",
+    X: Any,
+    y: Any,
+    source: sampling.Source,
+    outside: str,
+    *,
+    keep_index: bool = False,
+    ledger: Any = None,
 ) -> Noised:
     """Return noised records; see `symdebias.Release.privatize`.
 
@@ -26,13 +35,14 @@ def noised_records(
     ----------
     release : Release
         With names for its columns.
-    X, y, outside, keep_index
+    X, y, outside, keep_index, ledger
         As for `symdebias.Release.privatize`.
     source : sampling.Source
         Where the random numbers come from.
     """
     columns = release.columns
     assert columns is not None
+    charge = charge_of(release, ledger, source, keep_index=keep_index)
     matrix = collected_matrix(release, X)
     labels = labels_of_target(release.target, "range")
     target = None
@@ -42,12 +52,14 @@ def noised_records(
     released = standardised(matrix, columns, release.center, release.scale)
     if release.coupling is not None:
         assert target is not None
-        return _in_one_vector(release, X, y, released, target, source, outside, keep_index)
+        return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
     clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     parts = clipped if clipped_target is None else [*clipped, clipped_target]
     report_outside([part.outside for part in parts], len(matrix), outside, stacklevel=4)
+    # All that may be refused has been: from here on a crash counts a release that never went out.
+    charge(len(matrix))
     for (place, mechanism), part in zip(placed, clipped, strict=True):
         noised = mechanism.add_noise(part, source)
         released[:, place] = noised.reshape(len(noised), -1)
@@ -71,6 +83,7 @@ def _in_one_vector(
     target: FloatArray,
     source: sampling.Source,
     outside: str,
+    charge: Callable[[int], object],
     keep_index: bool,
 ) -> Noised:
     """Noise features and target in one vector, each clipped to its own bounds before they are joined."""
@@ -81,7 +94,9 @@ def _in_one_vector(
     report_outside([clipped.outside, beyond], len(features), outside, stacklevel=5)
     # Its own clipping takes up rounding alone: the vector of clipped parts is in the ball.
     vector = coupling.released(mechanism)
-    noised = vector.add_noise(vector.clip(coupling.vectors(clipped.values, inside)), source)
+    joined = vector.clip(coupling.vectors(clipped.values, inside))
+    charge(len(features))
+    noised = vector.add_noise(joined, source)
     sent, column = coupling.split(noised)
     own = None if column is None else _arrays.column_like(y, column, keep_index=keep_index)
     return Noised(

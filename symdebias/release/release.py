@@ -14,7 +14,7 @@ from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.mechanisms import Mechanism, sampling
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
-from symdebias.privacy import Guarantee, compose
+from symdebias.privacy import Guarantee, Ledger, compose
 from symdebias.release import card
 from symdebias.release.categories import target_numbers
 from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
@@ -460,6 +460,7 @@ class Release:
         noise: str | None = None,
         outside: str = "clip",
         keep_index: bool = False,
+        ledger: Ledger | None = None,
     ) -> "Noised":
         """Centre, scale and clip records to the declared bounds, and noise them.
 
@@ -481,6 +482,9 @@ class Release:
         keep_index : bool
             Whether released tables keep the row labels of the true ones, which the guarantee then names as
             unprotected. By default rows are numbered.
+        ledger : Ledger, optional
+            Where the release is counted, on the disk, before noise is drawn; it refuses what goes beyond its total, and
+            seeds and plain noise.
 
         Returns
         -------
@@ -491,6 +495,8 @@ class Release:
         ------
         TypeError, ValueError
             The data do not fit; nothing was noised.
+        PrivacyError, OSError
+            The ledger refuses the release, or cannot be written to; nothing was noised.
 
         Warns
         -----
@@ -511,9 +517,8 @@ class Release:
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
             )
-        return noised_records(
-            bound_to(self, X), X, y, sampling.source(random_state, noise), outside, keep_index=keep_index
-        )
+        source = sampling.source(random_state, noise)
+        return noised_records(bound_to(self, X), X, y, source, outside, keep_index=keep_index, ledger=ledger)
 
     def released_target(self, y: Any, *, rows: int) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
@@ -613,8 +618,8 @@ class Release:
 
         Raises
         ------
-        ValueError
-            It is not a card of this version.
+        FormatError
+            It is not a card of this version; also a ValueError.
         """
         release = card.from_json(text, cls)
         if release.coupling is not None:

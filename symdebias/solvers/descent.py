@@ -18,7 +18,7 @@ from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, shown
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError
+from symdebias.exceptions import DivergenceError, FitInterrupted
 from symdebias.solvers.fit import Fit, History
 
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -48,6 +48,8 @@ class Descent:
         The iterate and the mean of those that are averaged; kernels write to both.
     done : int
         Steps taken.
+    total : int
+        Steps to take.
     stopped : int
         Why the kernel stopped; 0 where it did not.
     sums : dict from int to array
@@ -66,12 +68,14 @@ class Descent:
     ) -> None:
         self.start, self.theta, self.average = start.copy(), start.copy(), start.copy()
         self.done, self.stopped = 0, 0
-        self._radius, self._end = radius, total
+        self._radius, self._end, self.total = radius, total, total
         self._averaged, self._averaged_from = 0, first_averaged(share, total)
         self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
         self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
         self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
         self._report = np.zeros(2, dtype=np.int64)
+        # Ctrl-C is noticed between two lines of Python: what is kept of a part of the run is kept at once.
+        self._whole = (0, self.theta.copy(), self.average.copy(), 0)
         self._began = time.perf_counter()
 
     def segments(self, begin: int, end: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
@@ -106,6 +110,7 @@ class Descent:
                 self.sums[upper] = self._averaged * self.average
         if upper in self._recorded:
             self._kept[upper] = self.result.copy()
+        self._whole = (upper, self.theta.copy(), self.average.copy(), self._averaged)
         return True
 
     @property
@@ -126,6 +131,13 @@ class Descent:
     def back_to(self, step: int, theta: FloatArray, average: FloatArray) -> None:
         """End at an earlier step, whose iterate and average are given."""
         self._end, self.theta, self.average = step, theta, average
+        self._whole = (step, theta, average, self._averaged)
+
+    def back_to_whole(self) -> None:
+        """End after the last part of the run that was gone through to its end."""
+        self.done, self.theta, self.average, self._averaged = self._whole
+        self._end = self.done
+        self._kept = {step: theta for step, theta in self._kept.items() if step <= self.done}
 
     def diverged(self, sizes: FloatArray, what: str) -> DivergenceError:
         """Return the error that names the step after the last finite iterate, its size, and what is to blame."""
@@ -193,6 +205,34 @@ def _recorded_steps(record: int | Sequence[int] | None, total: int) -> set[int]:
             )
         steps.add(int(step))
     return steps
+
+
+@contextlib.contextmanager
+def handing_over(so_far: Callable[[], tuple[Descent, Callable[..., Fit]] | None]) -> Iterator[None]:
+    """Hand over the fit so far where the user stops the run by Ctrl-C.
+
+    Parameters
+    ----------
+    so_far : callable
+        Returns the descent, and what makes a fit of it from notes and diagnostics; None where none has begun.
+
+    Raises
+    ------
+    FitInterrupted
+        It has the fit. Where none has begun the KeyboardInterrupt goes on.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        found = so_far()
+        if found is None:
+            raise
+        descent, fit = found
+        total = descent.total
+        descent.back_to_whole()
+        stopped = f"stopped by Ctrl-C after {descent.done:,} of {total:,} steps"
+        made = fit(notes=(f"{stopped}: unfinished, and not looked at for noise",), interrupted=True)
+        raise FitInterrupted(f"{stopped}. The fit so far is the attribute fit of this exception.", made) from None
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from symdebias._arrays import FloatArray
 from symdebias.assessment import Certificate
 from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import InferenceError
+from symdebias.exceptions import InferenceError, PrivacyError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit
@@ -81,7 +81,8 @@ class Fit:
     inference : symdebias.inference.Inference or None
         The accuracy of theta, where the solver was asked for it.
     own_guarantee : Guarantee or None
-        What the noise guarantees that the solver itself added to true records.
+        What the noise guarantees that the solver itself added to true records, drawn with fresh entropy; `guarantee`
+        is that of this fit.
     claim : Guarantee or None
         What the solver's source claims beyond that and is not proved: it is shown, and is no guarantee.
     description : str
@@ -161,15 +162,20 @@ class Fit:
     def guarantee(self) -> Guarantee | None:
         """The guarantee of the solver's own noise, or of the release, on whose records training costs nothing more.
 
-        Where the solver's noise came from a seed it is that of the same algorithm with fresh entropy, and says so:
-        whoever knows the seed can subtract the noise.
+        Raises
+        ------
+        PrivacyError
+            The solver's noise came from a seed: whoever knows it can subtract the noise. `own_guarantee` has what it
+            promises with fresh entropy.
         """
         if self.own_guarantee is None:
             return self.corrected.release.guarantee
-        if not self.diagnostics.get("seeded"):
-            return self.own_guarantee
-        basis = f"{self.own_guarantee.basis}; for noise of fresh entropy, while that of this fit came from a seed"
-        return replace(self.own_guarantee, basis=basis)
+        if self.diagnostics.get("seeded"):
+            raise PrivacyError(
+                "the noise of this fit came from a seed, so that it carries no guarantee. Call the solver without "
+                "random_state for a fit that is to be private; own_guarantee is what it then promises."
+            )
+        return self.own_guarantee
 
     @property
     def certificate(self) -> Certificate:
@@ -466,7 +472,9 @@ class Fit:
             lines.append(f"  correction   {corrected.method} ({kind})")
         lines += [] if corrected.design is None else [_range(corrected)]
         spent = "release" if self.own_guarantee is None else "privacy"
-        lines.append(f"  {spent}      {self.own_guarantee or self.guarantee or 'no guarantee'}")
+        stated = self.own_guarantee or self.guarantee or "no guarantee"
+        seeded = self.own_guarantee is not None and known.get("seeded")
+        lines.append(f"  {spent}      {f'none, for a seed; without: {stated}' if seeded else stated}")
         if self.claim is not None:
             lines.append(f"  claimed      {self.claim} (by the source; not proved)")
         if "records" in known:

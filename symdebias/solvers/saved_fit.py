@@ -5,13 +5,12 @@ grows large. The loss is text in the language of `symdebias.losses.parsing`, the
 written field by field, and read back against the types that their fields declare.
 """
 
-import contextlib
+import functools
 import io
 import json
 import math
 import os
 import re
-import secrets
 import struct
 import types
 import typing
@@ -19,15 +18,17 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import sympy as sp
 
+from symdebias import _files
+from symdebias._domains import first_unseen, seen
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Quadrature, Series, Surrogate, method_of
 from symdebias.driver import check_fit
-from symdebias.exceptions import SymdebiasError
+from symdebias.exceptions import FormatError, SymdebiasError
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
@@ -39,11 +40,17 @@ from symdebias.transforms.surrogate import Design
 FORMAT = "symdebias-fit-1"
 _DOCUMENT = "fit.json"
 _LONGEST_DOCUMENT = 30_000_000
+_LARGEST_FILE = 2**31
+_MOST_MEMBERS = 10_000
 _DEEPEST = 30
 _MOST_WAVES = 64
 _MOST_TARGET_VALUES = 10_000
 # Of float64, integers and truth values; nothing that holds Python objects.
 _KINDS_OF_ARRAYS = "fiub"
+# What NumPy writes before an array; read by its form, where NumPy evaluates a literal.
+_HEADER = re.compile(
+    r"\{'descr': '([<|][fiub][0-9]{1,2})', 'fortran_order': False, 'shape': \(([0-9, ]{0,300})\), \} *\n"
+)
 _MEMBER = re.compile(r"[A-Za-z0-9_.\-]{1,200}\.npy")
 _SYMBOL = re.compile(r"[\w\\{}^.~+\- ]{1,100}")
 _SCALAR = re.compile(r"float(16|32|64)|u?int(8|16|32|64)|bool")
@@ -59,7 +66,6 @@ class _Unsavable(ValueError):
 
 def save(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a fit; see `symdebias.Fit.save`."""
-    place = Path(path)
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
         coder = _Coder(type(fit), arrays)
@@ -88,12 +94,15 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
         stream = io.BytesIO()
         np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
         members[f"{name}.npy"] = stream.getvalue()
-    _write_whole(place, members)
+    _files.write_whole(path, functools.partial(_archive, members=members))
 
 
 def load(kind: type, path: str | os.PathLike[str]) -> Any:
     """Read a fit; see `symdebias.Fit.load`."""
     place = Path(path)
+    if place.exists() and not place.is_file():
+        # A pipe would be waited for.
+        raise FormatError(f"{seen(place.name, 80)} is no file. Ask for the file that fit.save() wrote.")
     with place.open("rb") as stream:
         try:
             return _fit_of(kind, _members(stream))
@@ -102,46 +111,40 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
             OSError, RecursionError, SymdebiasError, TypeError, ValueError, EOFError, RuntimeError,
             struct.error, zipfile.BadZipFile,
         ) as error:  # fmt: skip
-            reason = f"{error}".rstrip(".")[:300] or type(error).__name__
-            raise ValueError(
-                f"{place.name} is not a fit of the format {FORMAT}, or is damaged: {reason}. Ask for the file that "
-                "fit.save() wrote."
+            reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
+            raise FormatError(
+                f"{seen(place.name, 80)} is not a fit of the format {FORMAT}, or is damaged: {reason}. Ask for the "
+                "file that fit.save() wrote."
             ) from None
 
 
-def _write_whole(place: Path, members: Mapping[str, bytes]) -> None:
-    """Write an archive beside its place and move it there: whoever looks sees the old file or the new one."""
-    aside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
-    try:
-        with aside.open("xb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                for name, content in members.items():
-                    # Without the time, so that equal fits are equal files.
-                    archive.writestr(zipfile.ZipInfo(name), content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        aside.replace(place)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            aside.unlink()
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _archive(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in members.items():
+            # Without the time, so that equal fits are equal files.
+            archive.writestr(zipfile.ZipInfo(name), content)
 
 
 def _members(stream: Any) -> dict[str, bytes]:
     """Return the members of an archive, each checked against its checksum."""
     if stream.read(4) != b"PK\x03\x04":
         raise ValueError("it does not begin as an archive does")
+    whole = stream.seek(0, os.SEEK_END)
+    if whole > _LARGEST_FILE:
+        raise ValueError(f"it has {whole:,} bytes, and may have {_LARGEST_FILE:,}")
     members: dict[str, bytes] = {}
     with zipfile.ZipFile(stream) as archive:
-        for entry in archive.infolist():
-            name = entry.filename
+        entries = archive.infolist()
+        if len(entries) > _MOST_MEMBERS:
+            raise ValueError(f"it has {len(entries):,} members, and may have {_MOST_MEMBERS:,}")
+        for entry in entries:
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
-                raise ValueError(f"its member {name!r:.80} is compressed")
+                raise ValueError(f"its member {entry.filename!r:.80} is compressed")
+        # Members that lie in one another make much of a small file.
+        if sum(entry.file_size for entry in entries) > whole:
+            raise ValueError("its members are larger together than the file")
+        for entry in entries:
+            name = entry.filename
             if name in members:
                 raise ValueError(f"its member {name!r:.80} stands twice")
             if name != _DOCUMENT and not _MEMBER.fullmatch(name):
@@ -159,7 +162,7 @@ def _fit_of(kind: type, members: dict[str, bytes]) -> Any:
     document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         version = document.get("format") if isinstance(document, dict) else None
-        raise ValueError(f"its format is {version!r:.60}")
+        raise ValueError(f"its format is {version!r:.60}, which another version of symdebias writes, or none")
     _exactly(document, {"format", "loss", "release", "correction", "fit"}, "the description")
     arrays = {name.removesuffix(".npy"): _array(content, name) for name, content in members.items()}
     coder = _Coder(kind, arrays)
@@ -381,6 +384,9 @@ class _Coder:
         if not isinstance(value, dict):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError("it has a number beyond float64")
+            # A terminal obeys some, and others turn the direction of what is read.
+            if isinstance(value, str) and (unseen := first_unseen(value, allowed="\n\t")):
+                raise ValueError(f"it has a text with the character U+{ord(unseen):04X}")
             return value
         match value:
             case {"float": str(word)} if len(value) == 1:
@@ -471,15 +477,16 @@ def _classes(kind: type) -> set[type]:
 
 
 def _array(content: bytes, name: str) -> np.ndarray[Any, Any]:
-    """Return the array of a member; its header is read as a literal, and says no more than is there."""
-    stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise ValueError(f"its member {name} is of another version")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=10_000)
-    rest = content[stream.tell() :]
-    if dtype.hasobject or dtype.kind not in _KINDS_OF_ARRAYS or fortran:
-        raise ValueError(f"its member {name} is an array of {dtype}")
-    if any(length < 0 for length in shape) or math.prod(shape) * dtype.itemsize != len(rest):
+    """Return the array of a member; its header has the form that NumPy writes, and says no more than is there."""
+    if content[:8] != b"\x93NUMPY\x01\x00":
+        raise ValueError(f"its member {name} is no array, or of another version")
+    start = 10 + int.from_bytes(content[8:10], "little")
+    header = _HEADER.fullmatch(content[10:start].decode("ascii"))
+    if header is None:
+        raise ValueError(f"its member {name} is no array of numbers in the order of C")
+    dtype, rest = np.dtype(header[1]), content[start:]
+    shape = tuple(int(length) for length in header[2].split(",") if length.strip())
+    if math.prod(shape) * dtype.itemsize != len(rest):
         raise ValueError(f"its member {name} has the shape {shape} and {len(rest):,} bytes")
     return np.frombuffer(rest, dtype=dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=True)
 

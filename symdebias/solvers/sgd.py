@@ -23,7 +23,7 @@ from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.descent import Descent, averaged_share, first_averaged, progress_bar
+from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.moments import released_moments
@@ -148,6 +148,8 @@ def sgd(
 
     Raises
     ------
+    FitInterrupted
+        Ctrl-C was pressed; its ``fit`` is what was reached.
     DivergenceError
         A step was not finite, or theta ran away; the message names step, record and norm. Or the fit is lost: theta has
         followed the noise to where a handful of records carries the whole corrected gradient, or to where the curvature
@@ -216,55 +218,71 @@ def sgd(
         )
         return health
 
-    designed: dict[str, Any] = {}
-    if corrected.is_resolved:
-        resolved = corrected
-        descent, told = training.of(run, X, begin)
-        known = None if corrected.design is None else known_scores(corrected, run)
-        health = examine(run, descent, known)
-    else:
-        known = known_scores(corrected, run)
-        assert known is not None
-        pilot = pilot_of(known, run, penalty, region_of(radius, None), start=None if start is None else begin)
-        centre = pilot.theta
-        # A fit that ends far from where its surrogate was designed is the pilot of a new design.
-        for stage in range(1, _MOST_STAGES + 1):
-            resolved = known.resolved(centre, growth=_ROOM)
-            run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-            descent, told = training.of(run, X, centre if start is None or stage > 1 else begin)
-            health = examine(run, descent, known)
-            if known.size(descent.result - centre) <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
-                break
-            centre = descent.result
-        designed = {"pilot": pilot.as_diagnostics(), "stages": stage}
-    theta = descent.result
-    warn_of_inflation(health.inflation)
-    if not descent.on_ball:
-        warn_of_standstill(run, descent.start, theta, penalty, metric)
-    inference = None
-    if covariance is not None:
-        on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
-        derivatives, _ = run.derivatives_or_differences()
-        inference = at_root(
-            run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
-            kind="plug-in sandwich of the average", known=known,
-        )  # fmt: skip
-        if covariance == "batch means":
-            inference = _by_batch_means(inference, descent.sums)
     n, per_epoch = training.size(run)
-    return descent.fit(
-        resolved,
-        solver="sgd",
-        records=n,
-        seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
-        inference=inference,
-        diagnostics={
-            **told,
-            **health.as_diagnostics(),
-            "score_variance": run.correction.score_variance(theta, run.scales) if corrected.declared.scores else None,
-            **designed,
-        },
-    )
+
+    def fit_of(descent: Descent, corrected: CorrectedLoss, told: dict[str, Any], **more: Any) -> Fit:
+        return descent.fit(
+            corrected,
+            solver="sgd",
+            records=n,
+            seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
+            diagnostics=told,
+            **more,
+        )
+
+    begun: list[tuple[Descent, CorrectedLoss]] = []
+
+    def so_far() -> tuple[Descent, Callable[..., Fit]] | None:
+        if not begun:
+            return None
+        descent, found = begun[-1]
+        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **told}, notes=notes)
+
+    def beginning(corrected: CorrectedLoss) -> Callable[[Descent], object]:
+        return lambda descent: begun.append((descent, corrected))
+
+    with handing_over(so_far):
+        designed: dict[str, Any] = {}
+        if corrected.is_resolved:
+            resolved = corrected
+            descent, told = training.of(run, X, begin, beginning(resolved))
+            known = None if corrected.design is None else known_scores(corrected, run)
+            health = examine(run, descent, known)
+        else:
+            known = known_scores(corrected, run)
+            assert known is not None
+            pilot = pilot_of(known, run, penalty, region_of(radius, None), start=None if start is None else begin)
+            centre = pilot.theta
+            # A fit that ends far from where its surrogate was designed is the pilot of a new design.
+            for stage in range(1, _MOST_STAGES + 1):
+                resolved = known.resolved(centre, growth=_ROOM)
+                run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
+                first = centre if start is None or stage > 1 else begin
+                descent, told = training.of(run, X, first, beginning(resolved))
+                health = examine(run, descent, known)
+                moved = known.size(descent.result - centre)
+                if moved <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
+                    break
+                centre = descent.result
+            designed = {"pilot": pilot.as_diagnostics(), "stages": stage}
+        theta = descent.result
+        warn_of_inflation(health.inflation)
+        if not descent.on_ball:
+            warn_of_standstill(run, descent.start, theta, penalty, metric)
+        inference = None
+        if covariance is not None:
+            on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
+            derivatives, _ = run.derivatives_or_differences()
+            inference = at_root(
+                run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
+                kind="plug-in sandwich of the average", known=known,
+            )  # fmt: skip
+            if covariance == "batch means":
+                inference = _by_batch_means(inference, descent.sums)
+        scored = bool(corrected.declared.scores)
+        variance = run.correction.score_variance(theta, run.scales) if scored else None
+        told |= {**health.as_diagnostics(), "score_variance": variance, **designed}
+        return fit_of(descent, resolved, told, inference=inference)
 
 
 @dataclass(frozen=True)
@@ -306,8 +324,18 @@ class _Training:
         """Return the number of records and that of steps in an epoch."""
         return len(run), -(-len(run) // self.batch_size)
 
-    def of(self, run: Records, X: Any, begin: FloatArray) -> tuple[Descent, dict[str, Any]]:
-        """Train on some records from a start, and return the descent and what to tell of it."""
+    def told(self) -> dict[str, Any]:
+        """Return what there is to tell of how it was to be trained."""
+        plain = isinstance(self.step_size, (str, int, float, StepSize))
+        return {"epochs": self.epochs, "step_size": self.step_size if plain else "a function"}
+
+    def of(
+        self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object]
+    ) -> tuple[Descent, dict[str, Any]]:
+        """Train on some records from a start, and return the descent, which `begun` is told of, and what to tell of it.
+
+        A learned step takes the place of its name.
+        """
         correction, (matrix, target) = run.correction, run.encoded
         n, per_epoch = self.size(run)
         batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
@@ -330,6 +358,7 @@ class _Training:
             first = first_averaged(self.share, total)
             sums_at = [first + end for end in batch_ends(total - first, step_size.power)]
         descent = Descent(begin, total, radius=self.bound, share=self.share, record=self.record, sums_at=sums_at)
+        begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
         deal, longest = _Deal.as_given(), max(1, _SEGMENT // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
@@ -352,8 +381,7 @@ class _Training:
                     best.see(run.mean_loss(descent.result), descent)
                     if best.is_past:
                         break
-        plain = isinstance(step_size, (str, int, float, StepSize))
-        told = {"epochs": self.epochs, "step_size": step_size if plain else "a function"}
+        told = replace(self, step_size=step_size).told()
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import warnings
 from pathlib import Path
 
@@ -66,10 +67,10 @@ def test_where_another_process_was_faster_its_entry_stays(folder, source):
     """Both have built the kernel, the other one first: a quick form of two processes on one cache."""
     theirs = cache.compile_kernel(source)
     manifest = (folder / source.key / "manifest.json").read_bytes()
-    ours = cache._build(folder, folder / source.key, source)
+    ours = cache._build(folder, folder / source.key, source, cache._own_key(folder))
     assert source.probe(ours) == source.probe(theirs)
     assert (folder / source.key / "manifest.json").read_bytes() == manifest
-    assert [path.name for path in folder.iterdir()] == [source.key]
+    assert {path.name for path in folder.iterdir()} == {"key", source.key}
     forget()
     assert from_disk(cache.compile_kernel(source))
 
@@ -119,9 +120,22 @@ def break_manifest(folder):
 
 def change_answer(folder):
     path = entry_file(folder, "manifest.json")
-    manifest = json.loads(path.read_text())
-    manifest["answer"] = ["0x1.0p+0"]
-    path.write_text(json.dumps(manifest))
+    signed = json.loads(path.read_text())
+    signed["manifest"]["answer"] = ["0x1.0p+0"]
+    path.write_text(json.dumps(signed))
+
+
+def from_another_user(folder):
+    # Whole, with right digests: signed with another key.
+    path = entry_file(folder, "manifest.json")
+    manifest = json.loads(path.read_text())["manifest"]
+    signature = cache._signature(manifest, path.parent.name, b"another key".ljust(32))
+    path.write_text(json.dumps({"manifest": manifest, "signature": signature}))
+
+
+def unsigned(folder):
+    path = entry_file(folder, "manifest.json")
+    path.write_text(json.dumps(json.loads(path.read_text())["manifest"]))
 
 
 def remove_index(folder):
@@ -150,8 +164,8 @@ def replace_by_file(folder):
 
 @pytest.mark.parametrize(
     "damage",
-    [truncate, flip, plant_index, plant_file, change_source, break_manifest, change_answer, remove_index, link_file,
-     link_entry, replace_by_file],
+    [truncate, flip, plant_index, plant_file, change_source, break_manifest, change_answer, from_another_user,
+     unsigned, remove_index, link_file, link_entry, replace_by_file],
 )  # fmt: skip
 def test_a_damaged_or_foreign_entry_is_rebuilt_never_executed(folder, source, damage):
     expected = source.probe(cache.compile_kernel(source))
@@ -223,6 +237,32 @@ def test_a_full_disk_never_fails_the_job(folder, source, monkeypatch):
         cache.compile_kernel(source)
 
 
+def test_a_disk_that_fills_up_while_an_entry_is_built_leaves_none(folder, source, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache.os, "fsync", full)
+        with pytest.warns(CacheWarning, match="No space left on device"):
+            kernel = cache.compile_kernel(source)
+    assert len(kernel.signatures) == 1
+    assert not (folder / source.key).exists()
+    assert list(folder.glob("build-*")) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is a folder for all")
+def test_a_user_without_a_home_folder_compiles_in_memory(folder, source, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SYMDEBIAS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cache.Path, "home", homeless)
+    with pytest.warns(CacheWarning, match="no home folder"):
+        kernel = cache.compile_kernel(source)
+    assert len(kernel.signatures) == 1
+
+
 def test_numbas_own_settings_do_not_move_the_cache(folder, source, tmp_path, monkeypatch):
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "numba"))
     cache.compile_kernel(source)
@@ -245,7 +285,7 @@ def test_what_an_older_layout_has_kept_is_left_alone(folder, source, monkeypatch
     monkeypatch.setattr(cache, "_LAYOUT", 0)
     older = dataclasses.replace(source)
     assert not from_disk(cache.compile_kernel(older))
-    assert {path.name for path in folder.iterdir()} == {source.key, older.key}
+    assert {path.name for path in folder.iterdir()} == {"key", source.key, older.key}
 
 
 def test_machine_is_part_of_the_key(source, monkeypatch):
@@ -336,3 +376,42 @@ def test_two_processes_on_one_cache(tmp_path):
         thread.join()
     assert results[0][2] == results[1][2]
     assert not list((tmp_path / "cache").glob("build-*"))
+
+
+def test_the_key_is_the_users_alone_and_another_is_drawn_where_it_is_not(folder, source):
+    cache.compile_kernel(source)
+    key = folder / "key"
+    first = key.read_bytes()
+    assert len(first) == 32
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert cache._own_key(folder) == first
+    key.chmod(0o644)
+    second = cache._own_key(folder)
+    assert second != first
+    key.unlink()
+    key.symlink_to(folder.parent / "elsewhere")
+    (folder.parent / "elsewhere").write_bytes(first)
+    assert cache._own_key(folder) not in (first, second)
+    assert not key.is_symlink()
+    key.write_bytes(b"short")
+    assert len(cache._own_key(folder)) == 32
+    assert not list(folder.glob("build-*"))
+
+
+def test_what_killed_processes_left_is_swept_and_builds_under_way_are_not(folder, source, tmp_path):
+    folder.mkdir(mode=0o700, exist_ok=True)
+    left, new, linked = folder / "build-left", folder / "build-new", folder / "build-linked"
+    for path in (left, new, tmp_path / "precious"):
+        path.mkdir()
+        (path / "kernel.py").write_text("1")
+    linked.symlink_to(tmp_path / "precious")
+    (folder / "other").mkdir()
+    old = time.time() - 7_200
+    for path in (left, folder / "other", tmp_path / "precious"):
+        os.utime(path, (old, old))
+    cache._sweep.cache_clear()
+    cache.compile_kernel(source)
+    assert not left.exists()
+    assert new.exists()
+    assert (folder / "other").exists()
+    assert (tmp_path / "precious" / "kernel.py").exists()

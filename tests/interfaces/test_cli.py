@@ -1,10 +1,13 @@
 import functools
 import gzip
+import io
+import json
 import sys
 
 import numpy as np
 import pytest
 
+import symdebias as sd
 from symdebias.exceptions import MissingDependencyError
 from symdebias.interfaces import cli, datasets, demo, plotting, spending
 
@@ -169,3 +172,74 @@ def test_a_plan_of_one_vector_states_the_weight_of_the_target(capsys):
     assert "target='margin'" in printed
     with pytest.raises(SystemExit):
         cli.main([*words, "--public-target"])
+
+
+CARD = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1))}, sd.RandomizedResponse(1.0)).to_json()
+
+
+def test_the_audit_of_a_card_prints_its_table(tmp_path, capsys):
+    card = tmp_path / "card.json"
+    card.write_text(CARD)
+    assert cli.main(["audit", str(card), "--samples", "5000"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("holds: (2, 0)-differential privacy (local, replace-one)")
+    for words in ("law of the noise: passed", "repeated streams: passed", "would see", "false alarms below"):
+        assert words in printed
+
+
+def test_an_audit_that_refutes_says_so_by_its_exit_code(tmp_path, capsys, monkeypatch):
+    card = tmp_path / "card.json"
+    card.write_text(CARD)
+    sound = sd.LaplaceMechanism._add_noise
+    monkeypatch.setattr(
+        sd.LaplaceMechanism,
+        "_add_noise",
+        lambda self, values, source: values + (sound(self, values, source) - values) / 2,
+    )
+    assert cli.main(["audit", str(card), "--samples", "20000", "--json"]) == cli.REFUTED == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["holds"] is False
+    (law,) = (probe for probe in answer["probes"] if probe["name"] == "law of the noise")
+    assert law["passed"] is False
+
+
+def test_an_audit_of_nothing_fails(tmp_path, capsys):
+    card = tmp_path / "card.json"
+    assert cli.main(["audit", str(card)]) == 1
+    card.write_text("{}")
+    assert cli.main(["audit", str(card)]) == 1
+    card.write_text(CARD)
+    assert cli.main(["audit", str(card), "--samples", "10"]) == 1
+    card.write_text(sd.Release(sd.GaussianMechanism.from_scale(0.5)).to_json())
+    assert cli.main(["audit", str(card)]) == 1
+    assert "makes no privacy claim" in capsys.readouterr().err
+
+
+def test_the_ledger_is_checked_and_printed(tmp_path, capsys):
+    path = tmp_path / "spent.jsonl"
+    book = sd.Ledger(path, "Größe", total=sd.Guarantee(2.0, 0.0))
+    kept = book.charge({"age": sd.Guarantee(0.5, 0.0)}, records=1000).digest
+    sd.Ledger(path, "others", total=sd.Guarantee(1.0, 0.0))
+    assert cli.main(["ledger", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "Größe: 1 releases" in printed
+    assert "epsilon 0.5 spent of epsilon 2" in printed
+    assert "others: 0 releases" in printed
+    assert sd.Ledger(path, "others").digest in printed
+    assert cli.main(["ledger", str(path), "--population", "others", "--digest", kept]) == 0
+    assert "Größe" not in capsys.readouterr().out
+    path.write_bytes(path.read_bytes().replace(b'"records": 1000', b'"records": 1001'))
+    assert cli.main(["ledger", str(path)]) == 1
+    assert "line 2 of the ledger" in capsys.readouterr().err
+    for words in (["--population", "nobody"], ["--digest", "0" * 64]):
+        assert cli.main(["ledger", str(path), *words]) == 1
+    assert cli.main(["ledger", str(tmp_path / "none")]) == 1
+
+
+def test_names_are_printed_where_the_locale_knows_ascii_alone(tmp_path, monkeypatch):
+    sd.Ledger(tmp_path / "spent.jsonl", "Größe", total=sd.Guarantee(2.0, 0.0))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert cli.main(["ledger", str(tmp_path / "spent.jsonl")]) == 0
+    out.flush()
+    assert b"Gr\\xf6\\xdfe: 0 releases" in out.buffer.getvalue()

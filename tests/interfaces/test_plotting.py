@@ -79,3 +79,17 @@ def test_label_losses_above_those_without_noise():
     # What is not above it does not stretch the axis, and the reference is moved along.
     assert right.get_ylim()[0] == 0.5
     assert [line.get_ydata()[0] for line in right.lines if line.get_label() == "mean"] == [5.0]
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path):
+    class Torn:
+        def savefig(self, stream, **_):
+            stream.write(b"half of a pic")
+            raise OSError(28, "No space left on device")
+
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"the old one")
+    with pytest.raises(OSError, match="No space left"):
+        plotting.save(Torn(), path)
+    assert path.read_bytes() == b"the old one"
+    assert list(tmp_path.iterdir()) == [path]

@@ -402,41 +402,87 @@ def test_what_is_no_random_state_is_refused(random_state):
         sampling.source(random_state)
 
 
-# ---- samples of records ----------------------------------------------------------------------------------
+# ---- coins -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("probability", [1e-3, 0.02, 0.3, 0.6, 1.0])
-@pytest.mark.parametrize("records", [1, 37])
-def test_records_are_drawn_independently_with_their_probability(records, probability):
-    """About 370,000 coins: at a level of 1e-7 a rate wrong by .005 at .3 is seen, and a correlation of .01."""
-    steps = 10_000 if records > 1 else 300_000
-    rows, ends = sampling.poisson_samples(records, probability, steps, sampling.source(7))
-    assert len(ends) == steps
-    assert ends[-1] == len(rows)
-    drawn = np.zeros((steps, records))
-    drawn[np.repeat(np.arange(steps), np.diff(ends, prepend=0)), rows] += 1
-    assert drawn.max() == 1.0
-    if probability == 1.0:
-        assert drawn.min() == 1.0
-        return
-    # Over records within a step, and from each step to the next.
-    assert coin_faults(drawn.ravel() == 1, np.tile(np.arange(records), steps), probability) == []
-    assert coin_faults(drawn.T.ravel() == 1, np.repeat(np.arange(records), steps), probability) == []
+class Counted(sampling.Source):
+    """Bits that were written down before."""
+
+    def __init__(self, octets, words):
+        super().__init__(np.random.default_rng(0), seeded=False, hardened=True)
+        object.__setattr__(self, "given", (octets, words))
+
+    def octets(self, count):
+        return np.array(self.given[0], dtype=np.uint8)
+
+    def words(self, count):
+        assert count == len(self.given[1])
+        return np.array(self.given[1], dtype=np.uint64).view(np.int64)
 
 
-def test_rows_of_a_step_are_in_order():
-    rows, ends = sampling.poisson_samples(50, 0.4, 20, sampling.source(0))
-    for drawn in np.split(rows, ends[:-1]):
-        assert np.all(np.diff(drawn) > 0)
+@pytest.mark.parametrize("units", [1, 2**45 - 1, 2**45, 2**45 + 1, 3 * 2**50 + 12345, 2**53 - 1])
+def test_a_coin_is_a_comparison_of_53_bits(units):
+    """All octets, and the words about the threshold: what is below it in 53 bits is True, and nothing else."""
+    first, rest = divmod(units, 2**45)
+    for low in {0, max(rest - 1, 0), rest, min(rest + 1, 2**45 - 1), 2**45 - 1}:
+        source = Counted(range(256), [low << 19 | 12345])
+        found = sampling.flips(units / 2**53, 256, source)
+        # The other 45 bits are only asked for where the first eight tie.
+        exact = [(octet << 45 | (low if octet == first else 0)) < units for octet in range(256)]
+        np.testing.assert_array_equal(found, exact)
 
 
-def test_every_subset_comes_equally_often():
-    """Ten subsets of two in five, 20,000 draws: chi-square at a level of 1e-7 sees one that is too rare by a sixth."""
-    rows, ends = sampling.subsets(5, 2, 20_000, sampling.source(5))
-    np.testing.assert_array_equal(ends, 2 * np.arange(1, 20_001))
-    pairs = rows.reshape(-1, 2)
-    assert np.all(pairs[:, 0] < pairs[:, 1])
-    counts = np.bincount(5 * pairs[:, 0] + pairs[:, 1], minlength=25)
-    counts = counts[counts > 0]
-    assert len(counts) == 10
-    assert stats.chisquare(counts).pvalue > 1e-7
+@pytest.mark.parametrize("probability", [0.0, 2.0**-60, 0.25, 0.2689, 1 - 2.0**-53, 1.0])
+def test_coins_have_their_probability(probability):
+    """4 million coins at a level of 1e-7: a probability wrong by .0013 at a half is seen, and a correlation of .003."""
+    coins = sampling.flips(probability, 4_000_000, sampling.source(None))
+    expected = math.ceil(probability * 2**53) / 2**53
+    if expected in (0.0, 1.0):
+        assert np.all(coins == bool(expected))
+    elif 1e-6 < expected < 1 - 1e-6:
+        assert coin_faults(coins, np.arange(len(coins)) % 7, expected) == []
+    else:
+        assert np.sum(coins) in ({0, 1} if expected < 0.5 else {len(coins) - 1, len(coins)})
+
+
+@pytest.mark.parametrize("pair", [(-1.0, 1.0), (0.0, 1.0), (-0.0, 7.3), (-1e-300, 1e300)])
+def test_two_values_are_exchanged_to_the_last_bit(pair):
+    values = np.tile([*pair, -pair[0] if pair[0] == 0 else pair[0]], 30_000)
+    changed = sampling.swapped(values, pair, 1.0, sampling.source(None))
+    np.testing.assert_array_equal(changed, np.where(values == pair[0], pair[1], pair[0]))
+    np.testing.assert_array_equal(sampling.swapped(values, pair, 0.0, sampling.source(None)), values)
+    assert not np.any(np.signbit(changed[changed == 0]))
+    mixed = sampling.swapped(values, pair, 0.3, sampling.source(None))
+    assert set(mixed) <= set(pair)
+    assert coin_faults(mixed != values, (values == pair[0]).astype(int), 0.3) == []
+
+
+def test_bits_are_used_once():
+    source = sampling.source(None)
+    drawn = np.concatenate([source.words(3_000_000), source.words(10), sampling.source(None).words(10)])
+    assert len(np.unique(drawn)) == len(drawn)
+
+
+FORKED_WORDS = """
+import os, sys
+from symdebias.mechanisms import sampling
+before = sampling.source(None)
+before.words(10)
+for _ in range(4):
+    if os.fork() == 0:
+        os.write(1, (" ".join(map(str, before.words(500).tolist())) + "\\n").encode())
+        os._exit(0)
+    os.wait()
+os.write(1, (" ".join(map(str, before.words(500).tolist())) + "\\n").encode())
+"""
+
+
+def test_no_bits_are_shared_by_forked_processes_or_threads():
+    """A source that was made and used before the fork: 2,500 words of five processes, and 40,000 of eight threads."""
+    output = subprocess.run([sys.executable, "-c", FORKED_WORDS], capture_output=True, text=True, check=True).stdout
+    words = output.split()
+    assert (len(words), len(set(words))) == (2500, 2500)
+    source = sampling.source(None)
+    with ThreadPoolExecutor(8) as pool:
+        drawn = np.concatenate(list(pool.map(lambda _: source.words(5000), range(8))))
+    assert len(np.unique(drawn)) == 40_000

@@ -2,12 +2,14 @@
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symdebias as sd
 from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
 from symdebias.release import Release
 
@@ -20,6 +22,8 @@ GROUPS = Release(
     fit_intercept=True,
 )
 CARD = json.loads(GROUPS.to_json())
+SHARED = {"columns": ["age", "hours"], "kind": "gaussian", "radius": None}
+CODED = {"kind": "randomized_response", "epsilon": 1.0}
 GROUP = CARD["features"][0]
 
 
@@ -71,13 +75,70 @@ BAD_CARDS = [
     ("[" * 100_000, "not a release card"),
     ("9" * 10_000, "not a release card"),
     (" " * 10_000_001, "at most 10,000,000 characters"),
+    (changed(features=[{"kind": "gaussian", "scale": 1.0}]), r"features\[0\] is no object"),
+    (changed(features=[{**SHARED, "covariance": [[1, 2], [2, 1]]}]), "not positive semidefinite"),
+    (changed(features=[{**SHARED, "covariance": [[1, 0.2], [0.3, 1]]}]), "not symmetric"),
+    (changed(features=[{**SHARED, "covariance": [[True, 0], [0, 1]]}]), "True or False"),
+    (changed(features=[{**SHARED, "covariance": [[1e308, 1e308], [1e308, 1e308]]}]), r"beyond 1e\+250"),
+    (changed(features=["gaussian"]), r"features\[0\] is no object with the entry columns"),
+    (changed(features=[{**GROUP, "columns": [f"c{index}"]} for index in range(4_001)]), "4,001 groups"),
+    (changed(noiseless=[f"c{index}" for index in range(100_001)]), "columns or more, and may have 100,000"),
+    (changed(target={**CODED, "categories": list(range(10_001))}), "may be 10,000"),
+    (changed(target={**CODED, "categories": list(range(300_000))}), "may be 10,000"),
+    (changed(target={"kind": "finite_channel", "matrix": [[1.0]], "inputs": list(range(1_001)), "outputs": [0, 1]}),
+     "may have 1,000"),
 ]  # fmt: skip
+
+
+# Of control, of direction, of no width, a lone surrogate, line separators.
+UNSEEN = [
+    "\x00", "\t", "\n", "\x1b[31m", "\x7f", "\x85", "\xad", "\u061c", "\u200b", "\u200e", "\u2028", "\u202e", "\u2066",
+    "\ufeff", "\ud800", "\U000e0001",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("character", UNSEEN, ids=ascii)
+def test_names_that_are_not_seen_as_they_are_are_refused(character):
+    name, code = f"a{character}b", f"U\\+{ord(character[0]):04X}"
+    for text in (
+        changed(features=[{**GROUP, "columns": [name]}]),
+        changed(noiseless=[name]),
+        changed(center={name: 1.0}),
+        changed(target={**CODED, "categories": ["n", name]}),
+    ):
+        with pytest.raises(sd.FormatError, match=code) as refusal:
+            Release.from_json(text)
+        assert str(refusal.value).isprintable()
+    with pytest.raises(ValueError, match=code):
+        Release(features={name: sd.LaplaceMechanism.from_scale(1.0)})
+
+
+@pytest.mark.parametrize("name", ['ä "quoted"', "年", "e\u0301", "🙂", "x" * 1_000])
+def test_names_of_every_alphabet_are_read(name):
+    release = Release(features={name: sd.LaplaceMechanism.from_scale(1.0)})
+    assert Release.from_json(release.to_json()) == release
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 1_001])
+def test_names_are_neither_blank_nor_endless(name):
+    with pytest.raises(sd.FormatError, match="name"):
+        Release.from_json(changed(noiseless=[name]))
+
+
+def test_a_feature_of_thousands_of_categories_is_read_at_once():
+    release = Release(features={"place": sd.RandomizedResponse(1.0, categories=[f"c{code}" for code in range(4_000)])})
+    text = release.to_json()
+    began = time.process_time()
+    assert Release.from_json(text) == release
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(("text", "message"), BAD_CARDS, ids=lambda value: str(value)[:60])
 def test_cards_that_are_refused(text, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(sd.FormatError, match=message) as refusal:
         Release.from_json(text)
+    assert isinstance(refusal.value, ValueError)
+    assert len(str(refusal.value)) < 500
 
 
 @pytest.mark.parametrize("text", [None, b"{}", {}, 1])

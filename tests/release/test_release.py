@@ -38,7 +38,9 @@ gaussians = st.one_of(
     st.builds(GaussianMechanism, budgets, st.floats(1e-12, 0.5), st.floats(1e-3, 1e3)),
     st.builds(GaussianMechanism.from_scale, st.floats(1e-3, 1e3)),
 )
-names = st.lists(st.text(min_size=1, max_size=5), min_size=4, max_size=4, unique=True)
+# Of characters that are seen; others are refused.
+seen = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"])
+names = st.lists(st.text(seen, min_size=1, max_size=5).filter(str.strip), min_size=4, max_size=4, unique=True)
 
 
 @given(names, gaussians, gaussians, st.one_of(st.none(), gaussians, st.builds(RandomizedResponse, budgets)),

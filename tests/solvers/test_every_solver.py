@@ -9,6 +9,7 @@ from instances import SOLVERS
 
 import symdebias as sd
 from symdebias._domains import DELTA, EPSILON, NON_NEGATIVE, POSITIVE, RADIUS
+from symdebias.exceptions import PrivacyError
 
 pytestmark = pytest.mark.newest
 
@@ -113,10 +114,31 @@ def test_a_seed_is_told_and_fresh_entropy_differs(name):
     assert not np.array_equal(fresh.theta, again.theta)
     assert first.diagnostics["seeded"]
     assert not fresh.diagnostics["seeded"]
-    assert first.guarantee == first.own_guarantee
-    for text, other in ((str(first.guarantee), str(fresh.guarantee)), (first.summary(), fresh.summary())):
-        assert "seed" in text
-        assert "seed" not in other
+    # One rule for seeds: as for noised records there is no guarantee, and what there would be is told apart.
+    with pytest.raises(PrivacyError, match="came from a seed, so that it carries no guarantee"):
+        _ = first.guarantee
+    assert fresh.guarantee == fresh.own_guarantee == first.own_guarantee
+    assert fresh.guarantee.basis == first.own_guarantee.basis
+    assert "none, for a seed" in first.summary()
+    assert "seed" not in fresh.summary()
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_noise_is_hardened_unless_the_guarantee_says_otherwise(name):
+    fresh = called(name, random_state=None)
+    if name == "objective_perturbation":
+        # No grid makes a computed minimiser that of real numbers.
+        assert "low bits tell more" in fresh.guarantee.basis
+        return
+    assert fresh.diagnostics["hardened"]
+    assert "low bits" not in fresh.guarantee.basis
+    plain = called(name, random_state=None, noise="plain")
+    assert not plain.diagnostics["hardened"]
+    assert "low bits tell more" in plain.guarantee.basis
+    seeded = called(name, noise="hardened")
+    assert (seeded.diagnostics["seeded"], seeded.diagnostics["hardened"]) == (True, True)
+    with pytest.raises(ValueError, match="noise='loud' is not known"):
+        called(name, noise="loud")
 
 
 @pytest.mark.parametrize("name", PRIVATE)

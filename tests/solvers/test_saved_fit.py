@@ -4,11 +4,14 @@ import copy
 import io
 import json
 import multiprocessing
+import os
 import pickle
+import struct
 import subprocess
 import sys
 import warnings
 import zipfile
+import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -378,13 +381,13 @@ def test_arrays_are_not_unpickled_and_fit_what_the_file_says(content, tmp_path):
     trap = array(np.array([_Trap()], dtype=object), allow_pickle=True)
     long = parts["theta.npy"].replace(b"(2,)", b"(2000000000000,)")
     for theta, message in (
-        (trap, "array of object"),
+        (trap, "no array of numbers"),
         (array([1.0, np.nan]), "finite"),
         (array([1.0, np.inf]), "finite"),
         (array([1.0, 1.0, 1.0]), "3 parameters"),
         (array([[1.0, 1.0]]), "shape of its loss"),
         (array([1, 1]), "shape of its loss|a ndarray"),
-        (array(["a", "b"]), "array of <U1"),
+        (array(["a", "b"]), "no array of numbers"),
         (long, "is not a fit"),
         (parts["theta.npy"][:-8], "bytes"),
         (b"", "is not a fit"),
@@ -423,6 +426,60 @@ def test_archives_of_another_form_are_refused(content, tmp_path):
         sd.Fit.load(tmp_path / "missing")
 
 
+def headed(text):
+    header = text.encode("latin-1")
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + np.ones(2).tobytes()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(\n", "[[[\n", "__import__('os').abort()\n", "\xff\n", "(" * 9_000 + "\n", "",
+        "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n",
+        "{'descr': '<f8', 'fortran_order': True, 'shape': (2,), }\n",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (-2,), }\n",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (2 2,), }\n",
+        "{'descr': '<f3', 'fortran_order': False, 'shape': (2,), }\n",
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999999999, 999999999999999999), }\n",
+        "{'shape': (2,), 'descr': '<f8', 'fortran_order': False, }\n",
+    ],
+    ids=lambda text: ascii(text[:50]),
+)  # fmt: skip
+def test_headers_of_arrays_have_one_form_and_are_not_evaluated(text, content, tmp_path):
+    refused(tmp_path / "fit", packed({**parts_of(content), "theta.npy": headed(text)}))
+
+
+def within_one_another(count):
+    """An archive of members each of which has all others in it: a small file that makes much."""
+    data, entries = b"", []
+    for index in range(count):
+        name, crc, size = f"m{count - index}.npy".encode(), zlib.crc32(data), len(data)
+        head = struct.pack("<4s5H3I2H", b"PK\x03\x04", 20, 0, 0, 0, 0, crc, size, size, len(name), 0) + name
+        data = head + data
+        entries.append((name, crc, size, len(data)))
+    end = b""
+    for name, crc, size, back in entries:
+        numbers = (20, 20, 0, 0, 0, 0, crc, size, size, len(name), 0, 0, 0, 0, 0, len(data) - back)
+        end += struct.pack("<4s6H3I5H2I", b"PK\x01\x02", *numbers) + name
+    return data + end + struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count, count, len(end), len(data), 0)
+
+
+def test_archives_that_make_much_of_little_are_refused(content, tmp_path):
+    path = tmp_path / "fit"
+    refused(path, within_one_another(500), "larger together than the file")
+    more = {f"m{index}.npy": b"" for index in range(10_001)}
+    refused(path, packed({**parts_of(content), **more}), "members, and may have 10,000")
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path):
+    with pytest.raises(sd.FormatError, match="is no file"):
+        sd.Fit.load(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(sd.FormatError, match="is no file"):
+            sd.Fit.load(tmp_path / "pipe")
+
+
 DEEP = 0
 for _ in range(40):
     DEEP = [DEEP]
@@ -456,6 +513,11 @@ CHANGES = [
     (("correction", "design", "object"), "Popen", "object of the kind 'Popen'"),
     (("correction", "design", "fields", "more"), 1, "no field 'more'"),
     (("fit", "solver"), 3, "field solver"),
+    (("fit", "solver"), "\x1b[31mred", r"U\+001B"),
+    (("fit", "inference", "fields", "notes"), {"tuple": ["a\u202eb"]}, r"U\+202E"),
+    (("loss", "name"), "a\u200bb", r"U\+200B"),
+    (("release", "noiseless"), ["x\u202e"], r"U\+202E"),
+    (("correction", "order"), 10**4_000, "its order"),
     (("fit", "corrected"), None, "no field 'corrected'"),
     (("fit", "theta"), [1.0, 2.0], "field theta"),
     (("fit", "theta"), {"array": "history.theta"}, "referred to twice|shape"),

@@ -1,5 +1,8 @@
 import importlib
 import math
+import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -129,6 +132,97 @@ def test_segments_do_not_change_the_result(monkeypatch):
     cut = sd.sgd(CORRECTED, X, y, record=17, **options)
     np.testing.assert_array_equal(whole.theta, cut.theta)
     assert len(cut.history.steps) == 18
+
+
+def stopped_at(monkeypatch, call, when="before"):
+    """Press Ctrl-C before or after a part of the run has gone through the kernel, and before it is accounted for."""
+    take, calls = solver.Descent.take, []
+
+    def stopping(self, kernel, lower, upper, *arguments):
+        calls.append(upper)
+        if len(calls) == call and when == "before":
+            raise KeyboardInterrupt
+
+        def half(*given):
+            done = kernel(*given)
+            if len(calls) == call:
+                raise KeyboardInterrupt
+            return done
+
+        return take(self, half, lower, upper, *arguments)
+
+    monkeypatch.setattr(solver.Descent, "take", stopping)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("average", [False, 0.9])
+def test_a_run_that_is_stopped_hands_over_the_last_whole_part(monkeypatch, tmp_path, when, average):
+    X, y = records(3000, 2)
+    options = {"step_size": 0.1, "batch_size": 16, "epochs": 2, "random_state": 0, "average": average}
+    monkeypatch.setattr(solver, "_SEGMENT", 800)
+    whole = sd.sgd(CORRECTED, X, y, record=[0, 38, 50, 100, 150, 188], **options)
+    with monkeypatch.context() as pressed:
+        stopped_at(pressed, 4, when)
+        with pytest.raises(KeyboardInterrupt) as stop:
+            sd.sgd(CORRECTED, X, y, record=[50, 100, 150], **options)
+    assert isinstance(stop.value, sd.FitInterrupted)
+    fit = stop.value.fit
+    cut = fit.diagnostics["steps"]
+    assert cut == {False: 150, 0.9: 100}[average]
+    assert "stopped by Ctrl-C after" in str(stop.value)
+    np.testing.assert_array_equal(fit.theta, whole.history.theta[list(whole.history.steps).index(cut)])
+    assert fit.history.steps[-1] == cut
+    assert fit.diagnostics["interrupted"] is True
+    assert "unfinished" in fit.summary()
+    assert fit.guarantee == whole.guarantee
+    fit.save(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(sd.Fit.load(tmp_path / "fit.npz").theta, fit.theta)
+
+
+def test_ctrl_c_stops_training(monkeypatch):
+    """The signal itself, ten milliseconds after the first of some thousand parts of the run."""
+    take, timers = solver.Descent.take, []
+
+    def timed(self, *arguments):
+        if not timers:
+            timers.append(threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGINT]))
+            timers[0].start()
+        return take(self, *arguments)
+
+    X, y = records(3000, 2)
+    monkeypatch.setattr(solver.Descent, "take", timed)
+    monkeypatch.setattr(solver, "_SEGMENT", 500)
+    with pytest.raises(sd.FitInterrupted) as stop:
+        sd.sgd(CORRECTED, X, y, step_size=1e-3, batch_size=1, epochs=1000, random_state=0)
+    timers[0].join()
+    fit = stop.value.fit
+    assert 0 <= fit.diagnostics["steps"] < 3_000_000
+    assert fit.diagnostics["steps"] % 500 == 0
+    assert np.isfinite(fit.theta).all()
+
+
+def test_ctrl_c_before_there_is_a_step_is_ctrl_c(monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "released_moments", stop)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        sd.sgd(CORRECTED, *records(300, 2))
+    assert not isinstance(raised.value, sd.FitInterrupted)
+
+
+def test_what_was_trained_is_handed_over_where_it_is_stopped_later(monkeypatch):
+    """While the result is examined, all steps are done."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    X, y = records(3000, 2)
+    whole = sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=0)
+    monkeypatch.setattr(solver, "examined", stop)
+    with pytest.raises(sd.FitInterrupted) as raised:
+        sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=0)
+    np.testing.assert_array_equal(raised.value.fit.theta, whole.theta)
 
 
 @pytest.mark.parametrize(("average", "first"), [(True, 0), (0.5, 30), (0.1, 54)])

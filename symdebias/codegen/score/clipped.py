@@ -13,7 +13,8 @@ def accumulate_clipped(loop: RecordLoop, statements: Statements) -> Piece:
     """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.
 
     The gradient of a record is the outer product of its slopes and its row, with the norm of the one times that of
-    the other: nothing but its slopes is kept of it.
+    the other: nothing but its slopes is kept of it. Each entry of it is rounded to a whole number of grains before it
+    is added (``fine`` of them are 1), so that ``sums`` are whole numbers, exact up to 2^53 in any order.
     """
     assert not loop.all_symbols
     assert loop.combinations is None
@@ -75,16 +76,16 @@ def _add_rows(columns: ScoreColumns) -> list[str]:
             "    left, right = X[rows[start + place]], X[rows[start + place + 1]]",
             *(f"    a{k}, b{k} = kept[{k}, place], kept[{k}, place + 1]" for k in scores),
             f"    for j in range({p}):",
-            *(f"        sums[{k * q} + {place}] += a{k}*left[j] + b{k}*right[j]" for k in scores),
+            *(f"        sums[{k * q} + {place}] += np.rint(a{k}*left[j]) + np.rint(b{k}*right[j])" for k in scores),
             "if count % 2 == 1:",
             "    left = X[rows[stop - 1]]",
             *(f"    a{k} = kept[{k}, count - 1]" for k in scores),
             f"    for j in range({p}):",
-            *(f"        sums[{k * q} + {place}] += a{k}*left[j]" for k in scores),
+            *(f"        sums[{k * q} + {place}] += np.rint(a{k}*left[j])" for k in scores),
         ]
     if columns.intercept is not None:
         lines.append("for place in range(count):")
-        lines += [f"    sums[{k * q + columns.intercept}] += kept[{k}, place]" for k in range(m)]
+        lines += [f"    sums[{k * q + columns.intercept}] += np.rint(kept[{k}, place])" for k in range(m)]
     return lines
 
 

@@ -1,6 +1,6 @@
 """Differentially private stochastic gradient descent on true records, with Laplacian smoothing of the noised gradients.
 
-    theta <- Proj_radius(theta - eta_t A_sigma^{-1} ((sum of clipped gradients + N(0, (z C)^2 I))/b + l2 theta))
+    theta <- Proj_radius(theta - eta_t A_sigma^{-1} ((sum of clipped gradients + N(0, (z C')^2 I))/b + l2 theta))
 
 Without smoothing this is DP-SGD. `_Noise` is the one place that decides how much noise a step adds, and how its records
 are drawn; the steps themselves run in a compiled kernel.
@@ -19,11 +19,12 @@ from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import batches, rounded, sampling
 from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.privacy.accounting import ACCOUNTANTS
+from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
-from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.descent import Descent, averaged_share, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
@@ -67,6 +68,7 @@ def dp_lssgd(
     accountant: str = "pld",
     record: int | Any | None = None,
     random_state: int | np.random.Generator | None = None,
+    noise: str | None = None,
     progress: bool = False,
 ) -> Fit:
     """Train on true records with a central guarantee: DP-LSSGD, or DP-SGD with ``smoothing=0``.
@@ -128,7 +130,10 @@ def dp_lssgd(
         all.
     random_state : int, numpy.random.Generator or None
         For records and noise. None takes fresh entropy; a seed is for tests and simulations, as whoever knows it can
-        subtract the noise.
+        subtract the noise: ``fit.guarantee`` is refused then.
+    noise : {"hardened", "plain"}, optional
+        As for `symdebias.Release.privatize`: hardened unless a seed is given, the draw of the records too. The
+        guarantee of plain noise says what it is worth.
     progress : bool
         Show a progress bar (needs the extra ``progress``).
 
@@ -138,10 +143,12 @@ def dp_lssgd(
         Its `guarantee` names the accountant, the adjacency and the sampling. What it holds besides theta is public, or
         covered by the guarantee, except ``diagnostics["seconds"]``: the time that a run takes is not protected.
         ``diagnostics`` has ``noise_multiplier`` (z), ``clip`` (C), ``clip_derived``, ``sampling_probability``,
-        ``expected_batch_size`` (b) and ``seeded``; ``records`` is None under add-remove.
+        ``expected_batch_size`` (b), ``seeded`` and ``hardened``; ``records`` is None under add-remove.
 
     Raises
     ------
+    FitInterrupted
+        Ctrl-C was pressed; its ``fit`` is what was reached, under the guarantee of the whole run.
     DivergenceError
         theta ran away. The message says nothing of single records.
     PrivacyError
@@ -160,8 +167,13 @@ def dp_lssgd(
     The derived C is sup ||F_U|| over the scores and targets that the bounds allow, times the bound on ||x|| (with its
     constant): sqrt(2) for softmax, 1 for the log loss, at a bound of 1.
 
-    The noise of the sum has the standard deviation z C under both adjacencies; the accountant knows that an exchanged
-    record moves the sum by up to 2 C.
+    Each clipped gradient is rounded to multiples of a step g, a power of two and at most 2^-20 C/sqrt(Q) for Q
+    parameters, before it is added: it is then at most C' = C + g sqrt(Q)/2 long, 2^-21 more than C. Sums of these and
+    of noise that is rounded to the same grid exactly are exact whole numbers of steps: what is released is the sum with
+    noise of real numbers, rounded.
+
+    The noise of the sum has the standard deviation z C' under both adjacencies; the accountant knows that an exchanged
+    record moves the sum by up to 2 C'.
 
     Warnings and refusals are for the collector, who has the records: that they occur is not covered by the guarantee.
 
@@ -204,50 +216,58 @@ def dp_lssgd(
         raise ValueError(f"start is longer than radius={bound:g}. Start within the ball.")
     if adjacency == "replace-one":
         batch_size = min(batch_size, n)
-    noise = _Noise.calibrated(
-        epsilon, delta, adjacency, accountant, n, batch_size, epochs, sampling_probability, clipped_to
+    source = sampling.source(random_state, noise)
+    added = _Noise.calibrated(
+        epsilon, delta, adjacency, accountant, n, batch_size, epochs, sampling_probability, clipped_to, length
     )
-    sizes = step_sizes(step_size, first=0, count=noise.steps, l2=l2)
+    sizes = step_sizes(step_size, first=0, count=added.steps, l2=l2)
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     penalty = correction.penalty(l2)
-    source = sampling.source(random_state)
     norms = row_norms(run.matrix, constant=fit_intercept)
     kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
-    descent = Descent(theta, noise.steps, radius=bound, share=share, record=record)
-    most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * noise.probability))))
-    with progress_bar(progress, noise.steps, "step") as advance:
-        for begin in range(0, noise.steps, most):
-            count = min(most, noise.steps - begin)
-            rows, ends = noise.sampled(n, count, source)
-            draws = noise.drawn((count, length), source)
+    descent = Descent(theta, added.steps, radius=bound, share=share, record=record)
+    most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * added.probability))))
+
+    def fit_so_far(notes: tuple[str, ...] = (), **told: Any) -> Fit:
+        # The guarantee covers all steps, and so the first ones.
+        return descent.fit(
+            corrected_of(run),
+            solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
+            records=n if adjacency == "replace-one" else None,
+            seen=lambda steps: steps * batch_size,
+            diagnostics={
+                "epochs": epochs,
+                "noise_multiplier": added.multiplier,
+                "clip": clipped_to,
+                "clip_derived": clip is None,
+                "sampling_probability": added.probability,
+                "expected_batch_size": batch_size,
+                "seeded": source.seeded,
+                "hardened": source.hardened,
+                **told,
+            },
+            notes=notes,
+            own_guarantee=promised(added.guarantee, source, noise),
+        )
+
+    with handing_over(lambda: (descent, fit_so_far)), progress_bar(progress, added.steps, "step") as advance:
+        for begin in range(0, added.steps, most):
+            count = min(most, added.steps - begin)
+            rows, ends = added.sampled(n, count, source)
+            draws = added.drawn((count, length), source)
             # What is kept or averaged cuts the steps, and changes nothing of what is drawn.
             for lower, upper in descent.segments(begin, begin + count):
                 part = slice(lower - begin, upper - begin)
                 skipped = int(ends[lower - begin - 1]) if lower > begin else 0
                 if not descent.take(
                     kernel, lower, upper, matrix, target, norms, rows[skipped:], ends[part] - skipped,
-                    draws[part], correction.noise, sizes[lower:upper], clipped_to, float(batch_size), penalty, bound,
-                    math.inf, _RUNAWAY, smoothing_numbers,
+                    draws[part], correction.noise, sizes[lower:upper], clipped_to, added.step, float(batch_size),
+                    penalty, bound, math.inf, _RUNAWAY, smoothing_numbers,
                 ):  # fmt: skip
                     raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
-    return descent.fit(
-        corrected_of(run),
-        solver="dp_lssgd" if smoothing else "dp_lssgd without smoothing (DP-SGD)",
-        records=n if adjacency == "replace-one" else None,
-        seen=lambda steps: steps * batch_size,
-        diagnostics={
-            "epochs": epochs,
-            "noise_multiplier": noise.multiplier,
-            "clip": clipped_to,
-            "clip_derived": clip is None,
-            "sampling_probability": noise.probability,
-            "expected_batch_size": batch_size,
-            "seeded": source.seeded,
-        },
-        own_guarantee=noise.guarantee,
-    )
+    return fit_so_far()
 
 
 @dataclass(frozen=True)
@@ -257,9 +277,13 @@ class _Noise:
     Attributes
     ----------
     multiplier : float
-        z: the noise of the sum has the standard deviation z C.
+        z: the noise of the sum has the standard deviation z C'.
     clip : float
-        C, the bound on the norm of what a record contributes.
+        C, the norm that gradients are clipped to.
+    step : float
+        g: what a record contributes is rounded to multiples of it.
+    reach : float
+        C', the bound on the norm of what a record contributes after that.
     probability : float
         The probability with which a step draws a record.
     batch_size : int
@@ -274,6 +298,8 @@ class _Noise:
 
     multiplier: float
     clip: float
+    step: float
+    reach: float
     probability: float
     batch_size: int
     fixed: bool
@@ -292,8 +318,18 @@ class _Noise:
         epochs: int,
         sampling_probability: float | None,
         clip: float,
+        length: int,
     ) -> "_Noise":
         """Return the least noise that an accountant finds for a budget."""
+        step = step_for(clip, length, clip)
+        # Clipping in float64 leaves a norm that may be above C by a rounding for each term of it.
+        reach = (clip * (1 + 2.0**-40) + step * math.sqrt(length) / 2) * (1 + 2.0**-50)
+        if not records * (clip / step + 1) < 2.0**52:
+            raise ValueError(
+                f"sums of gradients of so many records in {length} parameters would go beyond the whole numbers of "
+                "float64. The number of records times the root of that of parameters must be below 2^31. Train on "
+                "fewer records."
+            )
         if sampling_probability is None:
             probability = batch_size / records
             if adjacency == "add-remove":
@@ -334,17 +370,26 @@ class _Noise:
                 f"normal noise of {multiplier:.6g} times the norm {clip:.6g} on sums of records that {steps} steps "
                 f"draw by Poisson sampling with probability {probability:.6g}, accountant {accountant} of dp-accounting"
             )
-        return cls(multiplier, clip, probability, batch_size, fixed, steps, replace(spent, basis=basis))
+        guarantee = replace(spent, basis=basis)
+        return cls(multiplier, clip, step, reach, probability, batch_size, fixed, steps, guarantee)
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation of the noise of a sum, z C', rounded up."""
+        return math.nextafter(self.multiplier * self.reach, math.inf)
 
     def sampled(self, records: int, steps: int, source: sampling.Source) -> tuple[IntegerArray, IntegerArray]:
         """Return the records of some steps, and where those of each step end."""
         if self.fixed:
-            return sampling.subsets(records, self.batch_size, steps, source)
-        return sampling.poisson_samples(records, self.probability, steps, source)
+            return batches.subsets(records, self.batch_size, steps, source)
+        return batches.poisson_samples(records, self.probability, steps, source)
 
     def drawn(self, shape: tuple[int, int], source: sampling.Source) -> FloatArray:
-        """Return the noise of the sums of some steps."""
-        return sampling.normal_noise(self.multiplier * self.clip, shape, source)
+        """Return the noise of the sums of some steps; hardened noise in multiples of the step."""
+        if source.hardened:
+            steps = rounded.normal(self.scale / self.step, shape, source).astype(np.float64)
+            return steps * self.step
+        return sampling.normal_noise(self.scale, shape, source)
 
 
 def _derived_clip(loss: Loss, bounds: PublicBounds, radius: float) -> float:

@@ -17,6 +17,7 @@ from symdebias.inference import Inference
 from symdebias.losses import Loss
 from symdebias.mechanisms import InputPerturbation, sampling
 from symdebias.privacy import Guarantee, input_perturbation_scales
+from symdebias.solvers.central.grids import promised
 from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.quadratic_statistics import QuadraticStatistics
@@ -47,6 +48,7 @@ def input_perturbation(
     server: str = "ridge",
     fit_intercept: bool = False,
     random_state: int | np.random.Generator | None = None,
+    noise: str | None = None,
 ) -> Fit:
     """Fit a quadratic loss by input perturbation: (q, p) of each record, noised by its contributor.
 
@@ -94,17 +96,21 @@ def input_perturbation(
     fit_intercept : bool
         Whether to add a constant to the records.
     random_state : int, numpy.random.Generator or None
-        None draws on the operating system. A seed is for tests: whoever knows it can subtract the noise.
+        None draws on the operating system. A seed is for tests: whoever knows it can subtract the noise, and
+        ``fit.guarantee`` is refused then.
+    noise : {"hardened", "plain"}, optional
+        As for `symdebias.Release.privatize`: hardened unless a seed is given. The guarantee of plain noise says what it
+        is worth.
 
     Returns
     -------
     Fit
         ``own_guarantee`` is the local guarantee of (q~, p~), by the analytic curve; ``claim`` is the source's central
         guarantee (alpha epsilon, delta). ``diagnostics`` has ``records``, ``steps``, ``seconds``, ``seeded``,
-        ``sigma_u``, ``sigma_b``, ``curvature_bound`` (lambda), ``lipschitz_bound`` (zeta), ``p_bound``, ``alpha``,
-        ``server``, and ``expansion``; ``mechanism`` is what noised the records, and ``claimed_local`` the source's
-        local formula. The published server adds ``regularisation`` (Delta), ``regularisation_sent`` (Delta_in),
-        ``on_ball`` and ``multiplier``.
+        ``hardened``, ``sigma_u``, ``sigma_b``, ``curvature_bound`` (lambda), ``lipschitz_bound`` (zeta), ``p_bound``,
+        ``alpha``, ``server``, and ``expansion``; ``mechanism`` is what noised the records, and ``claimed_local`` the
+        source's local formula. The published server adds ``regularisation`` (Delta), ``regularisation_sent``
+        (Delta_in), ``on_ball`` and ``multiplier``.
 
     Raises
     ------
@@ -148,12 +154,13 @@ def input_perturbation(
     ...     sd.losses.least_squares(), X, y, epsilon=1.0, delta=0.01, adjacency="replace-one", radius=1.0,
     ...     record_radius=1.0, target_bounds=(-1, 1), random_state=0,
     ... )
-    >>> bool(np.linalg.norm(fit.theta - [0.6, -0.3]) < 0.05), fit.guarantee.model, fit.claim.model
+    >>> bool(np.linalg.norm(fit.theta - [0.6, -0.3]) < 0.05), fit.own_guarantee.model, fit.claim.model
     (True, 'local', 'central')
     """
     began = time.perf_counter()
     budget, delta = EPSILON.check("epsilon", epsilon), DELTA.check("delta", delta)
     _check_words(adjacency, server)
+    source = sampling.source(random_state, noise)
     scaled = EPSILON.check("alpha * epsilon", _ALPHA.check("alpha", alpha) * budget)
     eta = RADIUS.check("radius", radius)
     quadratic = as_quadratic(loss, expansion=expansion)
@@ -176,7 +183,6 @@ def input_perturbation(
     )
     root = math.sqrt(n)
     mechanism = InputPerturbation(d, sigma_u / root, sigma_b / root, bounds.q_bound, bounds.p_bound, delta)
-    source = sampling.source(random_state)
     statistics = QuadraticStatistics(d, products=server == "corrected")
     for start in range(0, n, _BLOCK):
         rows = slice(start, start + _BLOCK)
@@ -208,6 +214,7 @@ def input_perturbation(
         began=began,
         diagnostics={
             "seeded": source.seeded,
+            "hardened": source.hardened,
             "server": server,
             "alpha": scaled / budget,
             "expansion": "second order at 0" if quadratic.expanded else "none",
@@ -221,7 +228,7 @@ def input_perturbation(
             **served,
         },
         inference=inference,
-        own_guarantee=mechanism.guarantee,
+        own_guarantee=promised(mechanism.guarantee, source, noise),
         claim=None if total is None else _claim(scaled, delta),
     )
 

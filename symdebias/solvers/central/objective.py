@@ -18,6 +18,8 @@ from symdebias.solvers.central.convex import ConvexProblem, convex_problem, mini
 from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 
+# The minimiser is what is released, and no rounding of its noise makes a computed minimiser that of real numbers.
+_PLAIN = "plain noise and a minimiser in floating point, whose low bits tell more than real numbers would"
 CALIBRATIONS = ("proved", "published")
 # The gradient at the end, relative to the noise in it; and what rounding leaves of a mean of gradients.
 _ACCURACY, _ROUNDING = 1e-9, 1e-14
@@ -108,6 +110,10 @@ def objective_perturbation(
     these bounds for a shift of zeta, as by a record more or less, and not for 2 zeta, as by an exchanged one: the
     epsilon that is proved is then up to a quarter larger, for delta from 1e-9 on.
 
+    **Floating point.** The guarantee is one on real numbers. The low bits of a computed minimiser depend on how the
+    records were added up, whatever noise was drawn: there is no hardened form, and the guarantee says so.
+    `output_perturbation` and `dp_lssgd` have one.
+
     **Accuracy.** The guarantee is that of the exact minimiser. Newton's method goes on until the gradient (less its
     part normal to the ball) is 1e-9 of the noise in it, or rounding, and fails otherwise. A step takes time of the
     order of n d^2 + d^3, d the number of parameters.
@@ -174,8 +180,9 @@ def objective_perturbation(
             "jacobian_epsilon": noise.jacobian_epsilon,
             "calibration": calibration,
             "seeded": source.seeded,
+            "hardened": False,
         },
-        own_guarantee=noise.guarantee,
+        own_guarantee=noise.guarantee.with_basis(_PLAIN),
         claim=noise.claim,
     )
 

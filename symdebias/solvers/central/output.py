@@ -11,6 +11,7 @@ from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
 from symdebias.solvers.central.convex import convex_problem, minimiser
+from symdebias.solvers.central.grids import noised, promised, step_for, widened
 from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
 from symdebias.solvers.fit import Fit
 
@@ -34,6 +35,7 @@ def output_perturbation(
     target_bounds: tuple[float, float] | None = None,
     fit_intercept: bool = False,
     random_state: int | np.random.Generator | None = None,
+    noise: str | None = None,
 ) -> Fit:
     """Fit a convex loss to true records and noise the parameters, with a central guarantee.
 
@@ -69,14 +71,17 @@ def output_perturbation(
         Whether a score has a constant, whose parameter comes last.
     random_state : int, numpy.random.Generator or None
         For the noise. None takes fresh entropy; a seed is for tests and simulations, as whoever knows it can subtract
-        the noise.
+        the noise: ``fit.guarantee`` is refused then.
+    noise : {"hardened", "plain"}, optional
+        As for `symdebias.Release.privatize`: hardened unless a seed is given. The guarantee of plain noise says what it
+        is worth.
 
     Returns
     -------
     Fit
         Its ``diagnostics`` have ``sensitivity`` (S), ``noise_scale`` (the standard deviation of each parameter's normal
-        noise, or S/epsilon), ``slope`` (G), ``l2``, ``seeded``, ``records``, ``steps`` (1: how many steps the minimiser
-        took is a statistic of the records) and ``seconds``, which is not protected.
+        noise, or S/epsilon), ``slope`` (G), ``l2``, ``seeded``, ``hardened``, ``records``, ``steps`` (1: how many steps
+        the minimiser took is a statistic of the records) and ``seconds``, which is not protected.
 
     Raises
     ------
@@ -96,8 +101,12 @@ def output_perturbation(
         l2 ||v - v'||^2 <= (grad J(v') - grad J(v))'(v' - v) <= (grad J(v') - grad J'(v'))'(v' - v) <= 2 G/n ||v - v'||,
 
     with or without the ball: ||v - v'|| <= 2 G/(n l2). What is noised is within tau/l2 of the minimiser, where tau is
-    the length of the gradient (less its normal part) at which the search ends: S = 2 (G/n + tau)/l2, with
+    the length of the gradient (less its normal part) at which the search ends: 2 (G/n + tau)/l2 apart, with
     tau = 1e-4 G/n. The search goes on to tau/2, and leaves the rest to rounding.
+
+    It is then rounded to a grid of the step g, a power of two that follows from public numbers: S is g sqrt(Q) more, Q
+    the number of parameters, which is 2^-20 of itself. Noise is the nearest whole number of steps to noise of the exact
+    law: the sum is that of real numbers, rounded.
 
     Newton's steps need the Hessian of all Q parameters: time grows with n Q^2 + Q^3.
 
@@ -125,7 +134,7 @@ def output_perturbation(
             'adjacency="add-remove" protects the number of records, and the noise of output perturbation is a multiple '
             'of 1/n, which would give it away. It must be "replace-one". Use that, or objective_perturbation.'
         )
-    source = sampling.source(random_state)
+    source = sampling.source(random_state, noise)
     record_radius = RADIUS.check("record_radius", record_radius)
     bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
@@ -138,17 +147,27 @@ def output_perturbation(
     began = time.perf_counter()
     n = len(problem.records)
     tau = _ACCURACY * problem.slope / n
-    sensitivity = 2 * (problem.slope / n + tau) / l2 * _UP
     theta = minimiser(problem, ridge=l2, linear=None, tolerance=tau / 2)
-    if delta == 0:
-        scale = math.nextafter(sensitivity / epsilon, math.inf)
-        noise = sampling.radial_noise(scale, len(theta), source)
-        law = f"noise of a density proportional to exp(-||b||/{scale:.6g})"
-    else:
-        scale = analytic_gaussian_scale(epsilon, DELTA.check("delta", delta), sensitivity)
-        noise = sampling.normal_noise(scale, theta.shape, source)
-        law = f"normal noise of the scale {scale:.6g}, analytic calibration,"
-    theta = problem.region.inside(theta + noise)
+    width = len(theta)
+    apart = 2 * (problem.slope / n + tau) / l2 * _UP
+    # At a minimiser l2 theta is as long as a mean of gradients: G at most.
+    largest = min((problem.slope + tau) / l2, math.inf if radius is None else radius) * _UP
+    step = step_for(apart, width, 2 * (largest + _noise_reach(_scale(epsilon, delta, apart), delta, width)))
+    sensitivity = widened(apart, step, width)
+    scale = _scale(epsilon, delta, sensitivity)
+    law = (
+        f"normal noise of the scale {scale:.6g}, analytic calibration,"
+        if delta > 0
+        else f"noise of a density proportional to exp(-||b||/{scale:.6g})"
+    )
+    guarantee = Guarantee(
+        epsilon,
+        delta,
+        "central",
+        adjacency,
+        basis=f"output perturbation: {law} on a minimiser of the L2 sensitivity {sensitivity:.6g}",
+    )
+    theta = problem.region.inside(noised(theta, step, scale, source, radial=delta == 0))
     return Fit.of(
         corrected_of(problem.records),
         theta,
@@ -163,12 +182,19 @@ def output_perturbation(
             "slope": problem.slope,
             "l2": l2,
             "seeded": source.seeded,
+            "hardened": source.hardened,
         },
-        own_guarantee=Guarantee(
-            epsilon,
-            delta,
-            "central",
-            adjacency,
-            basis=f"output perturbation: {law} on a minimiser of the L2 sensitivity {sensitivity:.6g}",
-        ),
+        own_guarantee=promised(guarantee, source, noise),
     )
+
+
+def _scale(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Return the scale of the noise: that of the density exp(-||b||/scale) for delta = 0, or a standard deviation."""
+    if delta == 0:
+        return math.nextafter(sensitivity / epsilon, math.inf)
+    return analytic_gaussian_scale(epsilon, DELTA.check("delta", delta), sensitivity)
+
+
+def _noise_reach(scale: float, delta: float, width: int) -> float:
+    """Return a size that no coordinate of the noise exceeds but with a probability of 2^-60."""
+    return scale * (10.0 if delta > 0 else 45.0 * width)

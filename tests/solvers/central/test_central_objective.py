@@ -107,13 +107,13 @@ def test_the_published_noise_and_what_it_guarantees():
     exchanged = fitted(calibration="published")
     assert exchanged.diagnostics["noise_scale"] == pytest.approx(scale, rel=1e-12)
     assert exchanged.claim == sd.Guarantee(1.0, 1e-5, "central", "replace-one")
-    assert exchanged.guarantee.epsilon == pytest.approx(1.12453, abs=1e-5)
-    left = exchanged.guarantee.epsilon - exchanged.diagnostics["jacobian_epsilon"]
+    assert exchanged.own_guarantee.epsilon == pytest.approx(1.12453, abs=1e-5)
+    left = exchanged.own_guarantee.epsilon - exchanged.diagnostics["jacobian_epsilon"]
     slopes = [(0.0, 1.0)]
     assert objective_noise_delta(left, scale, slopes, adjacency="replace-one") == pytest.approx(1e-5, rel=1e-9)
     added = fitted(calibration="published", adjacency="add-remove")
     assert added.claim is None
-    assert added.guarantee.epsilon == pytest.approx(0.743114, abs=1e-6)
+    assert added.own_guarantee.epsilon == pytest.approx(0.743114, abs=1e-6)
     assert "(1, 1e-05)-differential privacy (central, replace-one)" in exchanged.summary()
     assert "by the source; not proved" in exchanged.summary()
 
@@ -279,7 +279,7 @@ def test_the_guarantee_is_stated():
     assert fitted().diagnostics["records"] == 400
     assert set(fit.diagnostics) == {
         "records", "steps", "seconds", "on_ball", "noise_scale", "penalty", "slope", "curvature", "jacobian_epsilon",
-        "calibration", "seeded",
+        "calibration", "seeded", "hardened",
     }  # fmt: skip
     assert not np.array_equal(fitted(random_state=None).theta, fitted(random_state=None).theta)
     np.testing.assert_array_equal(fitted(random_state=5).theta, fitted(random_state=5).theta)

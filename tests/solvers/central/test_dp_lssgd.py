@@ -1,6 +1,7 @@
 import functools
 import importlib
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sampling_statistics import normal_faults
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning, DivergenceError, PrivacyError
-from symdebias.mechanisms import sampling
+from symdebias.mechanisms import batches, sampling
 from symdebias.privacy import calibrate_noise_multiplier, published_noise, subsampled_gaussian_guarantee
 from symdebias.solvers.central.records import PublicBounds, row_norms
 
@@ -34,21 +35,28 @@ CASES = {
 }
 
 
+def grid(clip, length):
+    """The step of the grid that gradients are rounded to, and the norm that they may have then; by hand."""
+    step = 2.0 ** math.floor(math.log2(clip / (2**20 * math.sqrt(length))))
+    return step, clip + step * math.sqrt(length) / 2
+
+
 def twin(loss, X, y, seed, *, clip, multiplier, probability, batch, steps, sizes, l2, radius, smoothing, mode):
     """Algorithm 1 with every gradient formed: what the kernel must agree with."""
     plain = sd.debias(loss, sd.Release(fit_intercept=mode[0]), method="none")
     shape = (len(loss.scores), X.shape[1] + mode[0]) if len(loss.scores) > 1 else (X.shape[1] + mode[0],)
     theta = np.zeros(shape)
     source = sampling.source(seed)
-    rows, ends = sampling.poisson_samples(len(X), probability, steps, source)
-    draws = sampling.normal_noise(multiplier * clip, (steps, theta.size), source)
+    rows, ends = batches.poisson_samples(len(X), probability, steps, source)
+    step_of_grid, reach = grid(clip, theta.size)
+    draws = sampling.normal_noise(multiplier * reach, (steps, theta.size), source)
     iterates = []
     for step, drawn in enumerate(np.split(rows, ends[:-1])):
         total = draws[step].copy()
         if len(drawn):
             each = plain.gradient(theta, X[drawn], y[drawn]).reshape(len(drawn), -1)
             each *= np.minimum(1.0, clip / np.linalg.norm(each, axis=1))[:, None]
-            total += each.sum(axis=0)
+            total += step_of_grid * np.rint(each / step_of_grid).sum(axis=0)
         penalty = l2 * theta
         if mode[0]:
             penalty[..., -1] = 0.0
@@ -91,6 +99,28 @@ def test_averages_are_means_of_iterates(average, first):
     every = logistic(X, y, **options, record=range(31)).history.theta
     fit = logistic(X, y, **options, average=average)
     np.testing.assert_allclose(fit.theta, every[1 + first :].mean(axis=0), atol=1e-13)
+
+
+def test_a_run_that_is_stopped_keeps_the_guarantee_of_the_whole(monkeypatch):
+    X, y = records("logistic")
+    options = {"clip": 1.0, "batch_size": 20, "epochs": 2, "random_state": 5}
+    whole = logistic(X, y, **options, record=[10, 20])
+    take, calls = module.Descent.take, []
+
+    def stopping(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return take(self, *arguments)
+
+    monkeypatch.setattr(module.Descent, "take", stopping)
+    with pytest.raises(sd.FitInterrupted) as stop:
+        logistic(X, y, **options, record=[10, 20])
+    fit = stop.value.fit
+    assert fit.diagnostics["steps"] == 20
+    np.testing.assert_array_equal(fit.theta, whole.history.theta[2])
+    assert fit.own_guarantee == whole.own_guarantee
+    assert fit.diagnostics["seeded"]
 
 
 def test_long_runs_are_cut_without_leaving_a_step_out(monkeypatch):
@@ -167,7 +197,7 @@ def test_a_record_moves_the_sum_by_no_more_than_the_clip(seed):
             change = one_step(sd.losses.logistic(), X, y, fit_intercept=True, start=start)
             change = change - one_step(sd.losses.logistic(), other, flipped, fit_intercept=True, start=start)
             moved.append(np.linalg.norm(change) * 5)
-    assert max(moved) <= 2 * clip * (1 + 1e-12)
+    assert max(moved) <= 2 * grid(clip, 4)[1] * (1 + 1e-12)
     assert max(moved) > 1.8 * clip
 
 
@@ -194,7 +224,8 @@ def test_nothing_is_clipped_at_the_derived_clip():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module._Noise, "drawn", lambda self, shape, source: np.zeros(shape))
         derived = logistic(X, y, record_radius=1.0, **options)
-        free = logistic(X, y, clip=100.0, **options)
+        # The same step of the grid, and room to spare.
+        free = logistic(X, y, clip=1.1, **options)
     assert derived.diagnostics["clip"] == 1.0
     assert derived.diagnostics["clip_derived"]
     assert not free.diagnostics["clip_derived"]
@@ -214,29 +245,68 @@ def test_the_guarantee_is_the_accountant_s_for_what_was_done(accountant, adjacen
     assert fit.diagnostics["steps"] == 30
     assert multiplier == calibrate_noise_multiplier(0.7, 1e-4, 0.1, 30, adjacency=adjacency, accountant=accountant)
     spent = subsampled_gaussian_guarantee(multiplier, 0.1, 30, 1e-4, adjacency=adjacency, accountant=accountant)
-    assert fit.guarantee == spent
-    assert 0.69 < fit.guarantee.epsilon <= 0.7
-    text = str(fit.guarantee)
+    assert fit.own_guarantee == spent
+    assert 0.69 < fit.own_guarantee.epsilon <= 0.7
+    text = str(fit.own_guarantee)
     for word in ("central", adjacency, accountant, "Poisson", "0.1", "30 steps"):
         assert word in text
     assert (fit.diagnostics["records"] is None) == (adjacency == "add-remove")
     assert ("private" if adjacency == "add-remove" else "400") in fit.summary().split("records")[2]
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_the_noise_of_a_step_has_the_stated_scale(published):
+@pytest.mark.parametrize(("published", "noise"), [(False, "plain"), (True, "plain"), (False, None), (True, None)])
+def test_the_noise_of_a_step_has_the_stated_scale(published, noise):
     """A step on rows of zeros leaves the noise; 6,000 numbers at a level of 1e-7 see a scale wrong by 10%."""
     X, y = np.zeros((40, 3)), np.ones(40)
     budget = BUDGET | ({"accountant": "published", "epsilon": 100.0, "delta": 1e-2} if published else {})
     fit = sd.dp_lssgd(
         sd.losses.logistic(), X, y, **budget, smoothing=0.0, clip=0.5, batch_size=4, epochs=200, step_size=1.0,
-        record=range(2001), random_state=1,
+        record=range(2001), noise=noise,
     )  # fmt: skip
-    noise = -np.diff(fit.history.theta, axis=0) * 4
+    drawn = -np.diff(fit.history.theta, axis=0) * 4
     scale = fit.diagnostics["noise_multiplier"] * 0.5
     if published:
         assert scale == pytest.approx(4 * published_noise(100.0, 1e-2, 40, 4, 2000, bound=0.5).scale, rel=1e-14)
-    assert normal_faults(noise, scale) == []
+    assert normal_faults(drawn, scale) == []
+    # Each sum with its noise is a whole number of steps of the grid, and theta a sum of these.
+    places = fit.history.theta * 4 / grid(0.5, 3)[0]
+    assert np.array_equal(places, np.rint(places)) == (noise is None)
+    assert fit.diagnostics["hardened"] == (noise is None)
+    assert ("low bits" in fit.guarantee.basis) == (noise == "plain")
+
+
+@pytest.mark.parametrize(("kind", "length"), [("logistic", 4), ("softmax", 9), ("free-form", 2)])
+def test_no_rounded_gradient_is_longer_than_the_noise_is_calibrated_to(kind, length):
+    """One record, one step from a point, without noise: what it contributes, in exact arithmetic."""
+    loss, options = CASES[kind]
+    rng = np.random.default_rng(2)
+    widest = 0.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module._Noise, "drawn", lambda self, shape, source: np.zeros(shape))
+        for _ in range(60):
+            clip = 10.0 ** rng.uniform(-3, 3)
+            X = rng.normal(size=(1, 3 if kind == "logistic" else 2)) * 10.0 ** rng.uniform(-3, 8)
+            y = np.array([rng.integers(0, 3) if kind == "softmax" else rng.choice([-1.0, 1.0])], dtype=float)
+            found = sd.dp_lssgd(
+                loss, X, y, **BUDGET, clip=clip, batch_size=1, epochs=1, step_size=1.0, sampling_probability=1.0,
+                fit_intercept=options.get("fit_intercept", False), random_state=0,
+            )  # fmt: skip
+            step, _ = grid(clip, length)
+            places = [Fraction(float(value)) / Fraction(step) for value in found.theta.ravel()]
+            assert all(place.denominator == 1 for place in places)
+            square = sum(place * place for place in places) * Fraction(step) ** 2
+            # C' by hand: the clipped gradient to rounding, and half a step for each coordinate.
+            assert square <= (Fraction(clip) * (1 + Fraction(1, 2**40)) + Fraction(step * math.sqrt(length)) / 2) ** 2
+            noise = module._Noise.calibrated(1.0, 1e-5, "replace-one", "rdp", 1, 1, 1, 1.0, clip, length)
+            assert square <= Fraction(noise.reach) ** 2
+            assert noise.scale >= noise.multiplier * noise.reach
+            widest = max(widest, float(square) / clip**2)
+    assert widest > 1
+
+
+def test_sums_beyond_the_whole_numbers_of_float64_are_refused():
+    with pytest.raises(ValueError, match=r"root of that of parameters must be below 2\^31"):
+        module._Noise.calibrated(1.0, 1e-5, "replace-one", "rdp", 2**31, 2**30, 1, None, 1.0, 4)
 
 
 def test_smoothing_leaves_the_share_beta_of_the_noise():

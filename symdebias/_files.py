@@ -1,0 +1,155 @@
+"""Files that survive a crash: replaced whole or not at all, or grown at their end under a lock.
+
+A process may be killed between any two instructions, and a disk may be full. Whoever looks afterwards finds the old
+content or the new one; of a file that only grows, all that was ever confirmed.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+# Threads of one process: on some file systems the lock of a file is that of the process.
+_THREADS = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """Give a forked process a lock of its own: the one that it got may be held by a thread that it did not get."""
+    global _THREADS
+    _THREADS = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
+    """Write a file beside its place and move it there: whoever looks sees the old file or the new one.
+
+    Parameters
+    ----------
+    path : path
+        The file; one that is there is replaced, and where it is a link, what the link points to. What is no file, as a
+        pipe, is written to as it is.
+    write : callable
+        Takes a binary stream and writes the content.
+
+    Raises
+    ------
+    OSError
+        It could not be written. What was there is unchanged.
+    """
+    place = Path(path)
+    with contextlib.suppress(FileNotFoundError):
+        mode = place.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            with place.open("wb") as stream:
+                write(stream)
+            return
+    place = Path(os.path.realpath(place))
+    aside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+    try:
+        with aside.open("xb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        aside.replace(place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            aside.unlink()
+    keep_name(place)
+
+
+def keep_name(path: Path) -> None:
+    """Wait until the name of a new file is on the disk as well, where the system can say so."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    # A folder may be written to and not read: the file is whole, and nothing more can be asked for.
+    with contextlib.suppress(PermissionError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, writing: bool, create: bool = False) -> Iterator[int]:
+    """Hold a file that only grows: alone in order to write, with other readers in order to read.
+
+    Parameters
+    ----------
+    path : Path
+        The file. A new one can be read and written by its owner alone.
+    writing : bool
+        Whether it is to grow.
+    create : bool
+        Whether to make it where there is none.
+
+    Yields
+    ------
+    int
+        The file's descriptor; what is written goes to the end.
+
+    Raises
+    ------
+    OSError
+        There is none, it is no regular file, it was replaced meanwhile, or the system has no such locks.
+    """
+    if sys.platform == "win32":
+        raise OSError(f"{path.name} needs the locks of POSIX (fcntl), which Windows does not have.")
+    flags = os.O_RDWR | os.O_APPEND if writing else os.O_RDONLY
+    with _THREADS:
+        # A pipe would block where it is opened.
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create else 0), 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(f"{path} is no regular file. Name another one.")
+            fcntl.flock(descriptor, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+            try:
+                if not os.path.samestat(os.fstat(descriptor), path.stat()):
+                    raise OSError(f"{path} was replaced while it was opened. Try again.")
+                yield descriptor
+            finally:
+                # Said aloud: a process that was forked meanwhile holds the same lock, and would keep it.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            os.close(descriptor)
+
+
+def content(descriptor: int) -> bytes:
+    """Return all bytes of an open file."""
+    parts, place = [], 0
+    while part := os.pread(descriptor, 2**20, place):
+        parts.append(part)
+        place += len(part)
+    return b"".join(parts)
+
+
+def grow(descriptor: int, more: bytes) -> None:
+    """Write to the end of a file that is held for writing, and wait until it is on the disk.
+
+    Raises
+    ------
+    OSError
+        It could not be written, and was taken back as far as the system allows.
+    """
+    before = os.fstat(descriptor).st_size
+    try:
+        left = memoryview(more)
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, before)
+            os.fsync(descriptor)
+        raise

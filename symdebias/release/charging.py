@@ -1,0 +1,84 @@
+"""What a release counts in a ledger: each group of columns with what it costs, before anything is drawn."""
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from symdebias.exceptions import PrivacyError
+from symdebias.mechanisms import sampling
+from symdebias.privacy import Guarantee, Ledger
+
+if TYPE_CHECKING:
+    from symdebias.release.release import Release
+
+
+def charge_of(release: "Release", ledger: Any, source: sampling.Source, *, keep_index: bool) -> Callable[[int], object]:
+    """Return what counts a release of so many records in a ledger, or does nothing where there is none.
+
+    Parameters
+    ----------
+    release : Release
+        With names for its columns.
+    ledger : Ledger or None
+        Where it is counted.
+    source : sampling.Source
+        Where its noise comes from.
+    keep_index : bool
+        Whether row labels are released as well.
+
+    Raises
+    ------
+    TypeError
+        It is no ledger.
+    PrivacyError
+        The release has no guarantee that could be counted.
+    """
+    if ledger is None:
+        return lambda records: None
+    if not isinstance(ledger, Ledger):
+        raise TypeError(
+            f"ledger must be a Ledger; got {type(ledger).__name__}. Pass symdebias.Ledger(path, population)."
+        )
+    if source.seeded or not source.hardened:
+        drawn = "a seed" if source.seeded else "plain noise"
+        raise PrivacyError(
+            f"a ledger counts hardened noise of fresh entropy, and this release asks for {drawn}, whose guarantee does "
+            "not hold as it is realised. Leave out random_state and noise, or the ledger for a simulation."
+        )
+    total = release.guarantee
+    if total is None:
+        raise PrivacyError(
+            "this release has a part that is noised without a privacy claim, or none that is noised, so that it has no "
+            "guarantee to count. Declare mechanisms with a guarantee, or leave the ledger out."
+        )
+    parts = parts_of(release)
+    unprotected = (*total.unprotected, *(("row labels",) if keep_index else ()))
+    card = hashlib.sha256(release.to_json().encode()).hexdigest()
+
+    def charge(records: int) -> object:
+        return ledger.charge(parts, unprotected=unprotected, records=records, card=card, hardened=True)
+
+    return charge
+
+
+def parts_of(release: "Release") -> dict[str | tuple[str, ...], Guarantee]:
+    """Return what each group of columns costs, by the names that they are collected under.
+
+    Parameters
+    ----------
+    release : Release
+        With names for its columns, and a guarantee.
+
+    Returns
+    -------
+    dict from tuple of str to Guarantee
+        The target counts as a column called ``target``; in one vector with the features it is one of their group.
+    """
+    collected = release.categories.collected
+    if release.coupling is not None:
+        ((names, mechanism),) = release.groups
+        pairs = [((*collected(names or ()), "target"), release.coupling.released(mechanism).guarantee)]
+    else:
+        pairs = [(collected(names or ()), mechanism.guarantee) for names, mechanism in release.groups]
+        pairs += [] if release.target is None else [(("target",), release.target.guarantee)]
+    return {names: spent for names, spent in pairs if spent is not None}

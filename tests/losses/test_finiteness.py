@@ -1,0 +1,43 @@
+"""Where a loss is not finite: zeros that are repeated and lie off every grid are found too."""
+
+import pytest
+import sympy as sp
+
+import symdebias as sd
+from symdebias.losses.finiteness import singular_score
+
+U, Y = sp.symbols("u y", real=True)
+THIRD = sp.Rational(1, 3)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        sp.log((U - THIRD) ** 2),
+        sp.log(sp.expand((U - THIRD) ** 2)),
+        sp.log((U - THIRD) ** 4 * (1 + U**2)),
+        (U - THIRD) ** -2,
+        sp.sin(sp.log((U - THIRD) ** 2)),
+        1 / sp.expand((U - THIRD) ** 2),
+    ],
+    ids=str,
+)
+def test_repeated_zeros_off_the_grid_are_found(expression):
+    place = singular_score(expression, U, {})
+    assert place == pytest.approx(1 / 3, abs=1e-9)
+    with pytest.raises(ValueError, match=r"no finite value at u = 0\.333333"):
+        sd.Loss(expression + U, score=U, target=Y)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        sp.log(1 + (U - THIRD) ** 2),
+        (U - THIRD) ** 2 * sp.log((U - THIRD) ** 2),
+        sp.sin(U - THIRD) / (U - THIRD),
+        U**2 / (1 + U**4),
+    ],
+    ids=str,
+)
+def test_what_is_finite_is_left_alone(expression):
+    assert singular_score(expression, U, {}) is None

@@ -1,0 +1,163 @@
+import errno
+import os
+import threading
+import time
+
+import children
+import numpy as np
+import pytest
+
+from symdebias import _files
+
+OLD, NEW = b"old " * 40_000, b"new!" * 50_000
+POSIX = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+
+@pytest.fixture
+def place(tmp_path):
+    path = tmp_path / "kept"
+    path.write_bytes(OLD)
+    return path
+
+
+def in_pieces(stream):
+    for start in range(0, len(NEW), 1000):
+        stream.write(NEW[start : start + 1000])
+
+
+@POSIX
+def test_a_kill_leaves_the_old_file_or_the_new_one(place):
+    """Written again and again and killed at random moments, old and new in turn."""
+
+    def work():
+        while True:
+            for content in (NEW, OLD):
+                _files.write_whole(
+                    place, lambda stream, content=content: stream.writelines([content[:70_000], content[70_000:]])
+                )
+
+    for _ in range(20):
+        children.kill_while(work, 1, longest=0.03)
+        assert place.read_bytes() in (OLD, NEW)
+
+
+@pytest.mark.parametrize("name", ["write", "fsync", "replace"])
+def test_what_fails_leaves_the_old_file_and_nothing_beside_it(place, monkeypatch, name):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if name == "write":
+        broken = fail
+    else:
+        monkeypatch.setattr(os, name, fail)
+        broken = in_pieces
+    with pytest.raises(OSError, match="No space left"):
+        _files.write_whole(place, broken)
+    assert place.read_bytes() == OLD
+    assert list(place.parent.iterdir()) == [place]
+
+
+def test_an_interrupt_leaves_the_old_file(place):
+    def stopped(stream):
+        stream.write(NEW[:100_000])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _files.write_whole(place, stopped)
+    assert place.read_bytes() == OLD
+    assert list(place.parent.iterdir()) == [place]
+
+
+def test_links_stay_links(place, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(place)
+    _files.write_whole(link, in_pieces)
+    assert link.is_symlink()
+    assert place.read_bytes() == NEW
+
+
+def test_what_is_no_file_is_written_to():
+    """A device would be replaced by a file otherwise."""
+    reader, writer = os.pipe()
+    _files.write_whole(f"/dev/fd/{writer}", lambda stream: stream.write(b"picture"))
+    assert os.read(reader, 100) == b"picture"
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_folder_is_no_place(tmp_path):
+    with pytest.raises(OSError, match="directory"):
+        _files.write_whole(tmp_path, in_pieces)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_threads_write_one_file(place):
+    def write(number):
+        for _ in range(10):
+            _files.write_whole(place, lambda stream: stream.write(bytes([number]) * 10_000))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    content = np.frombuffer(place.read_bytes(), dtype=np.uint8)
+    assert len(content) == 10_000
+    assert np.ptp(content) == 0
+
+
+@POSIX
+def test_a_forked_child_does_not_wait_for_a_thread_that_it_does_not_have(tmp_path):
+    path = tmp_path / "grows"
+    path.write_bytes(b"")
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with _files._THREADS:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+
+    def work():
+        with _files.locked(path, writing=True) as descriptor:
+            _files.grow(descriptor, b"line\n")
+
+    child = children.start(work)
+    deadline = time.monotonic() + 20
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    done.set()
+    thread.join()
+    assert path.read_bytes() == b"line\n"
+
+
+def test_a_file_that_was_replaced_while_it_was_opened_is_not_written(tmp_path, monkeypatch):
+    path, other = tmp_path / "grows", tmp_path / "other"
+    path.write_bytes(b"")
+    other.write_bytes(b"theirs")
+    flock = _files.fcntl.flock
+
+    def late(descriptor, operation):
+        flock(descriptor, operation)
+        if other.exists():
+            other.replace(path)
+
+    monkeypatch.setattr(_files.fcntl, "flock", late)
+    with pytest.raises(OSError, match="was replaced"), _files.locked(path, writing=True):
+        pass
+    with _files.locked(path, writing=True) as descriptor:
+        assert _files.content(descriptor) == b"theirs"
+
+
+def test_what_is_read_is_all(tmp_path):
+    path = tmp_path / "grows"
+    path.write_bytes(NEW * 20)
+    with _files.locked(path, writing=False) as descriptor:
+        assert _files.content(descriptor) == NEW * 20
+        with pytest.raises(OSError, match=r"Bad file descriptor|not open|Permission"):
+            _files.grow(descriptor, b"more")
+    assert path.stat().st_size == len(NEW) * 20
