@@ -222,9 +222,10 @@ def warn_of_standstill(
     before = float(np.linalg.norm((records.gradients(start, rows).mean(axis=0) + penalty * start) @ root))
     noise = float(np.linalg.norm((found - found.mean(axis=0)) @ root)) / len(found)
     if after > _STANDSTILL * before and after > _CERTAIN * noise:
+        times_before, times_noise = (after / size if size > 0 else math.inf for size in (before, noise))
         warnings.warn(
-            f"training has hardly left its start: the mean gradient is {after / before:.2g} times that at the start, "
-            f"and {after / noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
+            f"training has hardly left its start: the mean gradient is {times_before:.2g} times that at the start, "
+            f"and {times_noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
             "more epochs.",
             ConvergenceWarning,
             stacklevel=3,

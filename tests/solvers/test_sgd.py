@@ -482,3 +482,9 @@ def test_early_stopping_that_cannot_be_is_refused(options, error, message):
     X, y = records(10, 2)
     with pytest.raises(error, match=message):
         sd.sgd(CORRECTED, X, y, **options)
+
+
+def test_one_record_has_no_sampling_error_to_compare_with():
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release())
+    with pytest.warns(sd.ConvergenceWarning, match="inf times its own sampling error"):
+        sd.sgd(corrected, [[1.0, 2.0]], [1.0])
