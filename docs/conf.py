@@ -29,7 +29,7 @@ numpydoc_xref_param_type = False
 
 nitpick_ignore_regex = [
     # Other packages have their own documentation, which is not read at a build.
-    ("py:class", r"(numpy|sympy|collections|os|fractions)\..*"),
+    ("py:class", r"(numpy|sympy|collections|os|fractions|pathlib|datetime|sklearn)\..*"),
     # What the parts of a correction pass to one another: documented in the source, for developers.
     ("py:class", r"symdebias\.(derivation|codegen|release\.design|correction|records)\b.*"),
     ("py:class", r"symdebias\.transforms\.(exponential\..*|surrogate\.Scores)"),
