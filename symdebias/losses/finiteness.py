@@ -19,6 +19,7 @@ _NEAR = tuple(sp.Rational(1, 10**power) for power in (3, 6, 9, 12))
 _HIGHEST_DEGREE = 30
 # A removable singularity cancels as many digits as the square of the distance has.
 _DIGITS = 50
+_ROUNDING = sp.Float("1e-25", _DIGITS)
 # Functions of one argument as floats, for the size of constants.
 _FLOATS: dict[type, Callable[[float], float]] = {
     sp.log: math.log,
@@ -128,8 +129,9 @@ def singular_score(expression: sp.Expr, score: sp.Symbol, at: Mapping[sp.Symbol,
                 return place
             known = [value for value in values if value is not None]
             for far, nearer, nearest in zip(known, known[1:], known[2:], strict=False):
-                # What converges moves less with each step; a logarithm as much, a pole more.
-                if abs(nearest - nearer) > 0.3 * abs(nearer - far) + 1e-6 * (1 + abs(far)):
+                # What converges moves less with each step; a logarithm as much, a pole more, however large or small
+                # beside the rest of the loss: the values have their fifty digits.
+                if abs(nearest - nearer) > 0.3 * abs(nearer - far) + _ROUNDING * (1 + abs(far)):
                     return place
     return None
 
@@ -236,10 +238,10 @@ def _evaluated(compiled: Callable[..., Any], at: Any) -> Any:
 
 def _near(
     expression: sp.Expr, score: sp.Symbol, place: float, distance: sp.Expr, at: Mapping[sp.Symbol, sp.Expr]
-) -> float | None:
-    """Return the loss at a distance from a score, or None where it is not a finite real number."""
+) -> sp.Float | None:
+    """Return the loss at a distance from a score to fifty digits, or None where it is not a finite real number."""
     point = {**at, score: sp.Rational(place) + distance}
     if overflows(expression, {symbol: float(value) for symbol, value in point.items()}):
         return None
     value = expression.xreplace(point).evalf(_DIGITS)
-    return float(value) if value.is_number and value.is_real and value.is_finite else None
+    return value if value.is_number and value.is_real and value.is_finite else None

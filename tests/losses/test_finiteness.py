@@ -41,3 +41,11 @@ def test_repeated_zeros_off_the_grid_are_found(expression):
 )
 def test_what_is_finite_is_left_alone(expression):
     assert singular_score(expression, U, {}) is None
+
+
+@pytest.mark.parametrize(
+    "expression", [(U + sp.Rational(1, 3)) ** 52 / (U * Y), 1e9 + sp.log(U**2), 1e9 * U**2 + 1e-9 / U]
+)
+def test_a_pole_is_seen_however_large_the_rest_is(expression):
+    with pytest.raises(ValueError, match="no finite value at u = 0"):
+        sd.Loss(expression, score=U, target=Y)
