@@ -111,11 +111,18 @@ def main() -> None:
             )
         print(f"{name:<42}{cells[0]:>17}{cells[1]:>12}{speeds[0]:>9.1f}{speeds[1]:>10.1f}", flush=True)
     coins = functools.partial(sampling.flips, sd.RandomizedResponse(1.0).keep_probability, count)
-    for name, draw in {
-        "coins of randomized response": lambda: coins(sampling.source(None)),
-        "secret bits, in words": lambda: sampling.source(None).words(count),
-    }.items():
-        print(f"{name:<80}{per_second(draw, count, options.repeats):>10.1f}")
+    cap, records = sd.SphericalCapMechanism(5.0, 1.0), np.zeros((count // 20, 10))
+    trials = cap.trials(10)
+    for name, draw, drawn in (
+        ("coins of randomized response", lambda: coins(sampling.source(None)), count),
+        ("secret bits, in words", lambda: sampling.source(None).words(count), count),
+        (
+            f"records of a cap, epsilon 5, 10 columns, {trials:.1f} points each",
+            lambda: cap.privatize(records),
+            count // 20,
+        ),
+    ):
+        print(f"{name:<80}{per_second(draw, drawn, options.repeats):>10.3g}", flush=True)
     few = count // 20
     for name, other in peers(few).items():
         print(f"{name:<60}{per_second(other, few, 1):>20.2f}")

@@ -33,7 +33,7 @@ nitpick_ignore_regex = [
     # What the parts of a correction pass to one another: documented in the source, for developers.
     ("py:class", r"symdebias\.(derivation|codegen|release\.design|correction|records)\b.*"),
     ("py:class", r"symdebias\.transforms\.(exponential\..*|surrogate\.Scores)"),
-    ("py:class", r"symdebias\.(_budget\.Limits|checks\.sampler\.SamplerCheck)"),
+    ("py:class", r"symdebias\.(_budget\.Limits|_columns\.Table|checks\.sampler\.SamplerCheck)"),
 ]
 
 

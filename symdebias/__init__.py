@@ -10,74 +10,114 @@ losses, `checks` of mechanisms and solvers, and `exceptions`.
 
 import difflib
 import importlib
+import importlib.util
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from symdebias import checks, evaluation, exceptions, labels, losses, planning, quadratic
-from symdebias._budget import derivation_limits
-from symdebias.assessment import Certificate, bias
-from symdebias.corrected import CorrectedLoss
-from symdebias.driver import debias
-from symdebias.exceptions import (
-    CacheWarning,
-    ClippingWarning,
-    ConvergenceWarning,
-    DerivationLimitError,
-    DivergenceError,
-    ExpressionError,
-    FitInterrupted,
-    FormatError,
-    InferenceError,
-    InfiniteVarianceError,
-    MissingDependencyError,
-    NoExactCorrectionError,
-    PrivacyError,
-    SymdebiasError,
-    VarianceWarning,
-)
-from symdebias.labels import optimal_unbiased_randomizer
-from symdebias.losses.loss import Loss
-from symdebias.mechanisms import (
-    ClippedMechanism,
-    DiscreteLaplaceMechanism,
-    DiscreteStaircaseMechanism,
-    FiniteChannel,
-    GaussianMechanism,
-    InputPerturbation,
-    LabelRandomizer,
-    LaplaceMechanism,
-    RandomizedResponse,
-    SphericalCapMechanism,
-    SphericalLaplaceMechanism,
-    StaircaseMechanism,
-    UniformMechanism,
-)
-from symdebias.planning import plan
-from symdebias.privacy import Guarantee, Ledger
-from symdebias.release import Release
-from symdebias.solvers import (
-    Fit,
-    dp_lssgd,
-    input_perturbation,
-    laplacian_smoothing,
-    literature,
-    m_estimate,
-    objective_perturbation,
-    output_perturbation,
-    sgd,
-    step_sizes,
-)
+from symdebias import _optional
 
 if TYPE_CHECKING:
-    from symdebias.interfaces.estimators import CorrectedScorer as CorrectedScorer
+    from symdebias import checks, evaluation, exceptions, labels, losses, planning, quadratic
+    from symdebias._budget import derivation_limits
+    from symdebias.assessment import Certificate, bias
+    from symdebias.corrected import CorrectedLoss
+    from symdebias.driver import debias
+    from symdebias.exceptions import (
+        CacheWarning,
+        ClippingWarning,
+        ConvergenceWarning,
+        DerivationLimitError,
+        DivergenceError,
+        ExpressionError,
+        FitInterrupted,
+        FormatError,
+        InferenceError,
+        InfiniteVarianceError,
+        MissingDependencyError,
+        NoExactCorrectionError,
+        PrivacyError,
+        SymdebiasError,
+        VarianceWarning,
+    )
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
+    from symdebias.interfaces.scaling import ReleaseScaler as ReleaseScaler
+    from symdebias.interfaces.scoring import CorrectedScorer as CorrectedScorer
+    from symdebias.labels import optimal_unbiased_randomizer
+    from symdebias.losses.loss import Loss
+    from symdebias.mechanisms import (
+        ClippedMechanism,
+        DiscreteLaplaceMechanism,
+        DiscreteStaircaseMechanism,
+        FiniteChannel,
+        GaussianMechanism,
+        InputPerturbation,
+        LabelRandomizer,
+        LaplaceMechanism,
+        RandomizedResponse,
+        SphericalCapMechanism,
+        SphericalLaplaceMechanism,
+        StaircaseMechanism,
+        UniformMechanism,
+    )
+    from symdebias.planning.plan import plan
+    from symdebias.privacy import Guarantee, Ledger
+    from symdebias.release import Release, Schema, load
+    from symdebias.solvers import (
+        Fit,
+        dp_lssgd,
+        input_perturbation,
+        laplacian_smoothing,
+        literature,
+        m_estimate,
+        objective_perturbation,
+        output_perturbation,
+        step_sizes,
+    )
+    from symdebias.solvers.sgd import sgd
 
 __version__ = "0.1.0"
 
-# Names that need scikit-learn, imported when they are first asked for. `from symdebias import *` leaves them out.
-_ESTIMATORS = "symdebias.interfaces.estimators"
-_ON_DEMAND = dict.fromkeys(("CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor"), _ESTIMATORS)
+# Where each name lives. It is imported when it is first asked for, so that `symdebias --version` and a word that is
+# mistyped on the command line are answered before SymPy and Numba are there.
+_HOMES = {
+    "_budget": ("derivation_limits",),
+    "assessment": ("Certificate", "bias"),
+    "corrected": ("CorrectedLoss",),
+    "driver": ("debias",),
+    "exceptions": (
+        "CacheWarning", "ClippingWarning", "ConvergenceWarning", "DerivationLimitError", "DivergenceError",
+        "ExpressionError", "FitInterrupted", "FormatError", "InferenceError", "InfiniteVarianceError",
+        "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
+    ),
+    "labels": ("optimal_unbiased_randomizer",),
+    "losses.loss": ("Loss",),
+    "mechanisms": (
+        "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel",
+        "GaussianMechanism", "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse",
+        "SphericalCapMechanism", "SphericalLaplaceMechanism", "StaircaseMechanism", "UniformMechanism",
+    ),
+    "planning": ("plan",),
+    "privacy": ("Guarantee", "Ledger"),
+    "release": ("Release", "Schema", "load"),
+    "solvers": (
+        "Fit", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "literature", "m_estimate",
+        "objective_perturbation", "output_perturbation", "sgd", "step_sizes",
+    ),
+}  # fmt: skip
+# They need scikit-learn: `from symdebias import *` leaves them out.
+_ESTIMATORS = {
+    "CorrectedScorer": "interfaces.scoring",
+    "DebiasedClassifier": "interfaces.estimators",
+    "DebiasedRegressor": "interfaces.estimators",
+    "ReleaseScaler": "interfaces.scaling",
+}
+_PLACES = {name: home for home, names in _HOMES.items() for name in names}
+_PLACES |= _ESTIMATORS
+
+# Pictures and pages stand above the fits that they show, and are methods of these.
+_optional.provide("plot", "symdebias.interfaces.plotting", "coefficients")
+_optional.provide("report", "symdebias.interfaces.report", "report")
 
 __all__ = [
     "CacheWarning",
@@ -109,6 +149,7 @@ __all__ = [
     "PrivacyError",
     "RandomizedResponse",
     "Release",
+    "Schema",
     "SphericalCapMechanism",
     "SphericalLaplaceMechanism",
     "StaircaseMechanism",
@@ -126,6 +167,7 @@ __all__ = [
     "labels",
     "laplacian_smoothing",
     "literature",
+    "load",
     "losses",
     "m_estimate",
     "objective_perturbation",
@@ -140,18 +182,25 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_ON_DEMAND, "__version__"]
+    return [*__all__, *_ESTIMATORS, "__version__"]
 
 
 if not TYPE_CHECKING:  # for which every name would exist
 
     def __getattr__(name: str) -> Any:
-        """Return what is imported on demand; or say where a name lives, or which one is spelled much like it."""
-        if name in _ON_DEMAND:
-            return getattr(importlib.import_module(_ON_DEMAND[name]), name)
+        """Import what is asked for; or say where a name lives, or which one is spelled much like it."""
+        if name in _PLACES:
+            value = getattr(importlib.import_module(f"symdebias.{_PLACES[name]}"), name)
+            globals()[name] = value
+            return value
+        # Rooms, and other modules as attributes of the package.
+        if not name.startswith("__") and importlib.util.find_spec(f"symdebias.{name}") is not None:
+            return importlib.import_module(f"symdebias.{name}")
         message = f"module 'symdebias' has no attribute {name!r}."
-        rooms = {room: value for room in __all__ if isinstance(value := globals()[room], ModuleType)}
-        public = {f"symdebias.{one}": one for one in (*__all__, *_ON_DEMAND)}
+        if name.startswith("__"):
+            raise AttributeError(message)
+        rooms = {room: value for room in __all__ if isinstance(value := __getattr__(room), ModuleType)}
+        public = {f"symdebias.{one}": one for one in (*__all__, *_ESTIMATORS)}
         public |= {f"symdebias.{room}.{one}": one for room, value in rooms.items() for one in value.__all__}
         places = [place for place, one in public.items() if one == name]
         if not places:

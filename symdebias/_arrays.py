@@ -1,51 +1,32 @@
 """The boundary: arrays and tables in, checked float64 out; once, and with messages that keep values private.
 
-Tables are recognised by their named columns; no table package is imported. Messages name the argument, the
-row and the column, never the value. Real numbers of at most 64 bits are taken, whatever their layout;
+Tables are recognised by their named columns (`symdebias._tables`, whose functions stand here as well). Messages name
+the argument, the row and the column, never the value. Real numbers of at most 64 bits are taken, whatever their layout;
 booleans, text, objects and complex numbers are not, because a guess about them would go unseen.
 """
 
 import contextlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdebias._domains import LabelSet, shown, spell
+from symdebias._tables import check_same_index as check_same_index
+from symdebias._tables import column_like as column_like
+from symdebias._tables import column_names as column_names
+from symdebias._tables import frame as frame
+from symdebias._tables import is_column as is_column
+from symdebias._tables import is_table as is_table
+from symdebias._tables import table_like as table_like
+from symdebias._tables import take_rows as take_rows
+from symdebias._tables import with_dtype_of as with_dtype_of
 
 # Labels that are compared at a time.
 _LABELS = 1 << 15
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
-
-
-def is_table(X: Any) -> bool:
-    """Whether X has named columns, as the data frames of pandas and polars have."""
-    return hasattr(X, "columns") and hasattr(X, "__getitem__") and not isinstance(X, np.ndarray)
-
-
-def column_names(table: Any) -> tuple[str, ...]:
-    """Return the names of a table's columns.
-
-    Raises
-    ------
-    ValueError
-        A name stands twice.
-    TypeError
-        A name is not text.
-    """
-    names = tuple(table.columns)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(
-                f"X has a column whose name {shown(name, 60)} is not text. Columns are matched by name. Rename "
-                "the columns, or pass an array."
-            )
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise ValueError(f"X has more than one column named {', '.join(twice)}. Give each a name of its own.")
-    return names
+IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def features_array(
@@ -93,11 +74,11 @@ def features_array(
                 + (f"; not in the release: {', '.join(extra)}" if extra else "")
                 + ". Select and name the columns as declared."
             )
-        names = found if columns is None else columns
+        names, table = found if columns is None else columns, frame(X)
         parts = [
-            codes_array(X[name], codes[name], f"column {name} of X")
+            codes_array(table[name], codes[name], f"column {name} of X")
             if codes and name in codes
-            else _numbers(X[name], f"column {name} of X")
+            else _numbers(table[name], f"column {name} of X")
             for name in names
         ]
         if not parts:
@@ -151,6 +132,12 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
         with contextlib.suppress(TypeError):
             found[row] = places.get(value, -1.0)
     if (found < 0).any():
+        row = int(np.argmax(found < 0))
+        if is_missing(array[row]):
+            raise ValueError(
+                f"{name} has no value in row {row}: it is missing. Complete it, or declare a category for missing "
+                "values and recode them."
+            )
         shown = ", ".join(map(str, categories[:8])) + (", ..." if len(categories) > 8 else "")
         raise ValueError(
             f"{name} has a value in row {int(np.argmax(found < 0))} that was not declared. The categories are {shown}: "
@@ -159,8 +146,24 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
     return found
 
 
-def value_array(values: Any) -> FloatArray:
+def is_missing(value: Any, words: Container[str] = ("",)) -> bool:
+    """Whether a value stands for none: None, NaN, NA of a table package, or one of some words."""
+    if isinstance(value, str):
+        return value.strip() in words
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def value_array(values: Any, *, check_finite: bool = True) -> FloatArray:
     """Return numbers or row vectors as an array of shape (n,) or (n, k), float64.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, k)
+        Real numbers.
+    check_finite : bool
+        False leaves NaN and infinity to a caller that finds them in its own pass over the data.
 
     Raises
     ------
@@ -172,8 +175,14 @@ def value_array(values: Any) -> FloatArray:
         raise ValueError(
             f"values have the shape {array.shape}. Pass an array of shape (n,) or (n, k) with at least one entry."
         )
-    _check_finite(array, "values")
+    if check_finite:
+        check_finite_values(array)
     return array
+
+
+def check_finite_values(array: FloatArray) -> None:
+    """Raise ValueError where an entry of `values` is NaN or infinite."""
+    _check_finite(array, "values")
 
 
 def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArray:
@@ -463,91 +472,6 @@ def cluster_codes(clusters: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.in
     if len(found) < 2:
         raise ValueError("clusters has a single label. Standard errors need at least two clusters.")
     return np.asarray(codes.reshape(-1), dtype=np.int64)
-
-
-def take_rows(data: Any, rows: np.ndarray[Any, Any]) -> Any:
-    """Return some rows of an array, a table or a column of a table, as what it is.
-
-    Parameters
-    ----------
-    data : array or table
-        With one row per record.
-    rows : array of int
-        Which rows.
-    """
-    if hasattr(data, "iloc"):
-        return data.iloc[rows]
-    return data[rows] if is_table(data) else np.asarray(data)[rows]
-
-
-def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, keep_index: bool = False) -> Any:
-    """Return a table of the same kind as another.
-
-    Parameters
-    ----------
-    template : table
-        The table of shape (n, any) whose kind is wanted.
-    names : sequence of str
-        The p names of the columns.
-    values : sequence of p arrays of shape (n,)
-        The values of each column.
-    keep_index : bool
-        Whether its row labels are those of the other, where that has them.
-    """
-    columns = dict(zip(names, values, strict=True))
-    if keep_index and hasattr(template, "index"):
-        return type(template)(columns, index=template.index)
-    return type(template)(columns)
-
-
-def column_like(template: Any, vector: Any, *, keep_index: bool = False) -> Any:
-    """Return a column of the same kind and name as another; arrays and lists give the array.
-
-    Parameters
-    ----------
-    template : column of a table, array or list
-        The column whose kind is wanted, of length n.
-    vector : array of shape (n,), float64
-        The values.
-    keep_index : bool
-        Whether its row labels are those of the other.
-    """
-    if isinstance(template, np.ndarray) or not (hasattr(template, "name") and hasattr(template, "to_numpy")):
-        return vector
-    if hasattr(template, "index"):
-        return type(template)(vector, index=template.index if keep_index else None, name=template.name)
-    return type(template)(template.name, vector)
-
-
-def check_same_index(X: Any, y: Any, **others: Any) -> None:
-    """Raise ValueError where X, y and what else comes per record have row labels that differ.
-
-    Parameters
-    ----------
-    X : array of shape (n, p) or table
-        The features.
-    y : array of shape (n,) or column of a table
-        The target.
-    **others : array, table or column
-        What else has an entry per record, by the name of its argument; None where there is none.
-
-    Raises
-    ------
-    ValueError
-        Two of them have row labels, and these are not the same in the same order: rows are matched by position. What
-        has no row labels, such as an array, fits all.
-    """
-    labelled = [
-        (name, index)
-        for name, values in {"X": X, "y": y, **others}.items()
-        if (index := getattr(values, "index", None)) is not None and hasattr(index, "equals")
-    ]
-    for name, index in labelled[1:]:
-        if not labelled[0][1].equals(index):
-            raise ValueError(
-                f"{labelled[0][0]} and {name} have different row labels. Records are matched by position: align them "
-                f"first, or pass {name}.to_numpy()."
-            )
 
 
 def _vector(values: Any, name: str, rows: int) -> FloatArray:

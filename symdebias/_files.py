@@ -7,10 +7,11 @@ content or the new one; of a file that only grows, all that was ever confirmed.
 import contextlib
 import os
 import secrets
+import shutil
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -66,6 +67,53 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         with contextlib.suppress(FileNotFoundError):
             aside.unlink()
     keep_name(place)
+
+
+def write_folder(path: str | os.PathLike[str], files: Mapping[str, Callable[[BinaryIO], object]]) -> None:
+    """Write a folder of files beside its place and move it there: whoever looks sees no folder or the whole one.
+
+    Parameters
+    ----------
+    path : path
+        The folder: one that is not there, or is empty.
+    files : mapping from str to callable
+        The names of its files, each with what takes a binary stream and writes the content.
+
+    Raises
+    ------
+    FileExistsError
+        There is something at that place; it is unchanged.
+    OSError
+        It could not be written, and nothing of it is left.
+    """
+    place = Path(os.path.realpath(path))
+    require_free(place)
+    aside = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+    try:
+        aside.mkdir()
+        for name, write in files.items():
+            with (aside / name).open("xb") as stream:
+                write(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+        keep_name(aside / "any")
+        # An empty folder gives way on POSIX alone; one that is not empty makes this fail everywhere.
+        with contextlib.suppress(FileNotFoundError):
+            place.rmdir()
+        aside.rename(place)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    keep_name(place)
+
+
+def require_free(path: str | os.PathLike[str]) -> None:
+    """Raise FileExistsError where the place of a new folder is taken, FileNotFoundError where it has no parent."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        kind = "is a folder that is not empty" if place.is_dir() else "is a file"
+        raise FileExistsError(f"{place} {kind}, and nothing is overwritten. Name a folder that is not there yet.")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"the folder {place.parent} is not there. Make it, or name another place.")
 
 
 def keep_name(path: Path) -> None:

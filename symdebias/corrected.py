@@ -8,12 +8,12 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias import assessment
+from symdebias import _markup, assessment
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
-from symdebias.assessment import Certificate, Tradeoff
+from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
-from symdebias.derivation import Method, Series, Surrogate, SurrogateParts
+from symdebias.derivation import Method, Surrogate, SurrogateParts
 from symdebias.losses import Loss
 from symdebias.records import Records
 from symdebias.release import Release
@@ -55,20 +55,14 @@ class CorrectedLoss:
         # Those of the same loss by another method know what does not depend on the method.
         known = {} if like is None else like._corrections
         self._corrections: dict[tuple[int, bool], Correction] = {key: one.by(approach) for key, one in known.items()}
+        self._certificates: dict[tuple[float, int], Certificate] = {}
         shown = self.shown
         self.is_exact = shown.is_exact
         self.loss_offset = shown.loss_offset
         self.notes = shown.derivation.notes
 
     def __repr__(self) -> str:
-        if not self.is_resolved:
-            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', unresolved>"
-        if self.design is not None:
-            settings = f"radius={self.design.radius:.4g}, score_variance={self.shown.score_level:.4g}, "
-            settings += f"n={self.design.records:.4g}"
-            return f"<CorrectedLoss {self.declared.expression}, method='surrogate', {settings}>"
-        order = f", order={self.approach.order}" if isinstance(self.approach, Series) else ""
-        return f"<CorrectedLoss {self.expression}, method={self.method!r}{order}>"
+        return wording.as_text(self.declared, self.shown, is_resolved=self.is_resolved)
 
     def __copy__(self) -> "CorrectedLoss":
         return self  # nothing of it changes
@@ -122,15 +116,16 @@ class CorrectedLoss:
         return records.under(self.at(records.correction.features, per_record=per_record))
 
     def _width(self, X: Any) -> int:
-        if not self.declared.scores or self.release.columns is not None:
-            return columns_to_show(self.declared, self.release)
-        return int(self.release.design_matrix(X, check_finite=False).shape[1])
+        return self._known_width or int(self.release.design_matrix(X, check_finite=False).shape[1])
 
     def _width_of(self, theta: ArrayLike) -> int:
-        if not self.declared.scores or self.release.columns is not None:
-            return columns_to_show(self.declared, self.release)
         scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
-        return int(np.shape(theta)[-1] // scores - self.release.fit_intercept)
+        return self._known_width or int(np.shape(theta)[-1] // scores - self.release.fit_intercept)
+
+    @property
+    def _known_width(self) -> int | None:
+        is_known = not self.declared.scores or self.release.columns is not None
+        return columns_to_show(self.declared, self.release) if is_known else None
 
     @property
     def is_resolved(self) -> bool:
@@ -288,14 +283,14 @@ class CorrectedLoss:
         return self.shown.limits.finite_variance
 
     def to_latex(self) -> str:
-        """Return the corrected loss as LaTeX.
+        """Return the corrected loss as LaTeX, without dollar signs."""
+        return _markup.latex(self.expression)
 
-        Returns
-        -------
-        str
-            The formula, without dollar signs.
-        """
-        return str(sp.latex(self.expression))
+    def _repr_latex_(self) -> str | None:
+        return _markup.displayed(self.expression) if self.is_resolved else None
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(self.declared, self.shown, self.reason, is_resolved=self.is_resolved)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -547,8 +542,6 @@ class CorrectedLoss:
         >>> corrected.variance([1.0, 0.0], [[0.0, 0.0]], [1.0]).round(6).item()  # e^s - 1
         1.718282
         """
-        if of not in ("loss", "gradient"):
-            raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
         correction, flat, matrix, target = self._true(theta, x, y)
         correction.limits.require(flat, finite_variance=True)
         return assessment.variances(correction, flat, matrix, target, of=of)
@@ -577,11 +570,6 @@ class CorrectedLoss:
         InfiniteVarianceError
             The variance is infinite within the domain.
 
-        Notes
-        -----
-        The printed bound takes the supremum of ||grad_theta grad_x loss||^2 over bounded records and uses it under W_r,
-        which integrates over all of R^p: it fails already for the exponential loss.
-
         References
         ----------
         Dufraiche et al. 2026 (arXiv 2602.16436), Lemma D.2 and Theorem 5.3, corrected.
@@ -598,7 +586,7 @@ class CorrectedLoss:
             columns = columns_to_show(self.declared, self.release)
         return assessment.variance_bound(self.at(columns), theta_radius=theta_radius)
 
-    @functools.cached_property
+    @property
     def certificate(self) -> Certificate:
         """The certificate on the unit ball of parameters: ``certify(theta_radius=1.0)``."""
         return self.certify(theta_radius=1.0)
@@ -635,13 +623,21 @@ class CorrectedLoss:
         >>> sd.debias(sd.losses.exponential(), release).certificate.loss_bias < 1e-12
         True
         """
-        theta_radius = POSITIVE.check("theta_radius", theta_radius)
         self.require_resolved()
+        domain = self._domain(theta_radius, columns)
+        if domain not in self._certificates:
+            self._certificates[domain] = assessment.certify(self.at(domain[1]), theta_radius=domain[0])
+        return self._certificates[domain]
+
+    def known_certificate(self, *, theta_radius: float = 1.0, columns: int | None = None) -> Certificate | None:
+        """Return what `certify` has measured before, or None."""
+        return self._certificates.get(self._domain(theta_radius, columns))
+
+    def _domain(self, theta_radius: float, columns: int | None) -> tuple[float, int]:
+        theta_radius = POSITIVE.check("theta_radius", theta_radius)
         if not self.declared.scores or self.release.number_of_columns is not None:
-            columns = columns_to_show(self.declared, self.release)
-        elif columns is None:
-            columns = 1 + len(self.release.noiseless)
-        return assessment.certify(self.at(columns), theta_radius=theta_radius)
+            return theta_radius, columns_to_show(self.declared, self.release)
+        return theta_radius, 1 + len(self.release.noiseless) if columns is None else columns
 
 
 @functools.lru_cache(maxsize=64)

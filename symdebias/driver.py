@@ -129,6 +129,7 @@ def debias(
     """
     if not isinstance(loss, Loss):
         remedy = f" Call it: {loss.__name__}()." if callable(loss) and hasattr(loss, "__name__") else ""
+        remedy = remedy or " Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
     if not isinstance(release, Release):
         raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
@@ -316,13 +317,13 @@ def _settings(method: str, **given: float | None) -> dict[str, float]:
 def _automatic(loss: Loss, release: Release, settings: dict[str, float]) -> CorrectedLoss:
     try:
         exact = CorrectedLoss(loss, release, Exact(), reason="exact: the noise is undone in closed form")
+        correction = exact.at(columns_to_show(loss, release))
+        inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
     except NoExactCorrectionError as refusal:
         if isinstance(refusal, DerivationLimitError) and refusal.by_time:
             raise
         reason = str(refusal)
     else:
-        correction = exact.at(columns_to_show(loss, release))
-        inflation = gradient_inflation(correction, settings.get("radius"), settings.get("score_variance"))
         if inflation <= _REASONABLE_INFLATION:
             return exact
         level = "this noise" if settings else f"a score with noise of variance {reference_variance(correction):g}"

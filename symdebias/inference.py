@@ -5,7 +5,7 @@ Nothing here knows a loss or a release: what goes in are Hessians, outer product
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -382,6 +382,22 @@ class Inference:
             freedom = self.joint_degrees_of_freedom
         bias = self._bias(len(theta))
         return wald_test(theta, covariance, restrictions, values, bias=bias, degrees_of_freedom=freedom)
+
+    def mapped(self, matrix: FloatArray) -> "Inference":
+        """Return that of A theta: the covariance A V A', and bounds on the bias that hold whatever its signs are.
+
+        Parameters
+        ----------
+        matrix : array of shape (r, q), float64
+            A.
+        """
+        covariance = None if self.covariance is None else matrix @ self.covariance @ matrix.T
+        bias = self.bias
+        if bias is not None:
+            # A bound may be infinite, and is none of a parameter that does not take part.
+            known = np.where(matrix != 0, bias, 0.0)
+            bias = np.sum(np.abs(matrix) * known, axis=1)
+        return replace(self, covariance=covariance, bias=bias)
 
     @property
     def has_bias(self) -> bool:

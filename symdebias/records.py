@@ -232,9 +232,27 @@ class Records:
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, *self.encoded, self.weights, self.total, self.correction.noise
 
-    def gradients(self, theta: FloatArray, rows: Any) -> FloatArray:
-        """Return the corrected gradients of some records at theta, shape (m, Q), unweighted."""
+    def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
+        """Return the corrected gradients of some records at theta, shape (m, Q), unweighted.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters.
+        rows : slice or array of int
+            The records.
+        by_derivatives : bool
+            Whether the pass of `derivatives` is at hand. Where it leaves the slopes of records it is several times as
+            fast: it goes by blocks of records, the kernel of gradients by single ones.
+        """
         matrix, target = (np.ascontiguousarray(part[rows]) for part in self.encoded)
+        program = self.correction.program
+        scored = isinstance(program, ScoreProgram) and program.has_hessian and not program.has_point_masses
+        if by_derivatives and scored:
+            kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
+            if kernel.leaves_slopes:
+                weights = np.ones(len(matrix)) if len(self.weights) else self.weights
+                return kernel.gradients(theta.ravel(), matrix, target, weights, self.correction.noise)
         out = np.empty((len(matrix), theta.size))
         self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
         return out
@@ -276,7 +294,7 @@ class Records:
 
     def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
         """Return the weighted gradients less a mean of some records, shape (m, Q)."""
-        gradients = self.gradients(theta, rows) - mean
+        gradients = self.gradients(theta, rows, by_derivatives=True) - mean
         if len(self.weights):
             gradients *= self.weights[rows, None]
         return gradients

@@ -5,10 +5,12 @@ import os
 import tempfile
 
 import pytest
+import tiers
 import turns
 from hypothesis import settings
 
 import symdebias as sd
+from symdebias.codegen import cache
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
@@ -19,6 +21,8 @@ TENTH = turns.chosen()
 # the time.
 gc.set_threshold(100_000, 20, 50)
 
+tiers.install()
+
 settings.register_profile("symdebias", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("symdebias")
 
@@ -28,6 +32,14 @@ def patience():
     """No test depends on how busy the machine is: a derivation is given up for its size, not for its seconds."""
     with sd.derivation_limits(seconds=900.0):
         yield
+
+
+@pytest.fixture(autouse=True)
+def compile_at_once(request, monkeypatch):
+    """Tests of the compilation itself compile: those below `tests/codegen`, and those that are marked."""
+    if request.node.get_closest_marker("compiled") or "codegen" in request.path.parts:
+        monkeypatch.setattr(tiers, "RECORDS", 0)
+        monkeypatch.setattr(cache, "_compile", tiers.COMPILE)
 
 
 @pytest.fixture

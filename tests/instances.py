@@ -175,8 +175,11 @@ MECHANISMS = {
 
 
 # Every loss of the catalogue, with arguments where it needs some: what holds for all of them is asked of each.
-_ARGUMENTS = {"softmax": (3,)}
-LOSSES = {name: getattr(sd.losses, name)(*_ARGUMENTS.get(name, ())) for name in sd.losses.__all__}
+ARGUMENTS = {"softmax": (3,), "expectile": (0.75,)}
+LOSSES = {name: getattr(sd.losses, name)(*ARGUMENTS.get(name, ())) for name in sd.losses.__all__}
+NOT_CONVEX = {"cauchy"}
+# Losses of targets that are not negative: convex for these.
+NON_NEGATIVE = {"gamma", "tweedie"}
 
 # Every way of releasing records, so that what holds for all of them is asked of each.
 _GAUSSIAN = sd.GaussianMechanism(epsilon=1.0, delta=1e-5, radius=1.0)

@@ -142,7 +142,7 @@ def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
         pytest.param(sd.losses.exponential(), RELEASES["margins"], marks=pytest.mark.exhaustive),
         pytest.param(sd.losses.poisson(), sd.Release({("a", "b"): CAP}), marks=pytest.mark.exhaustive),
         pytest.param(sd.losses.hinge(), RELEASES["margins, a weighed label"], marks=pytest.mark.exhaustive),
-        (sd.losses.huber(1.0), RELEASES["residuals"]),
+        pytest.param(sd.losses.huber(1.0), RELEASES["residuals"], marks=pytest.mark.exhaustive),
     ],
     ids=["logistic margins", "logistic", "exponential margins", "Poisson", "hinge margins", "Huber residuals"],
 )
@@ -216,6 +216,7 @@ def test_a_logistic_regression_from_margins(intercept):
     assert fit.corrected.design.waves == 0
 
 
+@pytest.mark.exhaustive
 def test_half_of_the_budget_for_the_label():
     theta = np.array([2.0, -1.0, 0.5])
     X, y = simulated(60_000, theta, 3)

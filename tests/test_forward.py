@@ -110,7 +110,8 @@ def test_an_uncorrected_or_truncated_loss_knows_its_bias():
     "loss",
     [
         sd.losses.exponential(), sd.losses.squared_margin(), margin_loss(sp.sin(2 * U * Y) + U**2 * Y),
-        margin_loss(sp.exp(-((U * Y) ** 2) / 8)), margin_loss(sp.exp(-U * Y) * U + U**4),
+        margin_loss(sp.exp(-((U * Y) ** 2) / 8)),
+        pytest.param(margin_loss(sp.exp(-U * Y) * U + U**4), marks=pytest.mark.exhaustive),
     ],
     ids=str,
 )  # fmt: skip

@@ -8,18 +8,18 @@ import pytest
 
 import symdebias as sd
 
-NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Ledger", "Loss", "Release"}
+NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Ledger", "Loss", "Release", "Schema"}
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
     "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "SphericalCapMechanism",
     "SphericalLaplaceMechanism", "StaircaseMechanism", "UniformMechanism",
 }  # fmt: skip
 FUNCTIONS = {
-    "bias", "debias", "derivation_limits", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "m_estimate",
-    "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
+    "bias", "debias", "derivation_limits", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "load",
+    "m_estimate", "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
 }  # fmt: skip
 # Imported when they are first asked for, since they need scikit-learn.
-ESTIMATORS = {"CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor"}
+ESTIMATORS = {"CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor", "ReleaseScaler"}
 ROOMS = {
     "checks", "evaluation", "exceptions", "labels", "literature", "losses", "planning", "quadratic", "step_sizes",
 }  # fmt: skip

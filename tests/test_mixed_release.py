@@ -121,9 +121,12 @@ def test_what_is_refused(call, message):
 def test_table_categories_that_were_not_declared():
     pandas = pytest.importorskip("pandas")
     release = sd.Release({"region": sd.RandomizedResponse(1.0, REGIONS)})
-    for value in ("x", None, np.nan):
+    for value, message in (
+        ("x", "value in row 1 that was not declared"),
+        *((one, "missing") for one in (None, np.nan, "")),
+    ):
         frame = pandas.DataFrame({"region": pandas.Series(["n", value], dtype=object)})
-        with pytest.raises(ValueError, match="value in row 1 that was not declared"):
+        with pytest.raises(ValueError, match=message):
             release.privatize(frame)
 
 

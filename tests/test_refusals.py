@@ -80,6 +80,7 @@ def test_bounded_losses_are_exact_under_laplace_noise(expression):
 
 
 @pytest.mark.newest
+@pytest.mark.exhaustive
 def test_inverse_hyperbolic_functions_go_all_the_way():
     corrected = sd.debias(sd.Loss(sp.asinh(U) ** 2 - U * Y, score=U, target=Y), RELEASES["laplace"])
     theta, X, y = np.array([0.7, -0.2]), np.array([[0.5, 1.0], [2.0, 0.1]]), np.array([1.0, 0.3])
@@ -152,6 +153,16 @@ def test_high_powers_are_derived_by_recurrence():
     theta, x, y = np.array([1.5]), 0.4, 0.9
     values = twelfth.loss(theta, (x + 0.3 * t)[:, None], np.full(20, y))
     assert weights @ values / weights.sum() == pytest.approx((1.5 * x - y) ** 12, rel=1e-9, abs=1e-9)
+
+
+def test_powers_whose_correction_would_cancel_all_digits_are_refused():
+    theta, x, z = sp.symbols("theta x z", real=True)
+    by_feature = sd.Loss.of_features(theta * x**34 + z**2, features=[x, z], parameters=[theta], target=Y)
+    with pytest.raises(NoExactCorrectionError, match="the power 34 of x is too high"):
+        sd.debias(by_feature, sd.Release(sd.GaussianMechanism.from_scale(0.3)), method="exact")
+    spherical = sd.Release(sd.SphericalLaplaceMechanism.from_scale(0.3))
+    with pytest.raises(NoExactCorrectionError, match="the power 33 of u, under noise of a whole vector, is too high"):
+        sd.debias(sd.Loss(U**33, score=U, target=Y), spherical, method="exact").certify(columns=3)
 
 
 @pytest.mark.parametrize("in_thread", [False, True])

@@ -54,8 +54,8 @@ LOSSES = {
 }
 
 
-# Half a minute of compilation.
-LONG = ("three scores",)
+# Much compilation.
+LONG = ("three scores", "beside normal and Laplace noise, and a category")
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in LONG)) for n in RELEASES])
@@ -209,7 +209,9 @@ def simulated(n, columns, seed):
     return X, np.where(rng.random(n) < chances, 1.0, -1.0)
 
 
-@pytest.mark.parametrize(("columns", "method"), [(3, "exact"), (2, "surrogate")])
+@pytest.mark.parametrize(
+    ("columns", "method"), [(3, "exact"), pytest.param(2, "surrogate", marks=pytest.mark.exhaustive)]
+)
 def test_a_fit_is_near_that_of_the_true_records(columns, method):
     """Within four standard errors of each parameter: a false alarm in about 1 of 5,000 for these seeds, once and for
     all; the uncorrected fit is 6 of them away."""
@@ -239,7 +241,7 @@ def test_stochastic_gradient_descent_runs_on_the_kernel():
 # ---- margin releases -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("intercept", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_a_margin_release_with_spherical_noise_is_that_of_its_vector(intercept):
     """The scale is that of the whole vector, its coordinates share the noise, and fits know the truth."""
     rng = np.random.default_rng(0)

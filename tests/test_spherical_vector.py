@@ -209,7 +209,7 @@ def simulated(n, seed):
     return X, np.clip(np.column_stack([X, np.ones(n)]) @ THETA + rng.uniform(-1, 1, n), -3, 3)
 
 
-@pytest.mark.parametrize("name", ["least squares", "huber"])
+@pytest.mark.parametrize("name", ["least squares", pytest.param("huber", marks=pytest.mark.exhaustive)])
 def test_a_fit_is_near_that_of_the_true_records(name):
     """Within 4 standard errors, about 1 false alarm in 5,000, once and for all; the uncorrected fit is 6 away."""
     loss = sd.losses.least_squares() if name == "least squares" else sd.losses.huber()

@@ -7,7 +7,9 @@ from instances import U, Y, crossed_release, gaussian_release, mixed_release
 
 import symdebias as sd
 from symdebias.assessment.kernel_bias import encoded, released_records
+from symdebias.codegen.functions import heat_power
 from symdebias.declared import DeclaredLoss
+from symdebias.derivation.methods import Problem, Surrogate
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -211,6 +213,13 @@ def test_an_exact_correction_of_enormous_variance_is_passed_over():
     assert sd.debias(sd.losses.squared_margin(), release).method == "exact"
 
 
+def test_an_exact_correction_too_large_to_evaluate_is_passed_over():
+    release = sd.Release(dict.fromkeys(("a", "b"), sd.LaplaceMechanism.from_scale(0.5)))
+    corrected = sd.debias(sd.losses.cauchy(), release)
+    assert corrected.method == "surrogate"
+    assert "20,000 operations" in corrected.reason
+
+
 def test_an_unresolved_surrogate_says_what_it_needs():
     corrected = sd.debias(sd.losses.logistic(), gaussian_release())
     X, y = np.zeros((3, 2)), np.ones(3)
@@ -401,3 +410,11 @@ def test_infinite_variance_is_still_refused():
     corrected = sd.debias(sd.Loss(sp.exp(-(U**2)) + Y, score=U, target=Y), sd.Release(NORMAL))
     with pytest.raises((InfiniteVarianceError, NoExactCorrectionError)):
         corrected.variance([1.0], [[0.1]], [0.0])
+
+
+def test_high_powers_beside_surrogates_come_with_their_recurrence():
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    for power, recurrences in ((4, 0), (40, 1)):
+        problem = Problem(sd.Loss(U**power + sp.Abs(U), score=U, target=Y), release, 2)
+        expression = Surrogate().derive(problem).program.expression
+        assert len(expression.atoms(heat_power)) == recurrences

@@ -24,6 +24,8 @@ from symdebias.release import Release
 
 _SCORES, _VARIANCES, _TARGETS = 41, 6, 5
 _SETTLED, _ROUNDING = 1e-12, 1e-9
+# What rounding leaves of a sum, in shares of the sizes that were summed: a power of 34 has a mean of 1 out of 1e24.
+_LEFT = 2.0**-44
 _MOST_NODES = 2**15
 # The rule on a panel of the line, how far normal noise reaches in standard deviations, and panels at most.
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -220,16 +222,17 @@ def _settled_means(
     # The rule's error falls like exp(-2 (pi nodes/(2 reach))^2) for entire functions: few nodes are enough for them.
     most = most_nodes if target_noise.variance == 0 else min(most_nodes, 1024)
     nodes, reach = 48, 9.0
-    before = _means(functions, scores, s, target_noise, nodes, reach)
+    before, _ = _means(functions, scores, s, target_noise, nodes, reach)
     last = math.inf
     while True:
         # A wider rule with finer steps: both the tails and the steps must have settled.
         nodes, reach = 2 * nodes, reach * 1.15
-        means = _means(functions, scores, s, target_noise, nodes, reach)
+        means, summed = _means(functions, scores, s, target_noise, nodes, reach)
         sizes = np.maximum(1.0, np.abs(means).max(axis=(1, 2)))
-        moved = float(np.max(np.abs(means - before).max(axis=(1, 2)) / sizes))
+        moves = np.abs(means - before).max(axis=2)
+        moved = float(np.max(moves.max(axis=1) / sizes))
         # The error falls faster than geometrically until rounding is left, which in a sum of large waves is more.
-        rounding = moved < _ROUNDING and moved > last / 4
+        rounding = (moved < _ROUNDING and moved > last / 4) or bool(np.all(moves <= _LEFT * summed))
         if moved < _SETTLED or rounding or nodes >= most:
             return means, moved
         before, last = means, moved
@@ -237,8 +240,11 @@ def _settled_means(
 
 def _means(
     functions: ScoreFunctions, scores: FloatArray, s: float, target_noise: TargetNoise, nodes: int, reach: float
-) -> FloatArray:
-    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule, shape (targets, 4, scores)."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return E G, E G_u, E[e G_u]/s and E K at each score by the trapezoidal rule, shape (targets, 4, scores).
+
+    Second come the sums of the sizes of what was added up, the largest of any target and score for each of the four.
+    """
     t, weights = _normal_rule(nodes, reach) if s > 0 else (np.zeros(1), np.ones(1))
     if target_noise.variance > 0:
         t_target, target_weights = _normal_rule(nodes, reach)
@@ -246,20 +252,24 @@ def _means(
         t_target, target_weights = np.zeros(1), np.ones(1)
     points = scores + math.sqrt(s) * t[None, :]
     found = np.zeros((len(target_noise.seen), 4, len(scores)))
-    for total, outcome in zip(found, target_noise.seen, strict=True):
+    summed = np.zeros_like(found)
+    for total, sizes, outcome in zip(found, summed, target_noise.seen, strict=True):
         for shift, weight in zip(t_target, target_weights, strict=True):
             noised = np.full((1, 1), outcome + math.sqrt(target_noise.variance) * shift)
             slope = _weighed(functions.corrected_slope(points, noised, s), weights)
-            cross = slope @ (t / math.sqrt(s)) if s > 0 else np.zeros(len(scores))
-            curvature = _weighed(functions.corrected_curvature(points, noised, s), weights).sum(axis=1)
-            parts = (
-                _weighed(functions.corrected(points, noised, s), weights).sum(axis=1),
-                slope.sum(axis=1),
-                cross,
-                curvature if s > 0 else np.zeros(len(scores)),
-            )
-            total += weight * np.stack(parts)
-    return np.tensordot(target_noise.shares, found, axes=1)
+            terms = [_weighed(functions.corrected(points, noised, s), weights), slope]
+            if s > 0:
+                # Without noise the last two are 0.
+                terms += [
+                    slope * (t / math.sqrt(s)),
+                    _weighed(functions.corrected_curvature(points, noised, s), weights),
+                ]
+            for place, term in enumerate(terms):
+                total[place] += weight * term.sum(axis=1)
+                sizes[place] += weight * np.abs(term).sum(axis=1)
+    shares = np.asarray(target_noise.shares)
+    largest_sums = np.tensordot(np.abs(shares), summed, axes=1).max(axis=(0, 2))
+    return np.tensordot(shares, found, axes=1), largest_sums
 
 
 def _weighed(values: FloatArray, weights: FloatArray) -> FloatArray:

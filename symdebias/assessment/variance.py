@@ -125,6 +125,8 @@ def variances(
     of : {"loss", "gradient"}
         Of the loss, or the trace of the covariance of the gradient.
     """
+    if of not in ("loss", "gradient"):
+        raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
     closed = closed_variance(correction) if correction.method.corrects else None
     if closed is not None:
         return _closed_variances(correction, closed, theta, matrix, targets, of)
@@ -175,7 +177,8 @@ def variance_bound(correction: Correction, *, theta_radius: float) -> float:
 
     It is sup V(0) + sigma^2 sup dV/dr, with V(r) the trace of the gradient's covariance at noise variance r, and
     dV/dr = W_r ||W_r^-1 grad_theta grad_x loss||^2 (the heat equation): the bound of Theorem 5.3 with the supremum
-    taken where it belongs, after the means.
+    taken where it belongs, after the means. The printed bound takes it over bounded records and uses it under W_r,
+    which integrates over all of R^p: it fails already for the exponential loss.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""Checks to run on mechanisms, releases and solvers, of one's own too: of the correction, and of the guarantee."""
+"""Checks to run on mechanisms, releases and solvers, of one's own too, and on released records."""
 
 from symdebias.checks.audit import audit
 from symdebias.checks.guarantee import check_guarantee
 from symdebias.checks.oracle import SamplerComparison, compare_with_opendp, opendp_draws
+from symdebias.checks.records import RecordProbe, RecordsCheck, check_records
 from symdebias.checks.result import GuaranteeCheck, Probe
 from symdebias.checks.sampler import SamplerCheck
 from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
@@ -10,11 +11,14 @@ from symdebias.checks.unbiasedness import UnbiasednessCheck, check_unbiased
 __all__ = [
     "GuaranteeCheck",
     "Probe",
+    "RecordProbe",
+    "RecordsCheck",
     "SamplerCheck",
     "SamplerComparison",
     "UnbiasednessCheck",
     "audit",
     "check_guarantee",
+    "check_records",
     "check_unbiased",
     "compare_with_opendp",
     "opendp_draws",

@@ -11,10 +11,9 @@ import numpy as np
 from scipy import stats
 
 from symdebias import _optional
+from symdebias._arrays import IntegerArray
 from symdebias._domains import Integer, Interval
 from symdebias.mechanisms import rounded, sampling
-
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 LAWS = ("discrete_laplace", "discrete_gaussian")
 # Equally likely cells of the two-sample test.
@@ -57,7 +56,7 @@ class SamplerComparison:
         return self.pvalue >= self.level
 
 
-def opendp_draws(law: str, scale: float, count: int) -> Integers:
+def opendp_draws(law: str, scale: float, count: int) -> IntegerArray:
     """Return noise of OpenDP's samplers as integers.
 
     Parameters
@@ -135,7 +134,7 @@ def compare_with_opendp(law: str, scale: float, *, samples: int = 50_000) -> Sam
     return compared(law, scale, draw(scale, (samples,), sampling.source(None)), theirs)
 
 
-def compared(law: str, scale: float, first: Integers, second: Integers) -> SamplerComparison:
+def compared(law: str, scale: float, first: IntegerArray, second: IntegerArray) -> SamplerComparison:
     """Return the two-sample test of integers that should be of one law: counts in cells that are fixed beforehand."""
     continuous = stats.laplace(scale=scale) if law == "discrete_laplace" else stats.norm(scale=scale)
     # Half-integers, which no draw is equal to.

@@ -192,7 +192,7 @@ class ReleaseSubject(Subject):
     def send(self, rows: FloatArray, random_state: Any) -> FloatArray:
         """Return what `privatize` sends, categories as the numbers that stand for them."""
         X, y = self._records(rows)
-        noised = self.release.privatize(X, y, random_state=random_state, noise="hardened")
+        noised = self.release.privatize(X, y, random_state=random_state, noise="hardened", outside="clip-all")
         coupling, sent = self.release.coupling, np.array(noised.X, dtype=float)
         if coupling is not None:
             return sent if noised.y is None else np.column_stack([sent, coupling.scale * noised.y])

@@ -163,3 +163,11 @@ def erf_imag(x: float, y: float) -> float:
         g = x * (up + down) * math.sin(two) + 0.5 * n * (up - down) * math.cos(two)
         series += g / (n * n + 4.0 * x * x)
     return total + 2.0 / math.pi * series
+
+
+def heat_power(n: float, w: float, v: float) -> float:
+    """Return v^(n/2) He_n(w/sqrt(v)) by its recurrence, for a whole n of 1 or more."""
+    before, value = 1.0, w
+    for k in range(1, int(n)):
+        before, value = value, w * value - k * v * before
+    return value

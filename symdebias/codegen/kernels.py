@@ -103,9 +103,9 @@ class MeanDerivatives:
 
         def passed(rows: slice) -> tuple[float, dict[str, FloatArray]]:
             filled = {name: np.zeros(shape) for name, shape in shapes.items()}
-            work = (np.zeros(shape) for _, shape in self.piece.workspace)
             own = weights[rows] if len(weights) else weights
-            return self.compiled(theta, X[rows], y[rows], own, total, noise, *filled.values(), *work), filled
+            described = theta, X[rows], y[rows], own, total, noise
+            return self.compiled(*described, *filled.values(), np.zeros((0, 0)), *self._workspace()), filled
 
         (value, filled), *others = over_chunks(len(X), passed)
         for more, other in others:
@@ -118,6 +118,25 @@ class MeanDerivatives:
         if self.piece.finish is not None:
             self.piece.finish(filled, gradient, hessian, outer, total)
         return float(value), gradient, hessian, outer
+
+    @property
+    def leaves_slopes(self) -> bool:
+        """Whether `gradients` can be asked for."""
+        return self.piece.rows is not None
+
+    def gradients(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> FloatArray:
+        """Return the weighted gradients of records, shape (n, q), for a pass that leaves their slopes."""
+        assert self.piece.rows is not None
+        sums = {name: np.zeros(shape) for name, shape in self.piece.sums}
+        slopes, nothing = np.empty((self.piece.slopes, len(X))), np.zeros((0, 0))
+        gradient, square = np.zeros(self.size), np.zeros((self.size, self.size))
+        self.compiled(
+            theta, X, y, weights, 1.0, noise, gradient, square, nothing, *sums.values(), slopes, *self._workspace()
+        )
+        return self.piece.rows(slopes, X, sums["jacobian"])
+
+    def _workspace(self) -> list[FloatArray]:
+        return [np.zeros(shape) for _, shape in self.piece.workspace]
 
 
 @dataclass(frozen=True)
@@ -288,7 +307,7 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, out):
     def _mean_derivatives(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
         piece = self._derivatives(weighted)
         names = ["theta", "records", "targets", "all_weights", "total", "noise", "gradient", "out", "meat"]
-        arrays = (*piece.sums, *piece.workspace)
+        arrays = (*piece.sums, ("slopes", (0, 0)), *piece.workspace)
         text = f"""{piece.helpers}
 def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
 {_indent(piece.text, 4)}
@@ -442,9 +461,8 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 piece = self._derivatives(False)
                 shapes = ((q,), (q, q), (q, q), *(shape for _, shape in piece.sums))
                 filled = [np.zeros(shape) for shape in shapes]
-                mean = kernel(
-                    theta, X, y, weights, 3.5, noise, *filled, *(np.zeros(shape) for _, shape in piece.workspace)
-                )
+                work = (np.zeros(shape) for _, shape in piece.workspace)
+                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *work)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
             sums, gradient = self._sums()

@@ -10,7 +10,7 @@ import sympy as sp
 from scipy import special
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen import stable
+from symdebias.codegen import elementary, stable
 
 
 def _softmax_part(place: int, *arguments: FloatArray) -> FloatArray:
@@ -51,6 +51,7 @@ _STABLE = {
     "erf_real": lambda x, y: np.real(special.erf(x + 1j * y)),
     "mills_product": lambda x: _inverse_mills(x) * _mills_excess(x),
     "erf_imag": lambda x, y: np.imag(special.erf(x + 1j * y)),
+    "heat_power": elementary.heat_power,
 }
 
 

@@ -8,6 +8,8 @@ from typing import Protocol
 import numpy as np
 import sympy as sp
 
+from symdebias._arrays import FloatArray
+
 # Rows that a pass takes at a time: 256 rows of 50 columns fit a second-level cache.
 BLOCK = 256
 # Squares below the least float are lost: a component of a norm is then less than this.
@@ -44,7 +46,8 @@ class Piece:
 
     ``workspace`` has the arrays of zeros that it takes, with their shapes, and ``sums`` those that it fills with sums
     over records. ``finish`` takes these by name, with ``gradient``, ``out``, ``meat`` and ``total``, and completes the
-    three.
+    three. ``rows`` makes the gradients of records of what the body leaves in ``slopes``, of shape (``slopes``, n), of
+    the records' columns and of ``jacobian``; it is None where the body leaves nothing.
     """
 
     text: str
@@ -53,6 +56,8 @@ class Piece:
     workspace: tuple[tuple[str, tuple[int, ...]], ...] = ()
     sums: tuple[tuple[str, tuple[int, ...]], ...] = ()
     finish: Callable[..., None] | None = None
+    slopes: int = 0
+    rows: Callable[..., FloatArray] | None = None
 
 
 @dataclass(frozen=True)

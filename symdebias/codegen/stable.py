@@ -14,6 +14,7 @@ from symdebias.codegen.functions import (
     erf_imag,
     erf_real,
     expit,
+    heat_power,
     inverse_mills,
     log_normal_cdf,
     logistic_density,
@@ -75,7 +76,8 @@ def plain(expression: sp.Expr) -> sp.Expr:
     log(exp(u) + 1)
     """
     return (
-        expression.replace(softplus, lambda x: sp.log(1 + sp.exp(x)))
+        multiplied_out(expression)
+        .replace(softplus, lambda x: sp.log(1 + sp.exp(x)))
         .replace(expit, lambda x: 1 / (1 + sp.exp(-x)))
         .replace(logistic_density, lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2)
         .replace(lambda node: isinstance(node, _NORMAL), lambda node: node.rewrite(sp.erfc))
@@ -84,6 +86,18 @@ def plain(expression: sp.Expr) -> sp.Expr:
         .replace(erf_real, lambda x, y: sp.re(sp.erf(x + sp.I * y)))
         .replace(erf_imag, lambda x, y: sp.im(sp.erf(x + sp.I * y)))
     )
+
+
+def multiplied_out(expression: sp.Expr) -> sp.Expr:
+    """Write the Hermite polynomials of `heat_power` as sums of powers.
+
+    Examples
+    --------
+    >>> u, s = sp.symbols("u s", real=True)
+    >>> sp.degree(multiplied_out(heat_power(10, u, s)), u)
+    10
+    """
+    return expression.xreplace({node: node.written_out() for node in expression.atoms(heat_power)})
 
 
 def with_maximum(expression: sp.Expr) -> sp.Expr:
@@ -127,8 +141,10 @@ def in_logistic_density(expression: sp.Expr) -> sp.Expr:
     if len(arguments) != 1:
         return expression
     (z,) = arguments
+    # The other terms as coefficients of a polynomial take minutes.
+    terms, others = sp.sift(sp.Add.make_args(expression), lambda term: term.has(expit, logistic_density), binary=True)
     e, d = sp.Dummy("e"), sp.Dummy("d")
-    written = expression.xreplace({expit(z): e, logistic_density(z): e * (1 - e)})
+    written = sp.Add(*terms).xreplace({expit(z): e, logistic_density(z): e * (1 - e)})
     if not written.is_polynomial(e) or sp.degree(written, e) < 3:
         return expression
     # In d = 1 - 2 expit(z), whose square is 1 - 4 w.
@@ -137,7 +153,7 @@ def in_logistic_density(expression: sp.Expr) -> sp.Expr:
         _horner(sp.Poly(part[::-1] or [0], d).compose(sp.Poly(1 - 4 * d, d)), logistic_density(z))
         for part in (powers[0::2], powers[1::2])
     ]
-    return parts[0] + parts[1] * (1 - 2 * expit(z))
+    return sp.Add(parts[0], parts[1] * (1 - 2 * expit(z)), *others)
 
 
 def _horner(polynomial: sp.Poly, at: sp.Expr) -> sp.Expr:

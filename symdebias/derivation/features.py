@@ -24,6 +24,7 @@ from symdebias.transforms import (
     inverse_heat,
     joint_inverse_heat,
     polynomial_inverse,
+    require_low_power,
     require_moment,
     truncated_series,
 )
@@ -317,13 +318,15 @@ def _undo_normal_noise(build: _Build, variances: dict[Any, sp.Symbol]) -> None:
     polynomial = build.expression.is_polynomial(*variables)
     if polynomial and variables:
         degree = sp.Poly(build.expression, *variables).total_degree()
+        for variable in variables:
+            require_low_power(int(sp.degree(build.expression, variable)), str(variable))
         known = {key: value for key, value in variances.items() if not isinstance(key, sp.Symbol) or key in variables}
         build.expression = truncated_series(build.expression, known, order=degree // 2)
         return
     if not pairs:
         for variable in variables:
             step = inverse_heat(build.expression, variable, variances[variable])
-            build.expression = step.expression
+            build.expression = stable.multiplied_out(step.expression)
             build.conditions += step.conditions
             build.variance_conditions += step.variance_conditions
         return
@@ -360,6 +363,8 @@ def _undo_other_noise(
             build.variance_conditions.append(sp.Lt(2 * rate, limit))
     if expression.is_polynomial(feature):
         degree = int(sp.degree(expression, feature))
+        if noise.inverse_polynomial is None and noise.inverse_differences is None:
+            require_low_power(degree, str(feature))
         variance = build.constant(f"D_{feature.name}", noise.variance) if degree > 1 else sp.Integer(0)
         taylor: list[Any] = [1, 0, -variance / 2, 0][: degree + 1]
         if degree > 3:

@@ -40,6 +40,7 @@ from symdebias.transforms import (
     inverse_spherical,
     joint_inverse_heat,
     operator_terms,
+    require_low_power,
     require_moment,
     require_smooth,
     second_derivative,
@@ -216,6 +217,7 @@ def _undo_spherical_noise(problem: ScoreProblem, build: Build, noise: SphericalN
 
     def undone(expression: sp.Expr, variables: Sequence[sp.Symbol]) -> sp.Expr:
         law = noise.group.noise
+        expression = stable.multiplied_out(expression)
         if isinstance(law, ZonalNoise):
             return undo_powers(expression, variables, problem, build, noise)
         return inverse_spherical(expression, variables, noise.covariance, law)
@@ -367,7 +369,7 @@ def _families(
 def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
     """Undo noise column by column for a loss of any form: differential operators and weighted shifts."""
     scores = problem.scores
-    expanded = _budget.expand(build.expression)
+    expanded = _budget.expand(stable.multiplied_out(build.expression))
     polynomial = expanded.is_polynomial(*scores)
     shifts = [
         part for part in problem.others if part.own_noise is not None and part.own_noise.inverse_differences is not None
@@ -384,6 +386,8 @@ def _operators(problem: ScoreProblem, build: Build, rate: float) -> None:
     if smooth:
         require_smooth(build.expression, scores, "the noise is undone by derivatives, and ")
         degree = sp.Poly(expanded, *scores).total_degree() if polynomial else 2 * _HIGHEST_ORDER
+        if hopeless:
+            require_low_power(int(degree), " and ".join(map(str, scores)))
         order = (
             2 * (degree // 2)
             if polynomial

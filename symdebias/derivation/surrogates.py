@@ -19,6 +19,7 @@ from symdebias._arrays import FloatArray
 from symdebias.bounds.enclosures import Largest, enclosed, largest
 from symdebias.bounds.intervals import Range
 from symdebias.codegen import stable
+from symdebias.codegen.functions import LOW_POWER
 from symdebias.codegen.numeric import numeric
 from symdebias.derivation.configurations import sum_over_configurations
 from symdebias.derivation.labels import Labelled, is_affine, label_noise_undone
@@ -29,7 +30,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
-from symdebias.transforms import ExponentialSum, polynomial, surrogate, waves
+from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surrogate, waves
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
@@ -414,16 +415,19 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     orders = [power for one in sums for _, power, *_ in one]
     modes = (Mode(sp.Integer(0), False, max(orders)), *(Mode(h * k, True, 0) for k in range(1, waves + 1)))
     every = ExponentialSum(parts.variable, modes, tuple(term for one in sums for term in one), h)
-    factors = column_factors(problem, build, every)
+    factors, normal = column_factors(problem, build, every), []
     if problem.gaussian:
-        factors.append(normal_factor(every, problem.symbols.score_variance))
+        normal.append(problem.symbols.score_variance)
     factors += [group_factor(every, noise) for noise in problem.spherical]
     # A target that is a coordinate of the vector of a group has its part in the form of that.
     if isinstance(parts.target_noise, AdditiveNoise):
-        factors.append(_target_factor(every, parts.target_noise, problem.symbols))
+        if parts.target_noise.is_gaussian:
+            normal.append(problem.symbols.target_variance)
+        else:
+            factors.append(_target_factor(every, parts.target_noise))
     total = sp.Add(
         *(
-            part.multiplier * replace(every, terms=tuple(one)).times(factors)
+            part.multiplier * _undone(replace(every, terms=tuple(one)), factors, normal)
             for part, one in zip(parts.parts, sums, strict=True)
         )
     )
@@ -433,10 +437,20 @@ def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) ->
     return finish(problem, build)
 
 
-def _target_factor(terms: ExponentialSum, noise: AdditiveNoise, symbols: NoiseSymbols) -> Factor:
-    """Return the factor of the target's noise in a residual."""
-    if noise.is_gaussian:
-        return normal_factor(terms, symbols.target_variance)
+def _undone(terms: ExponentialSum, factors: Sequence[Factor], normal: Sequence[sp.Expr]) -> sp.Expr:
+    """Return a sum with the factors of columns and of normal noise of some variances."""
+    every = [*factors, *(normal_factor(terms, variance) for variance in normal)]
+    flat = [term for term in terms.terms if terms.modes[term[2]].value == 0]
+    if not normal or max((power for _, power, *_ in flat), default=0) <= LOW_POWER:
+        return terms.times(every)
+    # High powers come with their recurrence.
+    polynomial = replace(terms, terms=tuple(flat)).times(factors)
+    waves = replace(terms, terms=tuple(term for term in terms.terms if term not in flat)).times(every)
+    return inverse_heat(polynomial, terms.variable, sp.Add(*normal)).expression + waves
+
+
+def _target_factor(terms: ExponentialSum, noise: AdditiveNoise) -> Factor:
+    """Return the factor of the target's noise in a residual, which is not normal."""
     if noise.inverse_polynomial is None and noise.inverse_differences is None:
         raise NoExactCorrectionError(
             f"the characteristic function {noise.characteristic_function} of the target's noise has zeros, at which no "

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import Integer
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimate_of
 from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.records import IntegerArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
 from symdebias.release import Release

@@ -10,6 +10,7 @@ import numpy as np
 
 from symdebias._arrays import (
     FloatArray,
+    IntegerArray,
     check_same_index,
     cluster_codes,
     label_array,
@@ -24,8 +25,6 @@ from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-
-IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9

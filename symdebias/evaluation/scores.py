@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.numeric import numeric
-from symdebias.evaluation.records import IntegerArray, Records
+from symdebias.evaluation.records import Records
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import FREQUENCY, AdditiveNoise, SphericalNoise
 from symdebias.transforms.surrogate import Surrogate

@@ -4,159 +4,26 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symdebias import _arrays, _optional, losses
+from symdebias import _optional
 from symdebias._arrays import FloatArray
-from symdebias._domains import shown
-from symdebias.driver import debias
-from symdebias.evaluation import evaluate
+from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release
-from symdebias.release.matrices import bound_to
-from symdebias.solvers import Fit, m_estimate, sgd
-from symdebias.solvers.predictions import Predictor
 
-__all__ = ["CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor"]
+__all__ = ["DebiasedClassifier", "DebiasedRegressor"]
 
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
 _multiclass: Any = _optional.require("sklearn.utils.multiclass", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
 
-_SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 
-
-class _Debiased(_base.BaseEstimator):
-    """What both estimators share: the release, the solver, and the fit."""
-
-    loss: str | Loss
-    release: Release | None
-    method: str
-    solver: str
-    l2: float
-    radius: float | None
-    fit_intercept: bool | None
-    solver_options: Mapping[str, Any] | None
-    random_state: Any
-    fit_: Fit
-    n_features_in_: int
-    feature_names_in_: Any
-    # Labels that are released as they are, in the order of the loss's target values; None where the release has labels.
-    _observed: np.ndarray[Any, Any] | None
-
-    # ---- what the user gave ------------------------------------------------------------------------------
-
-    def _release_of(self, X: Any) -> Release:
-        """Return the release of the records, with names for its columns where X has some."""
-        if self.release is None:
-            return Release(fit_intercept=self.fit_intercept is not False)
-        if not isinstance(self.release, Release):
-            raise TypeError(
-                f"release must be a symdebias.Release or None; got {type(self.release).__name__}. Pass noised.release."
-            )
-        if self.fit_intercept is not None and self.fit_intercept != self.release.fit_intercept:
-            raise ValueError(
-                f"fit_intercept={self.fit_intercept}, and the release was declared with fit_intercept="
-                f"{self.release.fit_intercept}. Leave it out: the release decides."
-            )
-        return bound_to(self.release, X) if _arrays.is_table(X) else self.release
-
-    def _validated(self, *data: Any, **options: Any) -> Any:
-        """Return records without a release, checked by scikit-learn's own rules."""
-        options |= {"dtype": np.float64, "order": "C"}
-        if hasattr(_validation, "validate_data"):
-            return _validation.validate_data(self, *data, **options)
-        return self._validate_data(*data, **options)
-
-    def _remember_columns(self, X: Any) -> None:
-        """Keep the number and the names of the columns of released records, which the release checks by itself."""
-        if not _arrays.is_table(X):
-            self.n_features_in_ = int(_arrays.features_array(X).shape[1])
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            return
-        names = _arrays.column_names(X)
-        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-
-    def _loss_of(self, number_of_classes: int | None) -> Loss:
-        """Return the declared loss, by name or as it is."""
-        loss = self.loss
-        if isinstance(loss, str):
-            if loss not in losses.__all__:
-                raise ValueError(
-                    f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
-                    "pass a symdebias.Loss."
-                )
-            if loss != "softmax":
-                made: Loss = getattr(losses, loss)()
-                return made
-            if number_of_classes is None:
-                raise ValueError('loss="softmax" is a loss of labels. Use a DebiasedClassifier.')
-            return losses.softmax(number_of_classes)
-        if not isinstance(loss, Loss):
-            raise TypeError(f"loss must be the name of a loss or a symdebias.Loss; got {type(loss).__name__}.")
-        if not loss.scores:
-            raise ValueError(
-                f"{loss.expression} is in features by name and has no score, so that it predicts nothing. Use "
-                "symdebias.m_estimate, or declare the loss in a score."
-            )
-        return loss
-
-    def _fitted(self, loss: Loss, release: Release, X: Any, y: Any, sample_weight: Any) -> Any:
-        if self.solver not in _SOLVERS:
-            raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
-        options = dict(self.solver_options or {})
-        if self.solver == "sgd":
-            options.setdefault("random_state", self.random_state)
-        if sample_weight is not None:
-            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
-        # A shift of all scores leaves the softmax loss as it is: a direction without curvature, for which a fit under
-        # noise would be taken as lost. True records have no noise to be lost in.
-        untouched = self.release is None and self.method == "auto" and len(loss.scores) > 1
-        corrected = debias(loss, release, method="none" if untouched else self.method)
-        self.fit_ = _SOLVERS[self.solver](
-            corrected, X, y, l2=self.l2, radius=self.radius, sample_weight=sample_weight, **options
-        )
-        return self
-
-    # ---- what was found ----------------------------------------------------------------------------------
-
-    @property
-    def _predictor(self) -> Predictor:
-        _validation.check_is_fitted(self, "fit_")
-        return Predictor.of(self.fit_)
-
-    @property
-    def coef_(self) -> FloatArray:
-        """The coefficients in the units of true records, without the intercept: as scikit-learn shapes them."""
-        _validation.check_is_fitted(self, "fit_")
-        coefficients = self.fit_.coefficients
-        slopes = coefficients[..., : coefficients.shape[-1] - self.fit_.corrected.release.fit_intercept]
-        return slopes[None, :] if _base.is_classifier(self) and slopes.ndim == 1 else slopes
-
-    @property
-    def intercept_(self) -> Any:
-        """The intercept in the units of true records; 0 without one."""
-        _validation.check_is_fitted(self, "fit_")
-        coefficients = self.fit_.coefficients
-        found = coefficients[..., -1] if self.fit_.corrected.release.fit_intercept else 0 * coefficients[..., 0]
-        return np.atleast_1d(found) if _base.is_classifier(self) else float(found)
-
-    def _scores(self, X: Any) -> FloatArray:
-        predictor = self._predictor
-        return predictor.scores(self._validated(X, reset=False) if self.release is None else X)
-
-    def _released_target(self, y: Any) -> Any:
-        """Return released targets as the fitted loss takes them."""
-        return y
-
-
-class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
+class DebiasedClassifier(_base.ClassifierMixin, Debiased):
     """A classifier of scikit-learn that is fitted on released records and predicts true ones.
 
     Parameters
@@ -249,14 +116,16 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
 
     def _more_tags(self) -> dict[str, Any]:
         """Return the tags that scikit-learn before 1.6 asks for."""
-        return {"binary_only": not self._takes_several_classes}
+        return {"binary_only": not self._takes_several_classes, "_xfail_checks": self._failed_checks}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._takes_several_classes
         return tags
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "DebiasedClassifier":
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None, clusters: Any = None
+    ) -> "DebiasedClassifier":
         """Fit released records.
 
         Parameters
@@ -267,6 +136,10 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
             ``noised.y``; None for a margin release without an intercept.
         sample_weight : array of shape (n,), optional
             Non-negative weights.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+        clusters : array of shape (n,), optional
+            Which records belong together, for the standard errors of ``"m_estimate"``.
 
         Returns
         -------
@@ -280,20 +153,88 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
         SymdebiasError
             As for `debias` and the solver.
         """
+        loss, release, X, y, sample_weight = self._taken(X, y, sample_weight)
+        self._fitted(loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters)
+        return self._with_classes()
+
+    @OfStreams
+    def partial_fit(
+        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, noise_scale: Any = None
+    ) -> "DebiasedClassifier":
+        """Take one pass over further released records, from where the earlier ones have led; for ``solver="sgd"``.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            Further rows of ``noised.X``.
+        y : array of shape (n,), or None
+            Those of ``noised.y``.
+        classes : array of shape (k,), optional
+            All labels that may come, at the first call, where the release does not name them.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+        noise_scale : array of shape (n,) or (n, p), optional
+            As for `fit`.
+
+        Returns
+        -------
+        DebiasedClassifier
+            Itself. Its ``fit_`` has the number of all records; its history is that of the last call.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`; or the columns or labels are not those of the first call.
+        SymdebiasError
+            As for `sgd`; the model is then as it was before.
+
+        Warns
+        -----
+        ConvergenceWarning
+            The fit is lost so far.
+
+        Notes
+        -----
+        Iterate, number of steps, learned step sizes and the average of ``solver_options={"average": True}`` go on. The
+        first records decide what is learned once: step sizes, and the surrogate of a loss that has no exact correction,
+        for which they must be some thousands.
+        """
+        is_first = not self._has_begun
+        loss, release, X, y, sample_weight = self._taken(X, y, sample_weight, classes, is_first=is_first)
+        self._continued(loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale)
+        return self._with_classes()
+
+    def _with_classes(self) -> "DebiasedClassifier":
+        if self._observed is None:
+            found = self._predictor.classes
+            self.classes_ = found.astype(str) if found.dtype == object else found
+        else:
+            self.classes_ = self._observed
+        return self
+
+    def _taken(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any = None, *, is_first: bool | None = None
+    ) -> tuple[Loss, Release, Any, Any, Any]:
+        """Return the loss, the release and checked records; `is_first` is None where all records come at once."""
+        reset = is_first is not False
         release = self._release_of(X)
         if release.coupling is not None and release.coupling.kind == "joint":
             raise ValueError('target="joint" releases a number as the target, and no label. Use a DebiasedRegressor.')
-        self._observed = None
         if self.release is None:
-            X, y = self._validated(X, y, multi_output=False)
+            X, y = self._validated(X, y, multi_output=False, reset=reset)
         else:
-            self._remember_columns(X)
+            self._remember_columns(X, reset=reset)
         known = _labels_of(release)
         if sample_weight is not None:
             sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         if known is None and release.target is None:
-            loss, y = self._coded(y, sample_weight)
+            if is_first is not None:
+                classes = self._classes_of_a_stream(classes, is_first)
+            loss, y = self._coded(y, sample_weight, classes)
         else:
+            self._observed = None
+            if classes is not None:
+                raise ValueError("classes were given, and the release names its labels. Leave classes out.")
             loss = self._loss_of(None if known is None else len(known))
             if known is not None and loss.target_values is None:
                 loss = loss.with_target_values(known)
@@ -304,15 +245,23 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
                     f"{loss.expression} has no target values, and the release adds noise to the labels. Declare "
                     "target_values on the loss."
                 )
-        self._fitted(loss, release, X, y, sample_weight)
-        if self._observed is None:
-            found = self._predictor.classes
-            self.classes_ = found.astype(str) if found.dtype == object else found
-        else:
-            self.classes_ = self._observed
-        return self
+        return loss, release, X, y, sample_weight
 
-    def _coded(self, y: Any, sample_weight: FloatArray | None) -> tuple[Loss, FloatArray]:
+    def _classes_of_a_stream(self, classes: Any, is_first: bool) -> Any:
+        if is_first and classes is None:
+            raise ValueError(
+                "classes must be passed on the first call to partial_fit: later records may have labels that the "
+                "first ones do not."
+            )
+        if is_first:
+            return np.unique(_validation.column_or_1d(classes))
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                "classes are others than at the first call to partial_fit. Leave them out, or begin with a clone."
+            )
+        return self.classes_
+
+    def _coded(self, y: Any, sample_weight: FloatArray | None, classes: Any = None) -> tuple[Loss, FloatArray]:
         """Return the loss, and labels that are released as they are in its coding."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None. Pass noised.y.")
@@ -320,8 +269,13 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
         _multiclass.check_classification_targets(labels)
         observed, codes = np.unique(labels, return_inverse=True)
         codes = codes.reshape(-1)
+        if classes is not None:
+            if not np.isin(observed, classes).all():
+                raise ValueError("y has a label that is not among classes. Name all labels at the first call.")
+            codes = np.searchsorted(classes, observed)[codes]
+            observed = classes
         weighing = codes if sample_weight is None else codes[sample_weight > 0]
-        if len(np.unique(weighing)) < 2:
+        if (len(observed) if classes is not None else len(np.unique(weighing))) < 2:
             raise ValueError("y has records of one class alone, and a classifier needs at least two classes.")
         loss = self._loss_of(len(observed))
         if loss.target_values is None:
@@ -403,7 +357,7 @@ class DebiasedClassifier(_base.ClassifierMixin, _Debiased):
         return self._predictor.probabilities(self._scores(X))
 
 
-class DebiasedRegressor(_base.RegressorMixin, _Debiased):
+class DebiasedRegressor(_base.RegressorMixin, Debiased):
     """A regressor of scikit-learn that is fitted on released records and predicts true ones.
 
     Parameters
@@ -464,7 +418,16 @@ class DebiasedRegressor(_base.RegressorMixin, _Debiased):
         self.solver_options = solver_options
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "DebiasedRegressor":
+    def _more_tags(self) -> dict[str, Any]:
+        """Return the tags that scikit-learn before 1.6 asks for."""
+        return {"_xfail_checks": self._failed_checks}
+
+    def __sklearn_tags__(self) -> Any:
+        return super().__sklearn_tags__()
+
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None, clusters: Any = None
+    ) -> "DebiasedRegressor":
         """Fit released records.
 
         Parameters
@@ -475,6 +438,10 @@ class DebiasedRegressor(_base.RegressorMixin, _Debiased):
             ``noised.y``.
         sample_weight : array of shape (n,), optional
             Non-negative weights.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+        clusters : array of shape (n,), optional
+            Which records belong together, for the standard errors of ``"m_estimate"``.
 
         Returns
         -------
@@ -488,17 +455,57 @@ class DebiasedRegressor(_base.RegressorMixin, _Debiased):
         SymdebiasError
             As for `debias` and the solver.
         """
+        loss, release, X, y, sample_weight = self._taken(X, y, sample_weight)
+        return self._fitted(  # type: ignore[no-any-return]
+            loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters
+        )
+
+    @OfStreams
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None
+    ) -> "DebiasedRegressor":
+        """Take one pass over further released records, from where the earlier ones have led; for ``solver="sgd"``.
+
+        Parameters
+        ----------
+        X, y, sample_weight, noise_scale
+            As for `DebiasedClassifier.partial_fit`, which says what goes on.
+
+        Returns
+        -------
+        DebiasedRegressor
+            Itself.
+
+        Raises
+        ------
+        ValueError, TypeError, SymdebiasError
+            As for `DebiasedClassifier.partial_fit`.
+        """
+        is_first = not self._has_begun
+        loss, release, X, y, sample_weight = self._taken(X, y, sample_weight, is_first=is_first)
+        return self._continued(  # type: ignore[no-any-return]
+            loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale
+        )
+
+    def _taken(
+        self, X: Any, y: Any, sample_weight: Any, *, is_first: bool | None = None
+    ) -> tuple[Loss, Release, Any, Any, Any]:
+        """Return the loss, the release and checked records; `is_first` is None where all records come at once."""
         loss = self._loss_of(None)
         if meaning_of(loss).predicts != "number":
             raise ValueError(f"{loss.expression} is no loss of a number. Use a DebiasedClassifier for labels.")
         release = self._release_of(X)
         if release.coupling is not None and release.coupling.kind == "margin":
             raise ValueError('target="margin" releases a label as the target. Use a DebiasedClassifier.')
+        reset = is_first is not False
         if self.release is None:
-            X, y = self._validated(X, y, multi_output=False, y_numeric=True, ensure_min_samples=2)
+            least = 2 if is_first is None else 1
+            X, y = self._validated(X, y, multi_output=False, y_numeric=True, ensure_min_samples=least, reset=reset)
         else:
-            self._remember_columns(X)
-        return self._fitted(loss, release, X, y, sample_weight)  # type: ignore[no-any-return]
+            self._remember_columns(X, reset=reset)
+        if sample_weight is not None:
+            sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
+        return loss, release, X, y, sample_weight
 
     def predict(self, X: Any) -> FloatArray:
         """Return the mean, centre or quantile of true records; see `Fit.predict`.
@@ -514,47 +521,6 @@ class DebiasedRegressor(_base.RegressorMixin, _Debiased):
             The predictions.
         """
         return self._predictor.numbers(self._scores(X))
-
-
-@dataclass(frozen=True)
-class CorrectedScorer:
-    """A scorer for released records, to be given as ``scoring`` to ``GridSearchCV`` and its kin.
-
-    Its value estimates the metric on true records, the noise undone as `symdebias.evaluation.evaluate` does.
-
-    Attributes
-    ----------
-    metric : str or Loss
-        As for `symdebias.evaluation.evaluate`; a loss is taken in the coding of the labels that were fitted. The value
-        of a loss has its sign changed: larger is better.
-
-    Examples
-    --------
-    >>> import numpy as np, symdebias as sd
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 2))
-    >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
-    >>> noised = release.privatize(X, X @ [2.0, -1.0], random_state=1)
-    >>> scorer = sd.CorrectedScorer("squared_error")
-    >>> search = GridSearchCV(sd.DebiasedRegressor(release=release), {"l2": [0.0, 1.0]}, scoring=scorer, cv=2)
-    >>> search.fit(noised.X, noised.y).best_params_
-    {'l2': 0.0}
-    """
-
-    metric: str | Loss
-
-    def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return the estimate for a fitted estimator, larger is better."""
-        if not isinstance(estimator, _Debiased):
-            raise TypeError(
-                f"a CorrectedScorer scores a DebiasedClassifier or DebiasedRegressor; got {type(estimator).__name__}."
-            )
-        _validation.check_is_fitted(estimator, "fit_")
-        metric, values = self.metric, estimator._predictor.meaning.values
-        if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
-            metric = metric.recoded(values)
-        found = evaluate(estimator.fit_, X, estimator._released_target(y), metric=metric, sample_weight=sample_weight)
-        return found.value if self.metric == "accuracy" else -found.value
 
 
 def _labels_of(release: Release) -> tuple[float, ...] | None:

@@ -20,6 +20,8 @@ from symdebias.interfaces.demo import CURVES, Outcome
 from symdebias.interfaces.spending import Spending
 from symdebias.mechanisms import LabelRandomizer
 from symdebias.planning import ExpectedFit
+from symdebias.solvers import Fit, summary
+from symdebias.solvers.coefficients import Coefficients
 
 # How far below its mean a draw is shown.
 _LOWEST = 30.0
@@ -32,6 +34,8 @@ _MARKS = {
     "surrogate": ("#0072B2", ".-", "surrogates, by the sample size they are designed for"),
 }
 _STYLES = dict(zip(CURVES, ("--", "-", "-"), strict=True))
+# More coefficients make no picture, and longer names leave no room for one.
+_MOST_COEFFICIENTS, _LONGEST_NAME = 200, 32
 # Six of one kind are told apart by colour and mark.
 _KINDS = tuple(zip((*_PALETTE[:3], "#E69F00", "#56B4E9", "#CC79A7"), "osD^vP", strict=True))
 
@@ -179,6 +183,64 @@ def bias_against_variance(curves: Sequence[Tradeoff]) -> Any:
             f"s = {curve.score_variance:g}, |u| <= {curve.radius:g}",
         )
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def coefficients(fit: Fit, naive: Fit | None = None, *, level: float = 0.95, original_units: bool = False) -> Any:
+    """Draw the coefficients of a fit with their intervals, a line each; see `symdebias.Fit.plot`.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    naive : Fit, optional
+        A fit to compare with.
+    level : float
+        Of the intervals, in (0, 1).
+    original_units : bool
+        Whether the release's centre and scale are undone.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel, without the intercept in original units. Where there are no intervals there are marks alone, and the
+        legend says so.
+    """
+    own = Coefficients.of(fit, level, original_units=original_units)
+    shown = [("corrected" if fit.corrected.method != "none" else fit.solver, own, _PALETTE[0], "o")]
+    if naive is not None:
+        beside = own.beside(naive)
+        shown.append((naive.solver, beside, _PALETTE[1], "s"))
+    drawn = own.drawn
+    count = len(drawn)
+    if count > _MOST_COEFFICIENTS:
+        raise ValueError(
+            f"{count} coefficients make no picture that could be read; {_MOST_COEFFICIENTS} are the most. Draw a part "
+            "of summary_frame()."
+        )
+    names = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..." for name in own.names[:count]]
+    figure = _figure(6.4, 1.5 + 0.34 * count)
+    panel = figure.subplots()
+    panel.axvline(0, color="#000000", linewidth=0.8)
+    handles = []
+    for place, (label, table, colour, mark) in enumerate(shown):
+        heights = np.arange(count) + (0.0 if len(shown) == 1 else 0.3 * (place - 0.5))
+        ends, values = table.ends, table.values[drawn]
+        if ends is None:
+            handles += panel.plot(values, heights, mark, color=colour, markersize=5, label=f"{label}, no interval")
+            continue
+        # Bars are lengths from the estimate to both ends.
+        bars = np.abs(ends[drawn].T - values)
+        handles.append(panel.errorbar(
+            values, heights, xerr=bars, fmt=mark, color=colour, markersize=5, capsize=3, linewidth=1.5,
+            label=f"{label}, {100 * level:g}% interval",
+        ))  # fmt: skip
+    # Names are text: a dollar sign begins no formula.
+    panel.set_yticks(range(count), [name.replace("$", r"\$") for name in names])
+    panel.set_ylim(count - 0.5, -0.5)
+    unit = "coefficient, in original units" if original_units else "coefficient of the released column"
+    _label(panel, unit, "", summary.title(fit)[:80].replace("$", r"\$"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     return figure
 
 

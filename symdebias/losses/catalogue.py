@@ -10,7 +10,10 @@ from symdebias._domains import POSITIVE, Integer, Interval
 from symdebias.losses.loss import Loss
 
 __all__ = [
+    "cauchy",
+    "expectile",
     "exponential",
+    "gamma",
     "hinge",
     "huber",
     "least_squares",
@@ -22,12 +25,14 @@ __all__ = [
     "softmax",
     "squared_hinge",
     "squared_margin",
+    "tweedie",
 ]  # fmt: skip
 
 _SCORE, _TARGET = sp.symbols("u y", real=True)
 _MARGIN = _TARGET * _SCORE
 _SIGNS = (-1, 1)
 _LEVEL = Interval(0, 1, closed="neither")
+_COMPOUND_POISSON = Interval(1, 2, advice="poisson() is the limit 1, and gamma() is the limit 2.")
 
 
 def exponential() -> Loss:
@@ -246,6 +251,101 @@ def negative_binomial(dispersion: float = 1.0) -> Loss:
     k = sp.nsimplify(POSITIVE.check("dispersion", dispersion), rational=True)
     expression = (_TARGET + k) * sp.log(1 + sp.exp(_SCORE) / k) - _TARGET * _SCORE
     return Loss(expression, score=_SCORE, target=_TARGET, name="negative_binomial")
+
+
+def gamma() -> Loss:
+    """Return the gamma loss y exp(-u) + u of a positive target (log link; the likelihood up to a constant).
+
+    Exact under Gaussian noise at every noise level. Affine in the target: a target released by an unbiased mechanism
+    needs no correction.
+
+    References
+    ----------
+    McCullagh & Nelder 1989, Chapter 8.
+
+    Examples
+    --------
+    >>> gamma().expression
+    u + y*exp(-u)
+    """
+    return Loss(_TARGET * sp.exp(-_SCORE) + _SCORE, score=_SCORE, target=_TARGET, name="gamma")
+
+
+def tweedie(power: float = 1.5) -> Loss:
+    """Return the Tweedie loss exp((2 - p) u)/(2 - p) - y exp((1 - p) u)/(1 - p) of a target with many zeros (log link).
+
+    The variance is in proportion to the mean to the power p: a compound Poisson law, of claims for example. Exact under
+    Gaussian noise at every noise level. Affine in the target: a target released by an unbiased mechanism needs no
+    correction.
+
+    Parameters
+    ----------
+    power : float
+        p, in (1, 2).
+
+    References
+    ----------
+    Jorgensen 1987; Dunn & Smyth 2005 (the likelihood, up to what the parameters do not enter).
+
+    Examples
+    --------
+    >>> tweedie(1.5).expression
+    2*y*exp(-u/2) + 2*exp(u/2)
+    """
+    p = sp.nsimplify(_COMPOUND_POISSON.check("power", power), rational=True)
+    expression = sp.exp((2 - p) * _SCORE) / (2 - p) - _TARGET * sp.exp((1 - p) * _SCORE) / (1 - p)
+    return Loss(expression, score=_SCORE, target=_TARGET, name="tweedie")
+
+
+def cauchy(scale: float = 2.385) -> Loss:
+    """Return the Cauchy loss c^2/2 log(1 + (r/c)^2) of the residual r = u - y: r^2/2 near 0, a logarithm far out.
+
+    Not convex: a record far out has next to no slope. Not entire (branch points at r = ±ic).
+
+    Parameters
+    ----------
+    scale : float
+        c, positive, in units of the target; at 2.385 times the residuals' standard deviation the fit is 95% efficient
+        for normal ones.
+
+    References
+    ----------
+    Holland & Welsch 1977, Table 1.
+
+    Examples
+    --------
+    >>> cauchy(1.0).expression
+    log((u - y)**2 + 1)/2
+    """
+    c = sp.nsimplify(POSITIVE.check("scale", scale), rational=True)
+    expression = c**2 / 2 * sp.log(1 + (_SCORE - _TARGET) ** 2 / c**2)
+    return Loss(expression, score=_SCORE, target=_TARGET, name="cauchy")
+
+
+def expectile(level: float) -> Loss:
+    """Return the expectile loss of the residual r = y - u: level r^2 above the score, (1 - level) r^2 below it.
+
+    As r^2/2 + (level - 1/2) r |r|. Level 0.5 is least squares; the second derivative of others jumps, so that only
+    noise on a grid and finite channels have an exact correction.
+
+    Parameters
+    ----------
+    level : float
+        In (0, 1).
+
+    References
+    ----------
+    Newey & Powell 1987, Section 2.
+
+    Examples
+    --------
+    >>> expectile(0.75).expression
+    (-u + y)**2/2 + (-u/4 + y/4)*Abs(u - y)
+    """
+    q = sp.nsimplify(_LEVEL.check("level", level), rational=True)
+    residual = _TARGET - _SCORE
+    expression = residual**2 / 2 + (q - sp.Rational(1, 2)) * residual * sp.Abs(residual)
+    return Loss(expression, score=_SCORE, target=_TARGET, name="expectile")
 
 
 def softmax(classes: int) -> Loss:

@@ -20,6 +20,8 @@ _HIGHEST_DEGREE = 30
 # A removable singularity cancels as many digits as the square of the distance has.
 _DIGITS = 50
 _ROUNDING = sp.Float("1e-25", _DIGITS)
+# A factor without singularities is taken to vanish where it is smaller: zeros are found to a few digits less than 16.
+_VANISHING = 1e-9
 # Functions of one argument as floats, for the size of constants.
 _FLOATS: dict[type, Callable[[float], float]] = {
     sp.log: math.log,
@@ -123,17 +125,49 @@ def singular_score(expression: sp.Expr, score: sp.Symbol, at: Mapping[sp.Symbol,
     """
     at_numbers = _numbers(at)
     for place in _zeros(_vanishing(expression), score, at_numbers):
-        for side in (1, -1):
-            values = [_near(expression, score, place, side * distance, at_numbers) for distance in _NEAR]
-            if any(value is None for value in values):
-                return place
-            known = [value for value in values if value is not None]
-            for far, nearer, nearest in zip(known, known[1:], known[2:], strict=False):
-                # What converges moves less with each step; a logarithm as much, a pole more, however large or small
-                # beside the rest of the loss: the values have their fifty digits.
-                if abs(nearest - nearer) > 0.3 * abs(nearer - far) + _ROUNDING * (1 + abs(far)):
-                    return place
+        if _is_singular(expression.xreplace(at_numbers), score, place):
+            return place
     return None
+
+
+def _is_singular(node: sp.Expr, score: sp.Symbol, place: float) -> bool:
+    """Whether an expression has no finite limit beside a score.
+
+    Sums and products are taken apart first: a logarithm is as infinite beside a term of 1e15 as alone, and its values
+    at distances that can be told apart from 0 do not show it there. Parts that are singular themselves are looked at
+    together, as they may cancel: 1/(exp(u) - 1) - 1/u.
+    """
+    if not any(part.has(score) for part in _vanishing(node)):
+        return False
+    if node.is_Add or node.is_Mul:
+        singular = [part for part in node.args if _is_singular(part, score, place)]
+        if node.is_Mul and _vanishes(sp.Mul(*(part for part in node.args if part not in singular)), score, place):
+            # sin(u)/u, u log(u^2): the product decides.
+            return _diverges(node, score, place)
+        return len(singular) == 1 or (bool(singular) and _diverges(node.func(*singular), score, place))
+    if node.is_Pow and node.exp.is_number and node.exp.is_positive and _is_singular(node.base, score, place):
+        return True
+    return _diverges(node, score, place)
+
+
+def _vanishes(regular: sp.Expr, score: sp.Symbol, place: float) -> bool:
+    value = _near(regular, score, place, sp.S.Zero, {})
+    return value is None or abs(value) < _VANISHING
+
+
+def _diverges(expression: sp.Expr, score: sp.Symbol, place: float) -> bool:
+    """Whether the values of an expression at ever smaller distances from a score do not converge."""
+    for side in (1, -1):
+        values = [_near(expression, score, place, side * distance, {}) for distance in _NEAR]
+        if any(value is None for value in values):
+            return True
+        known = [value for value in values if value is not None]
+        for far, nearer, nearest in zip(known, known[1:], known[2:], strict=False):
+            # What converges moves less with each step; a logarithm as much, a pole more, however large or small
+            # beside the rest of the loss: the values have their fifty digits.
+            if abs(nearest - nearer) > 0.3 * abs(nearer - far) + _ROUNDING * (1 + abs(far)):
+                return True
+    return False
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ losses), and free-form in named features and parameters.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from symdebias import _markup
 from symdebias._arrays import FloatArray
 from symdebias._budget import check, timed
 from symdebias._domains import check_name, shown
@@ -290,6 +291,9 @@ class Loss:
         count = len(self.scores)
         return vectors.reshape(*vectors.shape[:-1], count, -1) if count > 1 else vectors
 
+    def _repr_latex_(self) -> str | None:
+        return _markup.displayed(self.expression)
+
     def __repr__(self) -> str:
         values = ""
         if self.target_values is not None:
@@ -331,46 +335,33 @@ class Loss:
         require_admitted(expression)
         real = {symbol: sp.Symbol(symbol.name, real=True) for symbol in declared}
         with timed():
-            self._declare_admitted(expression, real, scores, features, parameters, target, target_values, name)
-
-    def _declare_admitted(
-        self,
-        expression: sp.Expr,
-        real: Mapping[sp.Symbol, sp.Symbol],
-        scores: tuple[sp.Symbol, ...],
-        features: tuple[sp.Symbol, ...],
-        parameters: tuple[sp.Symbol, ...],
-        target: sp.Symbol,
-        target_values: Sequence[float] | None,
-        name: str | None,
-    ) -> None:
-        expression = _evaluated(expression.xreplace(real))
-        values = _check_target_values(target_values)
-        _check_symbols_of(expression, set(real.values()))
-        for symbol in (*scores, *features, *parameters):
-            if real[symbol] not in expression.free_symbols:
-                raise ValueError(
-                    f"the loss does not depend on {symbol}: {expression}. "
-                    "Leave the symbol out, or write the loss in terms of it."
-                )
-        _check_real(
-            expression,
-            tuple(real[symbol] for symbol in (*scores, *features, *parameters)),
-            real[target],
-            values or _TARGET_PROBES,
-        )
-        if len(scores) == 1:
-            _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
-        for field, value in (
-            ("expression", expression),
-            ("scores", tuple(real[symbol] for symbol in scores)),
-            ("features", tuple(real[symbol] for symbol in features)),
-            ("parameters", tuple(real[symbol] for symbol in parameters)),
-            ("target", real[target]),
-            ("target_values", values),
-            ("name", name),
-        ):
-            object.__setattr__(self, field, value)
+            expression = _evaluated(expression.xreplace(real))
+            values = _check_target_values(target_values)
+            _check_symbols_of(expression, set(real.values()))
+            for symbol in (*scores, *features, *parameters):
+                if real[symbol] not in expression.free_symbols:
+                    raise ValueError(
+                        f"the loss does not depend on {symbol}: {expression}. "
+                        "Leave the symbol out, or write the loss in terms of it."
+                    )
+            _check_real(
+                expression,
+                tuple(real[symbol] for symbol in (*scores, *features, *parameters)),
+                real[target],
+                values or _TARGET_PROBES,
+            )
+            if len(scores) == 1:
+                _check_singularities(expression, real[scores[0]], real[target], values or _TARGET_PROBES)
+            for field, value in (
+                ("expression", expression),
+                ("scores", tuple(real[symbol] for symbol in scores)),
+                ("features", tuple(real[symbol] for symbol in features)),
+                ("parameters", tuple(real[symbol] for symbol in parameters)),
+                ("target", real[target]),
+                ("target_values", values),
+                ("name", name),
+            ):
+                object.__setattr__(self, field, value)
 
 
 def _check_symbol(symbol: object) -> None:

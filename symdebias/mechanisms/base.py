@@ -172,14 +172,42 @@ class Mechanism(ABC):
         >>> LaplaceMechanism(epsilon=2.0, radius=1.0).with_radius(3.0)
         LaplaceMechanism(epsilon=2.0, radius=3.0)
         """
-        make = getattr(type(self), self._maker) if self._maker else type(self)
-        taken = inspect.signature(make).parameters
-        if "radius" not in taken or getattr(self, "radius", None) is None:
+        if getattr(self, "radius", None) is None:
             raise ValueError(
                 f"{self!r} has no radius that could be another one. Use a mechanism of vectors in a ball, such as "
                 "GaussianMechanism or LaplaceMechanism with radius=."
             )
-        made: Self = make(**{name: radius if name == "radius" else getattr(self, name) for name in taken})
+        return self._with("radius", radius)
+
+    def with_epsilon(self, epsilon: float) -> Self:
+        """Return the same mechanism with another budget, its noise calibrated to it.
+
+        Parameters
+        ----------
+        epsilon : float
+            The budget, in [1e-6, 700].
+
+        Raises
+        ------
+        ValueError
+            It has no budget to choose: its noise is of a known scale.
+
+        Examples
+        --------
+        >>> from symdebias.mechanisms import LaplaceMechanism
+        >>> LaplaceMechanism(epsilon=2.0, radius=1.0).with_epsilon(4.0)
+        LaplaceMechanism(epsilon=4.0, radius=1.0)
+        """
+        return self._with("epsilon", epsilon)
+
+    def _with(self, entry: str, value: float) -> Self:
+        """Return what the constructor makes of another value of one entry."""
+        make = getattr(type(self), self._maker) if self._maker else type(self)
+        taken = inspect.signature(make).parameters
+        # A channel that is written down stays what it is under any budget.
+        if entry not in taken or "matrix" in taken:
+            raise ValueError(f"{self!r} is not made from its {entry}. Make another one.")
+        made: Self = make(**{name: value if name == entry else getattr(self, name) for name in taken})
         return made
 
     def known_columns(self, vector: VectorColumns) -> tuple[tuple[int, "Mechanism"], ...]:
@@ -229,7 +257,7 @@ class Mechanism(ABC):
             Values are not finite numbers, or cannot be brought within the bounds (a label that was not
             declared).
         """
-        inside, outside = self.range.clip(value_array(values))
+        inside, outside = self.range.clip(value_array(values, check_finite=not self.range.refuses_infinite))
         return Clipped(inside, outside, self, maker=_MAKER)
 
     def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
@@ -282,7 +310,11 @@ class Mechanism(ABC):
             The noised values.
         """
         clipped = self.clip(values)
-        return self.add_noise(clipped, sampling.source(random_state, noise))
+        return self._noise_in_place(clipped, sampling.source(random_state, noise))
+
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        """Return noised values, which may be written over those clipped: nobody else has them."""
+        return self._add_noise(clipped.values, source)
 
     @abstractmethod
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:

@@ -7,18 +7,16 @@ the guarantee is stronger: of the drawn records some are left out); subsets are 
 """
 
 import math
-from typing import Any
 
 import numpy as np
 
+from symdebias._arrays import IntegerArray
 from symdebias.mechanisms import rounded
 from symdebias.mechanisms.sampling import Source, integers
 from symdebias.privacy import precise
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 
-
-def poisson_samples(records: int, probability: float, steps: int, source: Source) -> tuple[Integers, Integers]:
+def poisson_samples(records: int, probability: float, steps: int, source: Source) -> tuple[IntegerArray, IntegerArray]:
     """Draw each record in each step with a probability, independently of all else.
 
     The distances between drawn ones, all steps after one another, are geometric.
@@ -56,7 +54,7 @@ def poisson_samples(records: int, probability: float, steps: int, source: Source
     return places % records, ends.astype(np.int64)
 
 
-def _distances(probability: float, count: int, source: Source) -> Integers:
+def _distances(probability: float, count: int, source: Source) -> IntegerArray:
     """Return independent integers k >= 1 of probability (1 - p)^(k - 1) p."""
     if not source.hardened:
         return source.generator.geometric(probability, size=count)
@@ -68,7 +66,7 @@ def _distances(probability: float, count: int, source: Source) -> Integers:
     return 1 + rounded.geometric(rate, count, source)
 
 
-def subsets(records: int, size: int, steps: int, source: Source) -> tuple[Integers, Integers]:
+def subsets(records: int, size: int, steps: int, source: Source) -> tuple[IntegerArray, IntegerArray]:
     """Draw in each step as many different records, all subsets alike; as `poisson_samples`."""
     if source.hardened:
         drawn = [_subset(records, size, source) for _ in range(steps)]
@@ -77,7 +75,7 @@ def subsets(records: int, size: int, steps: int, source: Source) -> tuple[Intege
     return np.concatenate(drawn).astype(np.int64), size * np.arange(1, steps + 1, dtype=np.int64)
 
 
-def _subset(records: int, size: int, source: Source) -> Integers:
+def _subset(records: int, size: int, source: Source) -> IntegerArray:
     """Return the first so many different numbers of a uniform sequence, in order: a uniform subset, by symmetry."""
     few = min(size, records - size)
     found = np.zeros(records, dtype=bool)

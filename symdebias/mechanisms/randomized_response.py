@@ -9,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.base import ChannelMechanism
+from symdebias.mechanisms.base import ChannelMechanism, Clipped
 from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import ChannelNoise, SymmetricChannel
 from symdebias.privacy import Guarantee, keep_probability
@@ -106,3 +106,15 @@ class RandomizedResponse(ChannelMechanism):
         moves = sampling.integers(1, len(known), len(values), source)
         sent: FloatArray = known[np.where(changed, (places + moves) % len(known), places)]
         return sent
+
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        known = self.range.numbers
+        # A mechanism of one's own that draws otherwise is not this coin.
+        draws = getattr(self._add_noise, "__func__", None)
+        if len(known) != 2 or draws is not RandomizedResponse._add_noise:
+            return super()._noise_in_place(clipped, source)
+        # The copy of `clip`: another one would take half of the time.
+        values = clipped.values
+        values.flags.writeable = True
+        sampling.exchange(values, (known[0], known[1]), 1 - self.keep_probability, source)
+        return values

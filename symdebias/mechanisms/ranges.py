@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_labels, places_among
+from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, check_labels, places_among
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.noise import declared_state
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 Pair = tuple[Any, Any]
 
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
@@ -33,6 +32,9 @@ _FARTHEST_PLACE = 2.0**52
 
 class Range(ABC):
     """What a mechanism takes, immutable."""
+
+    # Whether `clip` refuses NaN and infinity by itself.
+    refuses_infinite: ClassVar[bool] = False
 
     __getstate__ = declared_state
 
@@ -107,7 +109,7 @@ class Numbers(Range):
             return 0
         return math.ceil(Fraction(self.bounds[0]) / Fraction(step))
 
-    def multiples(self, values: FloatArray, step: float) -> Integers:
+    def multiples(self, values: FloatArray, step: float) -> IntegerArray:
         """Return the nearest multiples of a power of two, counted from `origin`; all are within the bounds.
 
         Parameters
@@ -207,7 +209,7 @@ class Ball(Range):
         """Return sums of the sizes of each row, or of their squares."""
         return sizes.sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", sizes, sizes)
 
-    def multiples(self, values: FloatArray, step: float) -> Integers:
+    def multiples(self, values: FloatArray, step: float) -> IntegerArray:
         """Return the nearest multiples of a power of two as integers, or those next to 0 where the norm asks for it.
 
         Parameters
@@ -368,6 +370,7 @@ class Labels(Range):
     """
 
     values: tuple[Any, ...]
+    refuses_infinite: ClassVar[bool] = True
 
     @classmethod
     def declared(cls, values: Any, name: str) -> "Labels":
@@ -442,7 +445,12 @@ class Labels(Range):
                 f"one label per record is noised; the values have the shape {values.shape}. Pass an array of shape "
                 "(n,)."
             )
-        check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
+        try:
+            check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
+        except ValueError:
+            # What is no number is none of the labels either, and has a message of its own.
+            check_finite_values(values)
+            raise
         return _as_they_are(values)
 
 

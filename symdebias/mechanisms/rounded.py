@@ -38,14 +38,13 @@ from typing import Any
 import numpy as np
 from mpmath import fp as _FLOATS
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.mechanisms.sampling import Source, integers
 from symdebias.privacy import precise
 
-Integers = np.ndarray[Any, np.dtype[np.int64]]
 # Takes a scale in steps, a shape and a source, and returns noise in steps.
-Noise = Callable[[float, tuple[int, ...], Source], Integers]
+Noise = Callable[[float, tuple[int, ...], Source], IntegerArray]
 
 # Steps per scale of the noise, and between the farthest values.
 _FINE, _BETWEEN = 2.0**20, 2.0**12
@@ -128,7 +127,7 @@ def with_radial_noise(
     return _released(places, step, inside.origin(step))
 
 
-def laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+def laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent Laplace numbers of a scale, rounded to integers.
 
     Parameters
@@ -143,12 +142,12 @@ def laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
     return _in_blocks(functools.partial(_laplace, scale), shape, source)
 
 
-def normal(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+def normal(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent normal numbers of a standard deviation, rounded to integers; as `laplace`."""
     return _in_blocks(functools.partial(_normal, scale), shape, source)
 
 
-def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale), for any positive scale.
 
     The difference of two geometric numbers, each the whole part of an exponential one.
@@ -158,12 +157,12 @@ def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> In
     return first
 
 
-def geometric(rate: float, count: int, source: Source) -> Integers:
+def geometric(rate: float, count: int, source: Source) -> IntegerArray:
     """Return independent integers k >= 0 of probability (1 - q) q^k, q = exp(-rate), for a positive rate."""
     return _in_blocks(functools.partial(_geometric, 1.0, rate), (count,), source)
 
 
-def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> Integers:
+def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1), rounded to integers.
 
     Parameters
@@ -182,7 +181,9 @@ def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...]
     return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source)
 
 
-def discrete_staircase(epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source) -> Integers:
+def discrete_staircase(
+    epsilon: float, sensitivity: int, high: int, shape: tuple[int, ...], source: Source
+) -> IntegerArray:
     """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
 
     Parameters
@@ -209,7 +210,7 @@ def discrete_staircase(epsilon: float, sensitivity: int, high: int, shape: tuple
     return drawn.reshape(shape)
 
 
-def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> Integers:
+def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> IntegerArray:
     """Return the first coordinates of vectors of density exp(-|b|/scale), rounded to integers.
 
     Parameters
@@ -231,7 +232,7 @@ def radial(scale: float, count: int, dimension: int, width: int, source: Source)
     return found
 
 
-def _released(places: Integers, step: float, origin: int) -> FloatArray:
+def _released(places: IntegerArray, step: float, origin: int) -> FloatArray:
     """Return what places, counted from a public origin, stand for: a function of the places alone."""
     released = places * step
     if origin:
@@ -242,7 +243,7 @@ def _released(places: Integers, step: float, origin: int) -> FloatArray:
 # ---- from words to integers ----------------------------------------------------------------------------------------
 
 
-def _in_blocks(draw: Callable[[int, Source], Integers], shape: tuple[int, ...], source: Source) -> Integers:
+def _in_blocks(draw: Callable[[int, Source], IntegerArray], shape: tuple[int, ...], source: Source) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64)
     for start in range(0, len(found), _BLOCK):
         part = found[start : start + _BLOCK]
@@ -250,7 +251,7 @@ def _in_blocks(draw: Callable[[int, Source], Integers], shape: tuple[int, ...], 
     return found.reshape(shape)
 
 
-def _exponential(words: Integers) -> FloatArray:
+def _exponential(words: IntegerArray) -> FloatArray:
     """Return -log u of the numbers u = (k + 1/2) 2^-63 in (0, 1), k the lower 63 bits of a word."""
     numbers = (words & _LARGEST).astype(np.float64)
     numbers += 0.5
@@ -261,7 +262,7 @@ def _exponential(words: Integers) -> FloatArray:
 
 def _settled(
     rounded: FloatArray, doubtful: np.ndarray[Any, np.dtype[np.bool_]], again: Callable[[Any, int], int]
-) -> Integers:
+) -> IntegerArray:
     """Return integers, those in doubt computed again by a function of the arithmetic and the place."""
     found = rounded.astype(np.int64)
     places = np.flatnonzero(doubtful)
@@ -272,7 +273,7 @@ def _settled(
     return found
 
 
-def _laplace(scale: float, count: int, source: Source) -> Integers:
+def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     words = source.words(count)
     sizes = _exponential(words)
     sizes *= scale
@@ -293,7 +294,7 @@ def _laplace(scale: float, count: int, source: Source) -> Integers:
     return found
 
 
-def _geometric(scale: float, rate: float, count: int, source: Source) -> Integers:
+def _geometric(scale: float, rate: float, count: int, source: Source) -> IntegerArray:
     """Return integers k >= 0 of probability (1 - q) q^k, q = exp(-rate/scale): whole parts of exponential numbers."""
     words = source.words(count)
     sizes = _exponential(words)
@@ -327,7 +328,7 @@ def _lower(of: Any, epsilon: float, lower: float, upper: float) -> Any:
     return part / (of.mpf(upper) + part)
 
 
-def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: Source) -> Integers:
+def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: Source) -> IntegerArray:
     stairs = _geometric(1.0, epsilon, count, source)
     on_lower = _coins(lambda of: _lower(of, epsilon, 1 - of.mpf(gamma), gamma), count, source)
     words = source.words(count)
@@ -350,7 +351,7 @@ def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: S
     return found
 
 
-def _normal(scale: float, count: int, source: Source) -> Integers:
+def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     pairs = (count + 1) // 2
     lengths, angles = source.words(pairs), source.words(pairs)
     exponential = _exponential(lengths)
@@ -378,7 +379,7 @@ def _normal(scale: float, count: int, source: Source) -> Integers:
     return _settled(nearest, doubtful, again)[:count]
 
 
-def _radial(scale: float, count: int, dimension: int, source: Source) -> Integers:
+def _radial(scale: float, count: int, dimension: int, source: Source) -> IntegerArray:
     """Return vectors of a uniform direction, of normal numbers, and of a length that is a sum of exponential ones."""
     pairs = (dimension + 1) // 2
     words = source.words((dimension + 2 * pairs) * count).reshape(dimension + 2 * pairs, count)

@@ -176,19 +176,32 @@ def swapped(values: FloatArray, pair: tuple[float, float], probability: float, s
     source : Source
         Where the bits come from.
 
+    """
+    sent = values.copy()
+    exchange(sent, pair, probability, source)
+    return sent
+
+
+def exchange(values: FloatArray, pair: tuple[float, float], probability: float, source: Source) -> None:
+    """Do what `swapped` does in the place of the values, which are contiguous and may be -0.0.
+
     Notes
     -----
     Exclusive or with the bits in which the two differ exchanges them, in the same time for both.
     """
-    sent = np.empty(len(values))
-    # Zero has two signs, and the sum with 0.0 one.
     low, high = (np.array(pair) + 0.0).view(np.int64)
+    bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
     for begin in range(0, len(values), _COINS):
-        part = sent[begin : begin + _COINS]
-        np.add(values[begin : begin + _COINS], 0.0, out=part)
+        part = values[begin : begin + _COINS]
+        # Zero has two signs, and the sum with 0.0 one.
+        part += 0.0
+        changed = bits[: len(part)]
+        # 0 or -1, of which all bits are set.
+        np.copyto(changed, flips(probability, len(part), source).view(np.int8))
+        np.negative(changed, out=changed)
+        changed &= low ^ high
         places = part.view(np.int64)
-        places ^= np.multiply(flips(probability, len(part), source), low ^ high, dtype=np.int64)
-    return sent
+        places ^= changed
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:

@@ -6,6 +6,7 @@ M-estimation on it says how accurate a fit to n records will be.
 """
 
 from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed
+from symdebias.planning.feasibility import Feasibility, feasibility
 from symdebias.planning.plan import Option, Plan, plan
 from symdebias.planning.population import Population
 from symdebias.planning.radius import RadiusPilot
@@ -13,6 +14,7 @@ from symdebias.planning.split import Split, best_split
 
 __all__ = [
     "ExpectedFit",
+    "Feasibility",
     "Option",
     "Plan",
     "Population",
@@ -20,6 +22,7 @@ __all__ = [
     "Split",
     "best_split",
     "expected_fit",
+    "feasibility",
     "plan",
     "records_needed",
 ]

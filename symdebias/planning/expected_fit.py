@@ -290,7 +290,7 @@ class Study:
         for _ in range(copies):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClippingWarning)
-                noised = corrected.release.privatize(X, y, random_state=rng)
+                noised = corrected.release.privatize(X, y, random_state=rng, outside="clip-all")
             records = corrected.records(noised.X, noised.y)
             gradients = records.gradients(theta, slice(None))
             centred = gradients - gradients.mean(axis=0)

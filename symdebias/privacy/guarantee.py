@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from symdebias import _markup
 from symdebias._domains import Interval
 
 MODELS = ("local", "central")
@@ -113,6 +114,61 @@ class Guarantee:
     def with_basis(self, more: str) -> "Guarantee":
         """Return the same guarantee with something more to be said of what it rests on."""
         return replace(self, basis=f"{self.basis}, {more}" if self.basis else more)
+
+    @property
+    def most_guessed(self) -> float:
+        """The largest chance of guessing right which of two neighbours it was, both as likely before: above 1/2.
+
+        Notes
+        -----
+        1 - (1 - delta)/(1 + e^epsilon): the errors of a test of neighbours add up to at least
+        2 (1 - delta)/(1 + e^epsilon).
+
+        References
+        ----------
+        Kairouz, Oh & Viswanath 2015, *The Composition Theorem for Differential Privacy*, Theorem 2.1.
+
+        Examples
+        --------
+        >>> Guarantee(0.0, 0.0).most_guessed, round(Guarantee(1.0, 0.0).most_guessed, 4)
+        (0.5, 0.7311)
+        """
+        # e^-epsilon/(1 + e^-epsilon) does not overflow.
+        small = math.exp(-self.epsilon)
+        return 1.0 - (1.0 - self.delta) * small / (1.0 + small)
+
+    def in_words(self) -> tuple[str, ...]:
+        """Return what it means, in sentences for those who are asked for their data.
+
+        Examples
+        --------
+        >>> for sentence in Guarantee(1.0, 1e-5, unprotected=("year",)).in_words():
+        ...     print(sentence)
+        Each record was noised before it left its owner.
+        Whoever guesses which of two records it was, both as likely before, is right at most 73.2% of the time.
+        Not protected, and released as it is: year.
+        """
+        if self.model == "local":
+            first = "Each record was noised before it left its owner."
+            guess = "which of two records it was, both as likely before,"
+        else:
+            first = "A trusted collector held the true records; what was published was noised."
+            guess = "which of two records another one was, both as likely before, and knows all others,"
+            if self.adjacency == "add-remove":
+                guess = "whether a record was among them, as likely as not before, and knows all others,"
+        # Rounded up: a bound may be said too large.
+        share = math.ceil(1000 * self.most_guessed - 1e-9) / 10
+        often = f"at most {share:g}% of the time" if share < 99.9 else "nearly always: so large an epsilon hides little"
+        be = "is" if share < 99.9 else "may be"
+        said = [first, f"Whoever guesses {guess} {be} right {often}."]
+        if self.unprotected:
+            which = "it is" if len(self.unprotected) == 1 else "they are"
+            said.append(f"Not protected, and released as {which}: {', '.join(self.unprotected)}.")
+        return tuple(said)
+
+    def _repr_html_(self) -> str:
+        """Return it for notebooks."""
+        return _markup.facts([(str(self), self.in_words())])
 
     def __str__(self) -> str:
         text = f"({self.epsilon:.6g}, {self.delta:.6g})-differential privacy ({self.model}, {self.adjacency})"

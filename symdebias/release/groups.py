@@ -17,6 +17,8 @@ from symdebias.release.columns import checked_names
 from symdebias.release.one_hot import OneHot
 from symdebias.zonal import ZonalNoise
 
+# Of fewer records all may lie outside; of so many that is a mistake in the units.
+_MANY = 10
 # By how much released numbers may have grown because they were rounded, for a file or to 32 bits.
 _ROUNDED = 0.01
 
@@ -206,10 +208,28 @@ def squared_radius(groups: Groups, noiseless: int) -> float:
     return total
 
 
-def report_outside(flags: list[BoolArray], records: int, outside: str, *, stacklevel: int = 3) -> None:
-    """Refuse records outside the bounds, or warn the collector of them."""
+def report_outside(flags: Sequence[tuple[str, BoolArray]], records: int, outside: str, *, stacklevel: int = 3) -> None:
+    """Refuse records outside the bounds, or warn the collector of them.
+
+    Parameters
+    ----------
+    flags : sequence of (str, array of bool)
+        What parts of a record are called, with whether each record lies outside in it.
+    records : int
+        How many there are.
+    outside : {"clip", "clip-all", "refuse"}
+        As for `symdebias.Release.privatize`.
+    stacklevel : int
+        Of the warning.
+    """
     rows = np.zeros(records, dtype=bool)
-    for flag in flags:
+    for name, flag in flags:
+        if outside == "clip" and records >= _MANY and flag.all():
+            raise ValueError(
+                f"all {records} records lie outside the declared bounds of {name}, so that clipping would leave little "
+                "of it; nothing was noised or counted. Bounds are those of (x - center)/scale: declare public ones in "
+                'the units of the data, or center= and scale=, or pass outside="clip-all" where that is meant.'
+            )
         rows |= flag
     count = int(rows.sum())
     if count and outside == "refuse":

@@ -1,11 +1,14 @@
 """Noised records, with the release that they came by."""
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee
 from symdebias.privacy.guarantee import PLAIN
+from symdebias.release import folder
 
 if TYPE_CHECKING:
     from symdebias.release.release import Release
@@ -29,6 +32,10 @@ class Noised:
         Whether the noise is private as it is realised in floating point; not where it claims nothing.
     index_kept : bool
         Whether the tables have the row labels of the true records.
+    target_name : str
+        What the column of the target is called in a file.
+    labels : tuple, or None
+        What the two values -1 and +1 of the target stand for, where that is known.
     """
 
     X: Any
@@ -37,6 +44,8 @@ class Noised:
     seeded: bool
     hardened: bool
     index_kept: bool = False
+    target_name: str = "target"
+    labels: tuple[Any, Any] | None = None
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -60,3 +69,42 @@ class Noised:
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         return found if self.hardened else found.with_basis(PLAIN)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str = "csv",
+        target_name: str | None = None,
+        labels: Sequence[Any] | None = None,
+    ) -> None:
+        """Write the released records and the card of their release to a new folder; `symdebias.load` reads it.
+
+        Parameters
+        ----------
+        path : path
+            The folder. It is not there yet, or is empty: nothing is overwritten. It appears whole or not at all.
+        format : {"csv", "parquet"}
+            Of the file of records. Parquet needs pyarrow, and takes less room and time.
+        target_name : str, optional
+            What to call the column of the target; by default the name of y, or ``"target"``.
+        labels : pair, optional
+            What the values -1 and +1 of the target stand for, such as `Schema.labels`, for the reader.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A name or the format does not fit.
+        FileExistsError
+            Something is at that place.
+        OSError
+            It could not be written; nothing of it is left.
+        MissingDependencyError
+            Parquet was asked for, and pyarrow is not installed.
+
+        Notes
+        -----
+        The folder has ``card.json`` (`Release.to_json`), the records, and ``manifest.json``, which says how they belong
+        together. Numbers are written with all digits: what is read is what was released. Row labels are left out.
+        """
+        folder.save(self, path, format=format, target_name=target_name, labels=labels)

@@ -8,6 +8,7 @@ import numpy as np
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms import ChannelMechanism, Mechanism, sampling
+from symdebias.mechanisms.ranges import Grid
 from symdebias.release.categories import as_declared, target_numbers
 from symdebias.release.charging import charge_of
 from symdebias.release.columns import standardised
@@ -56,8 +57,12 @@ def noised_records(
     placed = release.placed(len(columns))
     clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
-    parts = clipped if clipped_target is None else [*clipped, clipped_target]
-    report_outside([part.outside for part in parts], len(matrix), outside, stacklevel=4)
+    collected = release.categories.collected
+    outsiders = [
+        (", ".join(collected(columns[place])), part.outside) for (place, _), part in zip(placed, clipped, strict=True)
+    ]
+    outsiders += [] if clipped_target is None else [("the target", clipped_target.outside)]
+    report_outside(outsiders, len(matrix), outside, stacklevel=4)
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
     for (place, mechanism), part in zip(placed, clipped, strict=True):
@@ -67,8 +72,12 @@ def noised_records(
     if clipped_target is not None and release.target is not None:
         sent = release.target.add_noise(clipped_target, source)
         labels = labels_of_target(release.target, "sent")
-        if labels is not None and labels.is_text and hasattr(y, "name"):
+        is_text = labels is not None and labels.is_text and _arrays.is_column(y)
+        if labels is not None and is_text:
             sent = as_declared(sent, labels)
+        sent = _arrays.with_dtype_of(
+            y, sent, is_whole=_is_whole(release.target), categories=labels.values if labels and is_text else ()
+        )
     own = None if sent is None else _arrays.column_like(y, sent, keep_index=keep_index)
     return Noised(
         _as_sent(release, released, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
@@ -91,7 +100,8 @@ def _in_one_vector(
     assert coupling is not None
     clipped = mechanism.clip(features)
     inside, beyond = coupling.clipped_target(coupling.checked_target(target, rows=len(features)))
-    report_outside([clipped.outside, beyond], len(features), outside, stacklevel=5)
+    names = ", ".join(release.categories.collected(release.columns or ()))
+    report_outside([(names, clipped.outside), ("the target", beyond)], len(features), outside, stacklevel=5)
     # Its own clipping takes up rounding alone: the vector of clipped parts is in the ball.
     vector = coupling.released(mechanism)
     joined = vector.clip(coupling.vectors(clipped.values, inside))
@@ -110,16 +120,45 @@ def _hardened(release: "Release", source: sampling.Source) -> bool:
 
 
 def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:
-    """Return released records in the form of X: tables have categories as their owners know them, arrays codes."""
-    table, columns = _arrays.is_table(X), release.columns or ()
-    sent: list[Any] = list(released.T)
-    for name, labels in labels_of(release.groups, "sent").items():
-        place = columns.index(name)
-        if table:
-            sent[place] = as_declared(sent[place], labels)
-        elif not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
-            released[:, place] = labels.codes(released[:, place])
-    return _arrays.table_like(X, columns, sent, keep_index=keep_index) if table else released
+    """Return released records in the form of X: arrays have codes for categories, in the order of the release.
+
+    Tables have categories as their owners know them, and where it makes sense the data types of the given table:
+    columns that are released as they are, integers that are released as whole numbers, text and categories.
+    """
+    columns = release.columns or ()
+    if not _arrays.is_table(X):
+        for name, labels in labels_of(release.groups, "sent").items():
+            place = columns.index(name)
+            if not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
+                released[:, place] = labels.codes(released[:, place])
+        return released
+    table = _arrays.frame(X)
+    own = {name: table[name] for name in _arrays.column_names(X)}
+    sent: dict[str, Any] = dict(zip(columns, released.T, strict=True))
+    labels_sent = labels_of(release.groups, "sent")
+    moved = {pair[0] for pair in (*release.center, *release.scale) if isinstance(pair, tuple)}
+    for names, mechanism in release.groups:
+        for name in names or ():
+            known = labels_sent.get(name)
+            if known is not None:
+                sent[name] = as_declared(sent[name], known)
+            if name in own:
+                sent[name] = _arrays.with_dtype_of(
+                    own[name], sent[name], is_whole=_is_whole(mechanism) and name not in moved,
+                    categories=known.values if known is not None and known.is_text else (),
+                )  # fmt: skip
+    for name in release.noiseless:
+        if name in own and name not in moved:
+            sent[name] = own[name]
+    return _arrays.table_like(X, columns, [sent[name] for name in columns], keep_index=keep_index)
+
+
+def _is_whole(mechanism: Mechanism) -> bool:
+    """Return whether whole numbers are all that a mechanism releases of whole numbers, by its declaration."""
+    if isinstance(mechanism, ChannelMechanism):
+        return not mechanism.sent.is_text and all(value == int(value) for value in mechanism.sent.numbers)
+    given = mechanism.range
+    return isinstance(given, Grid) and given.step == int(given.step)
 
 
 def _taken(mechanism: Mechanism, columns: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _arrays
+from symdebias import _arrays, _markup
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, shown
 from symdebias.exceptions import NoExactCorrectionError
@@ -16,6 +16,7 @@ from symdebias.mechanisms import Mechanism, sampling
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise
 from symdebias.privacy import Guarantee, Ledger, compose
 from symdebias.release import card
+from symdebias.release.allocation import arguments_of, require_within
 from symdebias.release.categories import target_numbers
 from symdebias.release.columns import PerColumn, as_json, checked_names, checked_numbers, named_numbers
 from symdebias.release.coupling import Coupling
@@ -36,7 +37,9 @@ from symdebias.release.matrices import bound_to, check_count, released_matrix, t
 from symdebias.release.noised import Noised
 from symdebias.release.noising import noised_records
 from symdebias.release.one_hot import OneHot
+from symdebias.release.schema import Schema
 from symdebias.release.spelling import as_call
+from symdebias.release.wording import noise_in_words
 
 _CENTER = Interval(-1e100, 1e100, "both", "Give a public number per column.")
 _SCALE = Interval(1e-100, 1e100, "both", "Give a public positive number per column.")
@@ -191,6 +194,11 @@ class Release:
 
     def __repr__(self) -> str:
         return as_call(self)
+
+    def _repr_html_(self) -> str:
+        table = _markup.table(["columns", "noise"], noise_in_words(self), caption="release")
+        guarantee = self.guarantee
+        return f"{table}\n{'<p>no guarantee</p>' if guarantee is None else guarantee._repr_html_()}"
 
     # ---- columns -----------------------------------------------------------------------------------------
 
@@ -471,14 +479,13 @@ class Release:
         y : array of shape (n,), optional
             True targets; required if the release noises the target.
         random_state : int, numpy.random.Generator or None
-            None draws on the operating system. A seed is for tests and simulations: whoever knows it can
-            subtract the noise, so the result carries no guarantee.
+            None draws on the operating system. A seed, for simulations, carries no guarantee: it tells the noise.
         noise : {"hardened", "plain"}, optional
-            Hardened noise is private as it is realised in floating point, and the default without a seed. Plain noise
-            is NumPy's: faster, the default with a seed, and readable by its low bits.
-        outside : {"clip", "refuse"}
-            What to do with records outside the bounds: clip them, with one `ClippingWarning` to the
-            collector, or raise.
+            Hardened noise, the default without a seed, is private as it is realised in floating point. Plain noise, the
+            default with one, is NumPy's: faster, and readable by its low bits.
+        outside : {"clip", "clip-all", "refuse"}
+            What to do with records outside the bounds: clip them, with one `ClippingWarning` to the collector, or
+            raise. ``"clip"`` raises where 10 records or more all lie outside, as by a mistake in the units.
         keep_index : bool
             Whether released tables keep the row labels of the true ones, which the guarantee then names as
             unprotected. By default rows are numbered.
@@ -511,8 +518,8 @@ class Release:
         """
         if not isinstance(keep_index, (bool, np.bool_)):
             raise TypeError(f"keep_index must be True or False; got {type(keep_index).__name__}. Pass one of them.")
-        if outside not in ("clip", "refuse"):
-            raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip" or "refuse".')
+        if outside not in ("clip", "clip-all", "refuse"):
+            raise ValueError(f'outside={outside!r:.60} is not known. Choose "clip", "clip-all" or "refuse".')
         if y is None and not (self.target is None and self.coupling is None):
             raise ValueError(
                 "the release noises the target, but y was not given. Pass y, or declare a release with target=None."
@@ -605,6 +612,21 @@ class Release:
             scale=as_json(self.scale),
             **({"categories": self.categories.as_json()} if self.categories else {}),
         )
+
+    @classmethod
+    def from_schema(cls, schema: Any) -> "Release":
+        """Make the release that public bounds, categories and one budget come to, by fixed rules.
+
+        Parameters
+        ----------
+        schema : Schema, mapping or path
+            What `Schema` takes, and what its errors are about. With ``design = "margin"`` or ``"joint"`` the whole
+            budget goes to one vector; with ``"apart"`` each column has the same part of it. No data are looked at.
+        """
+        declared = Schema.of(schema)
+        release = cls(**arguments_of(declared))
+        require_within(release.guarantee, declared)
+        return release
 
     @classmethod
     def from_json(cls, text: str) -> "Release":

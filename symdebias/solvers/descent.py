@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, FitInterrupted
 from symdebias.solvers.fit import Fit, History
-
-IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Descent:
@@ -41,6 +39,8 @@ class Descent:
         Which iterates to keep, as for `sgd`.
     sums_at : iterable of int
         Numbers of steps at which the sum of the averaged iterates is kept as well.
+    after : Descent, optional
+        A run of earlier records that this one continues: its average, where all iterates are averaged, and its steps.
 
     Attributes
     ----------
@@ -48,6 +48,8 @@ class Descent:
         The iterate and the mean of those that are averaged; kernels write to both.
     done : int
         Steps taken.
+    before : int
+        Steps of the runs that this one continues.
     total : int
         Steps to take.
     stopped : int
@@ -65,11 +67,15 @@ class Descent:
         share: float = 0.0,
         record: int | Sequence[int] | None = None,
         sums_at: Iterable[int] = (),
+        after: "Descent | None" = None,
     ) -> None:
         self.start, self.theta, self.average = start.copy(), start.copy(), start.copy()
         self.done, self.stopped = 0, 0
         self._radius, self._end, self.total = radius, total, total
         self._averaged, self._averaged_from = 0, first_averaged(share, total)
+        self.before = 0 if after is None else after.all_steps
+        if after is not None and share == 1:
+            self.average, self._averaged = after.average.copy(), after._averaged
         self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
         self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
         self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
@@ -117,6 +123,11 @@ class Descent:
     def result(self) -> FloatArray:
         """The average, or the iterate where none is averaged."""
         return self.average if self._averaged else self.theta
+
+    @property
+    def all_steps(self) -> int:
+        """Steps taken, those of the runs that this one continues among them."""
+        return self.before + self.done
 
     @property
     def projections(self) -> int:

@@ -1,23 +1,23 @@
 """The result of every solver: parameters, how they came about, and what they cost in privacy."""
 
-import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias.assessment import Certificate
-from symdebias.assessment.score_bias import TargetNoise
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import InferenceError, PrivacyError
 from symdebias.inference import Inference, WaldTest
 from symdebias.privacy import Guarantee
-from symdebias.solvers import saved_fit
+from symdebias.solvers import saved_fit, summary
+from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.predictions import Predictor
 
 
@@ -179,11 +179,20 @@ class Fit:
 
     @property
     def certificate(self) -> Certificate:
-        """The certificate of the corrected loss on a ball that holds theta."""
-        return self.corrected.certify(
-            theta_radius=max(1.0, float(np.linalg.norm(self.theta))),
-            columns=self.theta.shape[-1] - self.corrected.release.fit_intercept,
-        )
+        """The certificate of the corrected loss on a ball that holds theta; measured once, when it is asked for."""
+        return self.corrected.certify(**self._certified_domain)
+
+    @property
+    def known_certificate(self) -> Certificate | None:
+        """The certificate where it was asked for before, or None."""
+        return self.corrected.known_certificate(**self._certified_domain)
+
+    @property
+    def _certified_domain(self) -> dict[str, Any]:
+        return {
+            "theta_radius": max(1.0, float(np.linalg.norm(self.theta))),
+            "columns": self.theta.shape[-1] - self.corrected.release.fit_intercept,
+        }
 
     @property
     def coefficients(self) -> FloatArray:
@@ -445,96 +454,127 @@ class Fit:
         """
         return self._inference().test(self.theta.ravel(), restrictions, values)
 
-    def summary(self, level: float = 0.95) -> str:
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def summary(self, level: float = 0.95, *, original_units: bool = False) -> str:
         """Return the fit as a table to print.
 
         Parameters
         ----------
         level : float
             Of the intervals, in (0, 1).
+        original_units : bool
+            Whether coefficients are those of the columns in the units that the release was declared in, its centre and
+            scale undone.
 
         Returns
         -------
         str
-            Parameters with their names, standard errors, z values (t values for few clusters or batches), p values and
-            intervals where there are some, and bounds on the bias where it is not 0: p values and intervals count it,
-            standard errors and z values do not. The method, the guarantee, and what to know of the run.
+            A head: the loss, its correction, the solver, the number of records, the noise of each column, the guarantee
+            in plain words, and the bias by the certificate where `certificate` was asked for before. Then parameters
+            with their names, standard errors, z values (t values for few clusters or batches), p values and intervals
+            where there are some, and bounds on the bias where it is not 0: p values and intervals count it, standard
+            errors and z values do not. Then warnings, safeguards, and what to know of the run.
+
+        Raises
+        ------
+        ValueError
+            There are no original units; see `coefficients`.
         """
-        corrected, known = self.corrected, self.diagnostics
-        names: Sequence[str] = self.names
-        if self.theta.ndim > 1:
-            names = [f"{score}: {name}" for score in corrected.declared.scores for name in names]
-        kind = "exact" if corrected.is_exact else "biased" if corrected.method != "none" else "uncorrected"
-        lines = [f"{self.solver}: {corrected.declared.name or corrected.declared.expression}"]
-        if self.description:
-            lines.append(f"  method       {self.description}")
-        elif self.own_guarantee is None:
-            lines.append(f"  correction   {corrected.method} ({kind})")
-        lines += [] if corrected.design is None else [_range(corrected)]
-        spent = "release" if self.own_guarantee is None else "privacy"
-        stated = self.own_guarantee or self.guarantee or "no guarantee"
-        seeded = self.own_guarantee is not None and known.get("seeded")
-        lines.append(f"  {spent}      {f'none, for a seed; without: {stated}' if seeded else stated}")
-        if self.claim is not None:
-            lines.append(f"  claimed      {self.claim} (by the source; not proved)")
-        if "records" in known:
-            count = "private" if known["records"] is None else f"{known['records']:,}"
-            lines.append(f"  records      {count} in {known['steps']:,} steps, {known['seconds']:.3g} s")
-        if known.get("score_variance") is not None:
-            lines.append(f"  noise        variance {known['score_variance']:.4g} of the score at theta")
-        lines += [] if self.inference is None else [f"  covariance   {self.inference.kind}"]
-        lines += ["", *self._table(names, max(9, *map(len, names)), level)]
-        notes = (*self.notes, *(() if self.description else corrected.notes))
-        lines += ["", *(f"  note: {note}" for note in notes)] if notes else []
-        if known.get("seeded"):
-            lines += ["", "  the noise was drawn from a seed: whoever knows it can subtract the noise"]
-        if known.get("on_ball"):
-            lines += ["", "  theta lies on the ball of radius=: the constraint, not the data, decided its length"]
-        if self.inference is not None:
-            lines += [f"  note: {note}" for note in self.inference.notes]
-            lines += ["", f"  no intervals: {self.inference.refusal}"] if self.inference.refusal else []
-        return "\n".join(lines)
+        return summary.as_text(self, level, original_units=original_units)
+
+    def summary_frame(self, level: float = 0.95, *, original_units: bool = False) -> Any:
+        """Return the table of the summary as a pandas.DataFrame.
+
+        Parameters
+        ----------
+        level, original_units
+            As for `summary`. The covariance in original units is exact, since they are a linear function of theta.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each parameter, by name, and the columns ``coefficient``, ``standard_error``, ``bias_bound``
+            (where there is bias), ``z`` or ``t``, ``p_value``, ``lower`` and ``upper``. A fit without intervals has the
+            first two, or the first; `confidence_interval` says why.
+
+        Raises
+        ------
+        ValueError
+            There are no original units; see `coefficients`.
+        MissingDependencyError
+            pandas is not installed.
+        """
+        return Coefficients.of(self, level, original_units=original_units).frame()
+
+    def plot(self, naive: "Fit | None" = None, *, level: float = 0.95, original_units: bool = False) -> Any:
+        """Draw the coefficients with their intervals, beside those of the naive fit where it is given.
+
+        Parameters
+        ----------
+        naive : Fit, optional
+            What `symdebias.literature.naive` found on the same records, to see what the noise would have done.
+        level, original_units
+            As for `summary`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            Not shown yet; notebooks show it, and its ``savefig`` writes it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `naive` is no fit of the same parameters, there are more than 200, or there are no original units.
+        MissingDependencyError
+            Matplotlib is not installed.
+        """
+        return _optional.provided("plot")(self, naive, level=level, original_units=original_units)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        naive: "Fit | None" = None,
+        *,
+        X: Any = None,
+        y: Any = None,
+        level: float = 0.95,
+        original_units: bool = False,
+        certify: bool = True,
+    ) -> None:
+        """Write a page for readers: one HTML file, with all that it shows in it and no script.
+
+        Parameters
+        ----------
+        path : str or path
+            The file. It is written aside and moved into place whole; an existing file is replaced.
+        naive : Fit, optional
+            What `symdebias.literature.naive` found on the same records, to stand beside the corrected coefficients.
+        X, y : array or table, and array, optional
+            Released records: calibration is estimated from them, where the model predicts and the noise allows.
+        level, original_units
+            As for `summary`.
+        certify : bool
+            Whether `certificate` is measured, which takes from a second to a minute; one that was measured before is
+            shown anyway.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `naive` is no fit of the same parameters; X or y was given alone; there are no original units.
+        PrivacyError
+            The solver trained on true records, and records or a naive fit were given: the page would publish what the
+            noise of the solver hides.
+        OSError
+            The file cannot be written.
+        """
+        _optional.provided("report")(
+            self, path, naive, X=X, y=y, level=level, original_units=original_units, certify=certify
+        )
 
     def __str__(self) -> str:
         return self.summary()
 
-    def _table(self, names: Sequence[str], width: int, level: float) -> list[str]:
-        theta = self.theta.ravel()
-        if self.inference is None or self.inference.covariance is None:
-            lines = [f"  {'parameter':<{width}}  {'theta':>12}"]
-            return lines + [f"  {name:<{width}}  {value:>12.6g}" for name, value in zip(names, theta, strict=True)]
-        errors = self.inference.standard_errors()
-        head = f"  {'parameter':<{width}}  {'theta':>12}  {'std err':>10}"
-        if self.inference.refusal:
-            rows = zip(names, theta, errors, strict=True)
-            return [head, *(f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}" for name, value, error in rows)]
-        ends = self.inference.interval(theta, level)
-        tails = f"{(1 - level) / 2:.4g}", f"{(1 + level) / 2:.4g}"
-        letter = "z" if self.inference.degrees_of_freedom is None else "t"
-        biased = self.inference.has_bias
-        bounds = self.inference.bias if biased else None
-        marks = [""] * len(theta) if bounds is None else [f"  {bound:>10.4g}" for bound in bounds]
-        head += f"  {'bias <=':>10}" if biased else ""
-        lines = [f"{head}  {letter:>9}  {'P>|' + letter + '|':>7}  {'[' + tails[0]:>11}  {tails[1] + ']':>11}"]
-        pvalues = self.inference.pvalues(theta)
-        for place, (name, value, error) in enumerate(zip(names, theta, errors, strict=True)):
-            z = value / error if error > 0 else math.copysign(math.inf, value)
-            lower, upper = ends[place]
-            lines.append(
-                f"  {name:<{width}}  {value:>12.6g}  {error:>10.4g}{marks[place]}  {z:>9.3f}  {pvalues[place]:>7.3f}  "
-                f"{lower:>11.5g}  {upper:>11.5g}"
-            )
-        if biased:
-            note = f"  {letter} leaves the bias out; P>|{letter}| and intervals hold whatever it is within its bound"
-            lines += ["", note]
-        return lines
-
-
-def _range(corrected: CorrectedLoss) -> str:
-    design = corrected.design
-    assert design is not None
-    what = "residual" if corrected.surrogate_parts.is_residual else "score"
-    worst, _ = corrected.surrogate_parts.worst_errors(
-        design, design.radius, TargetNoise.of(corrected.shown.loss, corrected.shown.release).targets
-    )
-    return f"  surrogate    for |{what}| <= {design.radius:.3g}: bias of the loss at most {worst:.2g}"
+    def _repr_html_(self) -> str:
+        """Return the summary for notebooks."""
+        return summary.as_html(self, 0.95)

@@ -73,10 +73,22 @@ class Health:
     def refuse(self, theta: FloatArray, remedy: str) -> None:
         """Raise DivergenceError where the fit is lost."""
         if self.signs:
-            raise DivergenceError(
-                f"training was lost: at ||theta|| = {np.linalg.norm(theta):.4g} {'; '.join(self.signs)}. The noise is "
-                f"too large for so many records at a theta of this length. {remedy}"
+            raise DivergenceError(f"training was lost: {self._told(theta)} {remedy}")
+
+    def warn(self, theta: FloatArray, remedy: str) -> None:
+        """Warn where the fit is lost so far: with more records it may come back."""
+        if self.signs:
+            warnings.warn(
+                f"so far training is lost: {self._told(theta)} Go on with more records before theta is used. {remedy}",
+                ConvergenceWarning,
+                stacklevel=7,
             )
+
+    def _told(self, theta: FloatArray) -> str:
+        return (
+            f"at ||theta|| = {np.linalg.norm(theta):.4g} {'; '.join(self.signs)}. The noise is too large for so many "
+            "records at a theta of this length."
+        )
 
 
 def examined(
@@ -116,7 +128,7 @@ def examined(
     root = inverse_root(metric)
     rows = slice(None, None, records.stride)
     tested = len(range(0, len(records.matrix), records.stride))
-    gradients = records.gradients(theta, rows)
+    gradients = records.gradients(theta, rows, by_derivatives=hessian is not None)
     share, size = _carrying_share(gradients @ root, theta)
     count = len(theta)
     # Without noise a few records may well be all that there is to fit.
@@ -187,7 +199,7 @@ def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: Flo
     return math.sqrt(max(float(np.sum(covariance * metric)), 0.0))
 
 
-def warn_of_inflation(inflation: float | None) -> None:
+def warn_of_inflation(inflation: float | None, *, stacklevel: int = 3) -> None:
     """Warn where a hundred times as many records would be needed as without the noise."""
     if inflation is not None and inflation >= _MUCH_INFLATION:
         warnings.warn(
@@ -195,13 +207,14 @@ def warn_of_inflation(inflation: float | None) -> None:
             f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
             "fewer columns, or use a loss of lower degree or slower growth.",
             VarianceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
 def warn_of_standstill(
-    records: Records, start: FloatArray, theta: FloatArray, penalty: FloatArray, metric: FloatArray
-) -> None:
+    records: Records, start: FloatArray, theta: FloatArray, penalty: FloatArray, metric: FloatArray, *,
+    stacklevel: int = 3,
+) -> None:  # fmt: skip
     """Warn where the mean gradient at theta is not much smaller than at the start, and is no noise.
 
     Parameters
@@ -214,6 +227,8 @@ def warn_of_standstill(
         l2 for each.
     metric : array of shape (Q, Q), float64
         The second moments of released records.
+    stacklevel : int
+        As for `warnings.warn`.
     """
     rows = slice(None, None, records.stride)
     root = inverse_root(metric)
@@ -228,7 +243,7 @@ def warn_of_standstill(
             f"and {times_noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
             "more epochs.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
@@ -304,6 +319,7 @@ class _Look:
     theta: FloatArray
     metric: FloatArray
     stride: int
+    by_derivatives: bool = False
 
     @property
     def units(self) -> FloatArray:
@@ -317,7 +333,11 @@ class _Look:
 
     def _difference(self, move: FloatArray) -> FloatArray:
         rows = slice(None, None, self.stride)
-        return self.records.gradients(self.theta + move, rows) - self.records.gradients(self.theta - move, rows)
+        above, below = (
+            self.records.gradients(self.theta + sign * move, rows, by_derivatives=self.by_derivatives)
+            for sign in (1.0, -1.0)
+        )
+        return above - below
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
@@ -391,7 +411,7 @@ def least_curvature(
         return None, np.zeros((0, 0))
     stride = max(1, n // _LOOKED_AT)
     while True:
-        look = _Look(records, theta, weighing, stride)
+        look = _Look(records, theta, weighing, stride, by_derivatives=hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias.checks.records import refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
@@ -29,6 +30,7 @@ from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.regions import Near, Region, region_of
+from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 
 # How far from the pilot a minimum may be, in units of the pilot's length and of its uncertainty, and how often the
@@ -36,8 +38,13 @@ from symdebias.solvers.scores import ReleasedRecords, known_scores
 _REACH, _UNCERTAIN, _MOST_STAGES = 0.3, 5.0, 4
 # A surrogate is designed anew where theta has moved more than this share of its length from where it was designed.
 _MOVED = 0.1
+# Penalties that are tried where a fit was refused: from this share of the largest second moment on, each larger by so
+# much.
+_PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 # From so many records on a first run on a sixteenth of them finds where to start.
 _MANY, _THINNED = 200_000, 16
+# Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
+_MUCH_MORE = 2
 
 
 def m_estimate(
@@ -99,7 +106,8 @@ def m_estimate(
     DivergenceError
         The pilot does not settle, there is no root near it, or the fit is lost: a handful of records carries the whole
         corrected gradient, undoing the noise inflates gradients more than so many records can pay for or leaves nothing
-        of them, or the curvature is within its sampling error of zero. The message says which.
+        of them, or the curvature is within its sampling error of zero. The message says which, and what would do: a
+        penalty that was tried on these records, and about how many records or which budget.
     NoExactCorrectionError, InfiniteVarianceError
         The correction, or its variance, does not exist where the data lead.
     ValueError, TypeError
@@ -154,6 +162,7 @@ def m_estimate(
             )
     began = time.perf_counter()
     checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
     correction = checked.correction
@@ -164,12 +173,10 @@ def m_estimate(
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     search = _Search(corrected, checked, known, penalty, metric, region, given, surrogate_radius)
     try:
-        estimate = search.estimate()
-    except DivergenceError as error:
-        if known is None or not (known.wants_a_pilot and corrected.is_exact):
-            raise
-        estimate, search = _otherwise(search, error)
-        known = search.known
+        estimate, search = _found(search)
+    except DivergenceError as refusal:
+        raise DivergenceError(" ".join(filter(None, (str(refusal), *_advice(search, l2))))) from refusal.__cause__
+    known = search.known
     pilot, health, records, root = estimate.pilot, estimate.health, estimate.records, estimate.root
     theta, resolved = root.theta, estimate.corrected
     safeguards: list[str] = []
@@ -206,6 +213,40 @@ def m_estimate(
             else None,
         },
     )
+
+
+def _found(search: "_Search") -> "tuple[_Estimate, _Search]":
+    """Return an estimate with the search that found it.
+
+    Raises
+    ------
+    DivergenceError
+        There is none.
+    """
+    try:
+        return search.estimate(), search
+    except DivergenceError as error:
+        if search.known is None or not (search.known.wants_a_pilot and search.corrected.is_exact):
+            raise
+        return _otherwise(search, error)
+
+
+def _advice(search: "_Search", l2: float) -> tuple[str, ...]:
+    """Return what would do where a fit was refused: a penalty that was tried, and what the records say of the rest."""
+    moments = search.metric - np.diag(search.penalty)
+    start = l2 if l2 > 0 else _LEAST_PENALTY / _MORE_PENALTY * float(np.diag(moments).max())
+    said = ""
+    for step in range(1, _PENALTIES + 1):
+        tried = float(f"{start * _MORE_PENALTY**step:.0e}")
+        penalty = search.checked.correction.penalty(tried)
+        other = replace(search, penalty=penalty, metric=moments + np.diag(penalty))
+        try:
+            other.estimate()
+        except SymdebiasError:
+            continue
+        said = f"On these records l2={tried:g} gives a fit, of smaller parameters."
+        break
+    return said, measures(search.checked, search.corrected.declared, search.corrected.release)
 
 
 def _otherwise(search: "_Search", refusal: DivergenceError) -> "tuple[_Estimate, _Search]":
@@ -284,7 +325,7 @@ class _Search:
             resolved, records, root, hessian, stages = self._near(pilot)
         else:
             begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
-            resolved, records, root, hessian = self._minimum(begin, math.inf, by_a_part=True)
+            resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
         health = examined(
             records, root.theta, self.penalty, self.metric, hessian=root.derivatives.hessian,
             with_curvature=not root.on_boundary, known=self.known,
@@ -294,17 +335,20 @@ class _Search:
 
     def _near(self, pilot: Pilot) -> tuple[CorrectedLoss, Records, Root, str, int]:
         """Return the minimum next to the pilot; where it is as far away as it may be, the search goes on from there."""
-        known, centre = pilot.known, pilot.theta
+        known, centre, by_a_part = pilot.known, pilot.theta, True
+        # A part tells where a surrogate belongs where it knows more than the pilot does.
+        tells = len(self.checked) >= _MUCH_MORE * _THINNED * pilot.records
         for stage in range(1, _MOST_STAGES + 1):
-            reach = _REACH * max(known.size(centre), pilot.unit) + _UNCERTAIN * min(
-                pilot.uncertainty, known.size(centre)
+            size = known.size(centre)
+            reach = _REACH * max(size, pilot.unit) + _UNCERTAIN * min(pilot.uncertainty, size)
+            # The last stage is on all records.
+            within = _MOVED * size if self._is_designed_here and stage < _MOST_STAGES else math.inf
+            resolved, records, root, hessian = self._minimum(
+                centre, reach, (within if tells else math.inf) if by_a_part else None
             )
-            resolved, records, root, hessian = self._minimum(centre, reach, by_a_part=stage == 1)
-            moved = Near(centre, self.metric, reach, self.region).distance(root.theta)
-            is_designed_elsewhere = self._is_designed_here and moved > _MOVED * known.size(centre)
-            if not (root.at_reach or is_designed_elsewhere):
+            if not (root.at_reach or Near(centre, self.metric, reach, self.region).distance(root.theta) > within):
                 break
-            centre = root.theta
+            centre, by_a_part = root.theta, by_a_part and tells
         if root.at_reach:
             raise DivergenceError(
                 "no minimum of the mean corrected loss was found near the pilot estimate: from ||theta|| = "
@@ -317,8 +361,14 @@ class _Search:
     def _is_designed_here(self) -> bool:
         return self.corrected.method == "surrogate" and not self.corrected.is_resolved
 
-    def _minimum(self, begin: FloatArray, reach: float, *, by_a_part: bool) -> tuple[CorrectedLoss, Records, Root, str]:
-        """Return the minimum within reach of a parameter, of the correction that is designed for its scores."""
+    def _minimum(
+        self, begin: FloatArray, reach: float, within: float | None
+    ) -> tuple[CorrectedLoss, Records, Root, str]:
+        """Return the minimum within reach of a parameter, of the correction that is designed for its scores.
+
+        Of many records a part is looked at first, unless `within` is None. Where the minimum of the part is farther
+        away than `within` it is the answer: another design is wanted there, before all records are passed over.
+        """
         resolved = self.corrected
         if self._is_designed_here:
             assert self.known is not None
@@ -326,16 +376,18 @@ class _Search:
         records = resolved.of(self.checked)
         near = Near(begin, self.metric, reach, self.region)
         first = None
-        if by_a_part and len(records) >= _MANY:
+        if within is not None and len(records) >= _MANY:
             first = self._on_a_part(records, begin, near)
-        if first is not None and not (first.at_reach or first.on_boundary):
+        if first is not None and (first.at_reach or first.on_boundary):
+            first = None
+        if first is not None and within is not None:
+            if near.distance(first.theta) > within:
+                return resolved, records, first, ""
             # One step with the part's Hessian: all that is missing is the gradient of all records.
             begin = first.theta
             gradient = records.mean_gradient(begin) + self.penalty * begin
             curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
             begin = near.minimiser(begin, gradient, curvature)
-        else:
-            first = None
         derivatives, kind = records.derivatives_or_differences(self.units)
         root = newton(
             records, derivatives, begin, self.penalty, near, is_close=first is not None,

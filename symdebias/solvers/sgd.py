@@ -6,6 +6,7 @@
 cuts the run into segments at the recorded steps, and says what went wrong where.
 """
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
+from symdebias.checks.records import refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
@@ -29,11 +31,10 @@ from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_o
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
+from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
-
-IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 # Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
 # a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
@@ -42,11 +43,12 @@ _RUNAWAY = 1e8
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 _RUNS = 32
 _LONGEST_RUN = 64
-# A surrogate whose theta ends farther from where it was designed than this share of its length, and than its pilot is
-# uncertain, is designed anew; so many times at most.
-_MOVED, _UNCERTAIN, _MOST_STAGES = 0.25, 3.0, 3
-# It is designed for scores that are larger by this factor as well: iterates wander, and noise grows exponentially
-# beyond what a surrogate is designed for.
+# A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
+# many times at most.
+_MOVED, _MOST_STAGES = 0.1, 3
+# Noise grows exponentially beyond what a surrogate is designed for: training that starts farther out than the pilot
+# has room for scores that are larger by at most this factor, and the next surrogate is designed where that ends. Where
+# noise is large such room costs a bias of several standard errors.
 _ROOM = 1.2
 # Rows between two looks at the keyboard and the progress bar: some milliseconds.
 _SEGMENT = 2**20
@@ -182,6 +184,84 @@ def sgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """
+    return _trained(
+        corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
+        smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
+        order=order, sample_weight=sample_weight, noise_scale=noise_scale, record=record,
+        early_stopping=early_stopping, random_state=random_state, progress=progress,
+    )[0]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a descent has come, for further records to go on from there.
+
+    Attributes
+    ----------
+    descent : Descent
+        The run as it ended: its iterate, its average, and the number of its steps.
+    step_size : float, str, StepSize or callable
+        The rule of the step sizes, learned where it was to be.
+    scaling : array of shape (Q, Q) or (0, 0), float64
+        What learned steps multiply gradients with.
+    """
+
+    descent: Descent
+    step_size: Any
+    scaling: FloatArray
+
+
+def continued(
+    corrected: CorrectedLoss, X: Any, y: Any, after: Reached | None, *, is_stream: bool = False, **options: Any
+) -> tuple[Fit, Reached]:
+    """Train as `sgd` does, and say where further records go on from; or go on from where earlier ones have led.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        As for `sgd`; that of the last fit, where this goes on.
+    X, y
+        As for `sgd`.
+    after : Reached or None
+        Where earlier records have led. Iterate, step sizes and average go on from there, as if all records had come in
+        one pass; `start` and `step_size` are then not used.
+    is_stream : bool
+        Whether a fit that is lost so far is warned of, and not refused: more records may bring it back.
+    **options
+        Further arguments of `sgd`, with its defaults.
+
+    Returns
+    -------
+    fit : Fit
+        Of all records so far.
+    reached : Reached
+        For the next ones.
+
+    Raises
+    ------
+    SymdebiasError, ValueError, TypeError
+        As for `sgd`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The fit of a stream is lost so far, by its last records.
+    """
+    defaults = {
+        name: one.default
+        for name, one in inspect.signature(sgd).parameters.items()
+        if one.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    return _trained(corrected, X, y, after, is_stream=is_stream, **(defaults | options))
+
+
+def _trained(
+    corrected: CorrectedLoss, X: Any, y: Any, after: Reached | None, *, step_size: Any, batch_size: int, epochs: int,
+    l2: float, radius: float | None, smoothing: float, smoothing_mode: str, average: bool | float,
+    covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, record: Any,
+    early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
+) -> tuple[Fit, Reached]:  # fmt: skip
+    """Train; see `sgd` and `continued`."""
     if not isinstance(corrected, CorrectedLoss):
         raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
@@ -197,8 +277,11 @@ def sgd(
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
     run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+    refuse_scaled(corrected, run.matrix)
     penalty = run.correction.penalty(l2)
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
+    if after is not None:
+        begin, step_size = after.descent.theta.copy(), after.step_size
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
     with np.errstate(all="ignore"):
@@ -206,16 +289,18 @@ def sgd(
         metric = released_moments(run.thinned(run.stride))
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
-        with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress,
+        with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
     )  # fmt: skip
 
     def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> Health:
         theta, with_curvature = descent.result, not descent.on_ball
         health = examined(run, theta, penalty, metric, with_curvature=with_curvature, known=known)
         bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-        health.refuse(
-            theta, f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
-        )
+        remedy = f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
+        if is_stream:
+            health.warn(theta, remedy)
+        elif health.signs:
+            health.refuse(theta, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
         return health
 
     n, per_epoch = training.size(run)
@@ -245,7 +330,7 @@ def sgd(
         designed: dict[str, Any] = {}
         if corrected.is_resolved:
             resolved = corrected
-            descent, told = training.of(run, X, begin, beginning(resolved))
+            descent, told, reached = training.of(run, X, begin, beginning(resolved))
             known = None if corrected.design is None else known_scores(corrected, run)
             health = examine(run, descent, known)
         else:
@@ -255,20 +340,22 @@ def sgd(
             centre = pilot.theta
             # A fit that ends far from where its surrogate was designed is the pilot of a new design.
             for stage in range(1, _MOST_STAGES + 1):
-                resolved = known.resolved(centre, growth=_ROOM)
+                size = known.size(centre)
+                # A start that is not farther out stays the user's in every stage.
+                first = begin if start is not None and (stage == 1 or known.size(begin) <= size) else centre
+                growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
+                resolved = known.resolved(centre, growth=growth)
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-                first = centre if start is None or stage > 1 else begin
-                descent, told = training.of(run, X, first, beginning(resolved))
+                descent, told, reached = training.of(run, X, first, beginning(resolved))
                 health = examine(run, descent, known)
-                moved = known.size(descent.result - centre)
-                if moved <= _MOVED * known.size(centre) + _UNCERTAIN * pilot.uncertainty:
+                if growth == 1.0 and known.size(descent.result - centre) <= _MOVED * size:
                     break
                 centre = descent.result
             designed = {"pilot": pilot.as_diagnostics(), "stages": stage}
         theta = descent.result
-        warn_of_inflation(health.inflation)
-        if not descent.on_ball:
-            warn_of_standstill(run, descent.start, theta, penalty, metric)
+        warn_of_inflation(health.inflation, stacklevel=4)
+        if not (descent.on_ball or is_stream):
+            warn_of_standstill(run, descent.start, theta, penalty, metric, stacklevel=4)
         inference = None
         if covariance is not None:
             on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
@@ -282,7 +369,7 @@ def sgd(
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
         told |= {**health.as_diagnostics(), "score_variance": variance, **designed}
-        return fit_of(descent, resolved, told, inference=inference)
+        return fit_of(descent, resolved, told, inference=inference), reached
 
 
 @dataclass(frozen=True)
@@ -303,6 +390,8 @@ class _Training:
         Whether sums of iterates are kept, for batch means.
     rng : numpy.random.Generator or None
         For the order of the records; None takes them as they stand.
+    after : Reached or None
+        What is gone on from.
     """
 
     step_size: Any
@@ -319,6 +408,7 @@ class _Training:
     with_sums: bool
     rng: np.random.Generator | None
     progress: bool
+    after: Reached | None = None
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -331,21 +421,25 @@ class _Training:
 
     def of(
         self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object]
-    ) -> tuple[Descent, dict[str, Any]]:
+    ) -> tuple[Descent, dict[str, Any], Reached]:
         """Train on some records from a start, and return the descent, which `begun` is told of, and what to tell of it.
 
-        A learned step takes the place of its name.
+        A learned step takes the place of its name. The last one is what further records may go on from.
         """
         correction, (matrix, target) = run.correction, run.encoded
         n, per_epoch = self.size(run)
         batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
         step_size, scaling = self.step_size, np.zeros((0, 0))
         in_units = self.bound < math.inf or bool(len(self.smoothing))
-        if isinstance(step_size, str) and step_size == "auto":
+        earlier = None if self.after is None else self.after.descent
+        if self.after is not None:
+            scaling = self.after.scaling
+        elif isinstance(step_size, str) and step_size == "auto":
             if not np.all(np.isfinite(self.metric)):
                 _explain_overflow(run, X)
             step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
-        sizes = step_sizes(step_size, first=0, count=total, l2=self.l2)
+        before = 0 if earlier is None else earlier.all_steps
+        sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
         kernel = correction.kernels.sgd_pass(
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
         )
@@ -357,7 +451,9 @@ class _Training:
         if self.with_sums:
             first = first_averaged(self.share, total)
             sums_at = [first + end for end in batch_ends(total - first, step_size.power)]
-        descent = Descent(begin, total, radius=self.bound, share=self.share, record=self.record, sums_at=sums_at)
+        descent = Descent(
+            begin, total, radius=self.bound, share=self.share, record=self.record, sums_at=sums_at, after=earlier
+        )
         begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
         deal, longest = _Deal.as_given(), max(1, _SEGMENT // batch_size)
@@ -385,7 +481,7 @@ class _Training:
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, told
+        return descent, told, Reached(descent, step_size, scaling)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from symdebias.transforms.finite import (
     polynomial_inverse,
     require_moment,
 )
-from symdebias.transforms.heat import Transformed, heat, inverse_heat, joint_inverse_heat
+from symdebias.transforms.heat import Transformed, heat, inverse_heat, joint_inverse_heat, require_low_power
 from symdebias.transforms.series import exact_series, require_smooth, truncated_series, truncation_bias
 from symdebias.transforms.spherical import (
     derivative_terms,
@@ -37,6 +37,7 @@ __all__ = [
     "joint_inverse_heat",
     "operator_terms",
     "polynomial_inverse",
+    "require_low_power",
     "require_moment",
     "require_smooth",
     "second_derivative",

@@ -20,16 +20,17 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symdebias import _budget
-from symdebias.codegen.functions import erf_imag, erf_real
-from symdebias.codegen.stable import exponents_of_sum
+from symdebias.codegen.functions import LOW_POWER, erf_imag, erf_real, heat_power
+from symdebias.codegen.stable import exponents_of_sum, multiplied_out
 from symdebias.exceptions import NoExactCorrectionError
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms. Means are taken of squares of
 # corrected losses, too.
 _MOST_TERMS, _MOST_TERMS_OF_MEANS = 600, 4_000
-# Up to this power of a linear argument polynomials are multiplied out; beyond, they are written in the argument. The
-# coefficients of Hermite polynomials overflow float64 above the last one.
-_LOW_POWER, _HIGHEST_POWER = 8, 280
+# Beyond LOW_POWER, Hermite polynomials are evaluated by their recurrence. Beside waves and error functions they are
+# written out, and cancel too many digits above the first power: rounding leaves 1e-9 of the values nearby there. Above
+# the second one they overflow float64.
+HIGHEST_WRITTEN_OUT, _HIGHEST_POWER = 32, 280
 
 _AS_EXPONENTIALS = {
     sp.sin: lambda x: (sp.exp(sp.I * x) - sp.exp(-sp.I * x)) / (2 * sp.I),
@@ -264,6 +265,8 @@ def _joint_group(
     flowed = _budget.expand(flowed) if half == sp.zeros(count) else flowed
     slopes = [sp.diff(flowed, variable) for variable in variables]
     result = sp.Integer(0)
+    if any(entry != 0 and not (-entry).is_nonnegative for entry in covariance.diagonal()):
+        require_low_power(int(sp.Poly(polynomial, *variables).total_degree()), " and ".join(map(str, variables)))
     # Every power of a variable applies its operator once more: Horner would save little here.
     for powers, coefficient in sp.Poly(polynomial, *variables).terms():
         part = sp.Integer(1)
@@ -299,14 +302,14 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr, most_terms: i
     }
     values = {symbol: node for node, symbol in constants.items()}
     groups: dict[_Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
-    powers, rest = _high_powers(expression.xreplace(constants), variable)
+    powers, rest = _high_powers(expression.xreplace(constants), variable, time)
     for term in _terms(rest, variable, most_terms):
         coefficient, power, kind = _classify(term, variable)
         groups[kind][power] += coefficient.xreplace(values)
     result = sp.Add(
         *(
-            coefficient.xreplace(values) * _hermite(base.xreplace(values), power, sp.diff(base, variable) ** 2 * time)
-            for coefficient, base, power in powers
+            coefficient.xreplace(values) * heat_power(power, base.xreplace(values), noise.xreplace(values))
+            for coefficient, power, base, noise in powers
         )
     )
     conditions: list[sp.Rel] = []
@@ -319,38 +322,61 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr, most_terms: i
     return Transformed(result, _distinct(conditions), _distinct(variance_conditions))
 
 
-def _high_powers(expression: sp.Expr, variable: sp.Symbol) -> tuple[list[tuple[sp.Expr, sp.Expr, int]], sp.Expr]:
-    """Take the terms c (a u + b)^n of a high n out of a sum; return (c, a u + b, n) for each, and what is left."""
+def _high_powers(
+    expression: sp.Expr, variable: sp.Symbol, time: sp.Expr
+) -> tuple[list[tuple[sp.Expr, int, sp.Expr, sp.Expr]], sp.Expr]:
+    """Take the terms c (a u + b)^n of a high n out of a sum; return (c, n, a u + b, a^2 s) for each, and what is left.
+
+    Noise on such a power that was undone in another variable adds up: `heat_power` stays one.
+    """
     found, rest = [], []
     for term in sp.Add.make_args(expression):
         coefficient, power = term.as_independent(variable, as_Add=False)
         base, exponent = power.as_base_exp()
+        before = sp.Integer(0)
+        if isinstance(power, heat_power):
+            exponent, base, before = power.args
         if (
-            power.is_Pow
+            (power.is_Pow or isinstance(power, heat_power))
             and exponent.is_Integer
-            and exponent > _LOW_POWER
+            and exponent > LOW_POWER
             and base.is_polynomial(variable)
             and sp.degree(base, variable) == 1
             and sp.diff(base, variable).is_number
+            and not before.has(variable)
         ):
             if exponent > _HIGHEST_POWER:
                 raise NoExactCorrectionError(
                     f"the power {exponent} in {term} is too high: the coefficients of its correction are no numbers of "
                     f"float64 beyond the power {_HIGHEST_POWER}. Write the loss with lower powers."
                 )
-            found.append((coefficient, base, int(exponent)))
+            found.append((coefficient, int(exponent), base, before + sp.diff(base, variable) ** 2 * time))
         else:
             rest.append(term)
-    return found, sp.Add(*rest)
+    return found, multiplied_out(sp.Add(*rest))
 
 
-def _hermite(argument: sp.Expr, power: int, variance: sp.Expr) -> sp.Expr:
-    """Return W_s^-1 of w^n: the sum over j of n!/(j! (n - 2j)!) (-s/2)^j w^(n - 2j), a Hermite polynomial."""
-    terms, coefficient = [], sp.Integer(1)
-    for j in range(power // 2 + 1):
-        terms.append(coefficient * variance**j * argument ** (power - 2 * j))
-        coefficient *= -sp.Rational((power - 2 * j) * (power - 2 * j - 1), 2 * (j + 1))
-    return sp.Add(*terms)
+def require_low_power(power: int, of: str) -> None:
+    """Raise where the correction of a power is written out, and rounding would leave too little of it.
+
+    Parameters
+    ----------
+    power : int
+        The power.
+    of : str
+        Of what, for the message.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        It is above 32.
+    """
+    if power > HIGHEST_WRITTEN_OUT:
+        raise NoExactCorrectionError(
+            f"the power {power} of {of} is too high: its correction is a sum of terms of either sign, which cancel so "
+            f"many digits that float64 has too few left above the power {HIGHEST_WRITTEN_OUT}. Write the loss with "
+            "lower powers."
+        )
 
 
 def _distinct(conditions: Iterable[sp.Rel]) -> tuple[sp.Rel, ...]:
@@ -488,22 +514,34 @@ def _flow_group(
         widths[erf_width] = total_width / width
         conditions.append(_positive(total_width))
         h = sp.erf((alpha * inner + beta) / sp.sqrt(erf_width))
+    exponent = _budget.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
+    real = sp.im(a) == 0 and kind.phase == 0
+    highest = max(coefficients)
+    if highest > LOW_POWER and real and kind.erf is None:
+        powers = (c * heat_power(sp.Integer(n), argument, inner_time) for n, c in coefficients.items())
+        result = sp.Add(*powers) * sp.exp(exponent) / sp.sqrt(width)
+        return _with_widths(result, widths), conditions, variance_conditions
+    if not (-time).is_nonnegative:
+        require_low_power(highest, f"{variable} beside a wave or an error function")
     polynomial = sp.Integer(0)
-    for power in range(max(coefficients), -1, -1):
+    for power in range(highest, -1, -1):
         raised = inner * polynomial - inner_time * _budget.diff(polynomial, inner)
         polynomial = _budget.expand(raised + coefficients.get(power, sp.Integer(0)) * h)
-    exponent = _budget.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
-    if sp.im(a) == 0 and kind.phase == 0:
+    if real:
         result = polynomial.xreplace({inner: argument}) * sp.exp(exponent) / sp.sqrt(width)
     else:
         # The conjugate terms make the sum real, so that the real part of each is enough.
         growth, phase = exponent.as_real_imag()
-        real, imaginary = _parts_at(polynomial, inner, argument)
-        result = sp.exp(growth) * (real * sp.cos(phase) - imaginary * sp.sin(phase)) / sp.sqrt(width)
+        cosine, sine = _parts_at(polynomial, inner, argument)
+        result = sp.exp(growth) * (cosine * sp.cos(phase) - sine * sp.sin(phase)) / sp.sqrt(width)
+    return _with_widths(result, widths), conditions, variance_conditions
+
+
+def _with_widths(result: sp.Expr, widths: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
     # The inner width refers to the outer one: substitute in reverse.
     for symbol in reversed(list(widths)):
         result = result.xreplace({symbol: widths[symbol]})
-    return result, conditions, variance_conditions
+    return result
 
 
 def _positive(expression: sp.Expr) -> sp.Rel:

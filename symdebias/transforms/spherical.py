@@ -16,6 +16,7 @@ from symdebias.codegen import stable
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.noise import SphericalNoise
 from symdebias.transforms.exponential import ExponentialSum, exponential_sum
+from symdebias.transforms.heat import require_low_power
 from symdebias.transforms.series import require_smooth
 
 # An operator of a higher order loses all digits and has no use: the variance explodes long before.
@@ -69,6 +70,7 @@ def inverse_spherical(
     if terms is None and polynomial:
         # What is beyond the degree does nothing.
         degree = sp.Poly(_budget.expand(expression), *variables).total_degree()
+        require_low_power(int(degree), f"{' and '.join(map(str, variables))}, under noise of a whole vector,")
         terms = operator_terms(noise, degree // 2)
     if terms is None:
         raise NoExactCorrectionError(
@@ -170,6 +172,7 @@ def _of_terms(expression: sp.Expr, variable: sp.Symbol, square: sp.Expr, noise: 
     expanded = _budget.expand(expression)
     if expanded.is_polynomial(variable):
         total = sp.Integer(0)
+        require_low_power(int(sp.degree(expanded, variable)), f"{variable}, under noise of a whole vector,")
         for (power,), coefficient in sp.Poly(expanded, variable).terms():
             images = noise.monomial(power)
             total += coefficient * sp.Add(
@@ -182,6 +185,7 @@ def _of_terms(expression: sp.Expr, variable: sp.Symbol, square: sp.Expr, noise: 
         terms = exponential_sum(stable.plain(expression), variable)
     except NoExactCorrectionError:
         return None
+    require_low_power(max(mode.order for mode in terms.modes), f"{variable}, under noise of a whole vector,")
     return terms.times([spherical_factor(terms, square, noise)])
 
 

@@ -15,7 +15,7 @@ import symdebias as sd
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
-from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.model_selection import GridSearchCV, check_cv  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils import estimator_checks  # noqa: E402
@@ -51,17 +51,32 @@ def test_scikit_learns_own_checks(estimator, check):
 
 
 BY_STEPS = {"solver": "sgd", "solver_options": {"epochs": 50}, "random_state": 0}
+CHECKS_BY_STEPS = [*own_checks(sd.DebiasedClassifier(**BY_STEPS)), *own_checks(sd.DebiasedRegressor(**BY_STEPS))]
+# What looks at partial_fit, or at more than the solver would be asked by its own tests.
+QUICK = ("partial_fit", "n_features_in", "column_names", "tags", "pickle")
+
+
+def passes_by_steps(check, estimator):
+    # All in one batch, weights count records; in several, a record of weight 2 is in one, and twice it may be in two.
+    if "sample_weight_equivalence" in check.func.__name__ or "weights_invariance" in check.func.__name__:
+        assert estimator._failed_checks[check.func.__name__]
+        estimator = clone(estimator).set_params(solver_options={"epochs": 50, "batch_size": 1000, "order": "given"})
+    passes(check, estimator)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"), [one for one in CHECKS_BY_STEPS if any(part in one.id for part in QUICK)]
+)
+def test_scikit_learns_checks_of_streams(estimator, check):
+    passes_by_steps(check, estimator)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("estimator", "check"),
-    [*own_checks(sd.DebiasedClassifier(**BY_STEPS)), *own_checks(sd.DebiasedRegressor(**BY_STEPS))],
+    ("estimator", "check"), [one for one in CHECKS_BY_STEPS if not any(part in one.id for part in QUICK)]
 )
 def test_scikit_learns_own_checks_with_sgd(estimator, check):
-    if "sample_weight_equivalence" in check.func.__name__ or "weights_invariance" in check.func.__name__:
-        pytest.skip("a record of weight 2 is in one batch, and two records may be in two")
-    passes(check, estimator)
+    passes_by_steps(check, estimator)
 
 
 # ---- labels in the user's coding -------------------------------------------------------------------------
@@ -179,6 +194,42 @@ def test_a_table_names_the_columns_of_a_release_without_names():
     np.testing.assert_allclose(model.predict(table[["b", "a"]]), model.predict(table), rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*sample_weight.*:UserWarning")
+def test_what_comes_per_record_is_routed():
+    noised = SIGNED.privatize(X[:2000], SIGNS[:2000], random_state=1)
+    weights, groups = np.linspace(0.5, 1.5, 2000), np.arange(2000) // 4
+    plain = sd.DebiasedClassifier("squared_margin", release=SIGNED)
+    fitted = clone(plain).fit(noised.X, noised.y, sample_weight=weights, clusters=groups)
+    assert "cluster" in fitted.fit_.inference.kind
+    own = np.full(2000, 0.2)
+    scaled = clone(plain).fit(noised.X, noised.y, noise_scale=own)
+    np.testing.assert_allclose(scaled.coef_, clone(plain).fit(noised.X, noised.y).coef_, rtol=1e-9)
+    sklearn.set_config(enable_metadata_routing=True)
+    try:
+        asking = plain.set_fit_request(sample_weight=True, clusters=True)
+        model = make_pipeline(FunctionTransformer(), clone(asking)).fit(
+            noised.X, noised.y, sample_weight=weights, clusters=groups
+        )
+        np.testing.assert_array_equal(model[-1].fit_.covariance, fitted.fit_.covariance)
+        scorer = sd.CorrectedScorer("accuracy").set_score_request(sample_weight=True)
+        search = GridSearchCV(model, {"debiasedclassifier__l2": [1e-6]}, scoring=scorer, cv=2)
+        search.fit(noised.X, noised.y, sample_weight=weights, clusters=groups)
+        first = search.cv_results_["split0_test_score"][0]
+        folds = next(iter(check_cv(2, noised.y, classifier=True).split(noised.X, noised.y)))
+        by_hand = clone(asking).fit(
+            noised.X[folds[0]], noised.y[folds[0]], sample_weight=weights[folds[0]], clusters=groups[folds[0]]
+        )
+        held = sd.CorrectedScorer("accuracy")(
+            by_hand, noised.X[folds[1]], noised.y[folds[1]], sample_weight=weights[folds[1]]
+        )
+        assert first == held
+        unasked = GridSearchCV(model, {}, scoring=sd.CorrectedScorer("accuracy"), cv=2)
+        with pytest.raises(ValueError, match="sample_weight"):
+            unasked.fit(noised.X, noised.y, sample_weight=weights, clusters=groups)
+    finally:
+        sklearn.set_config(enable_metadata_routing=False)
+
+
 def test_weights_count_records():
     noised = SIGNED.privatize(X[:2000], SIGNS[:2000], random_state=1)
     weights = np.arange(2000) % 2
@@ -195,6 +246,102 @@ def test_sgd_is_a_solver_by_name():
     corrected = sd.debias(sd.losses.squared_margin(), SIGNED)
     by_hand = sd.sgd(corrected, noised.X, noised.y, l2=0.1, average=0.5, random_state=3)
     np.testing.assert_array_equal(model.fit_.theta, by_hand.theta)
+
+
+# ---- streams ---------------------------------------------------------------------------------------------
+
+GIVEN = {"order": "given", "batch_size": 100}
+
+
+def by_blocks(model, X, y, *, blocks=4, **first):
+    for place, (features, target) in enumerate(zip(np.split(X, blocks), np.split(y, blocks), strict=True)):
+        model.partial_fit(features, target, **(first if place == 0 else {}))
+    return model
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_blocks_of_a_stream_are_one_pass_over_all_records(average):
+    noised = SIGNED.privatize(X[:4000], SIGNS[:4000], random_state=1)
+    steps = sd.step_sizes.inverse_time(8.0, offset=20.0)
+    options = {**GIVEN, "average": average, "step_size": steps}
+    model = sd.DebiasedClassifier("squared_margin", release=SIGNED, solver="sgd", l2=0.1, solver_options=options)
+    stream = by_blocks(clone(model), noised.X, noised.y)
+    whole = model.fit(noised.X, noised.y)
+    np.testing.assert_allclose(stream.fit_.theta, whole.fit_.theta, rtol=1e-12)
+    assert (stream.fit_.diagnostics["records"], stream.fit_.diagnostics["steps"]) == (4000, 40)
+    # A fit has been one block; what comes after it goes on from there.
+    half = clone(model).fit(noised.X[:2000], noised.y[:2000]).partial_fit(noised.X[2000:], noised.y[2000:])
+    np.testing.assert_allclose(half.fit_.theta, whole.fit_.theta, rtol=1e-12)
+    again = pickle.loads(pickle.dumps(half)).partial_fit(noised.X, noised.y)
+    np.testing.assert_array_equal(again.fit_.theta, half.partial_fit(noised.X, noised.y).fit_.theta)
+
+
+def test_learned_steps_and_a_surrogate_come_from_the_first_block():
+    noised = SIGNED.privatize(X, SIGNS, random_state=1)
+    options = {"average": True, "batch_size": 32}
+    model = sd.DebiasedClassifier(release=SIGNED, solver="sgd", l2=0.01, solver_options=options, random_state=0)
+    model.partial_fit(noised.X[:10_000], noised.y[:10_000])
+    first = model.fit_
+    assert first.corrected.method == "surrogate"
+    model.partial_fit(noised.X[10_000:], noised.y[10_000:])
+    assert model.fit_.diagnostics["step_size"] == first.diagnostics["step_size"]
+    assert model.fit_.corrected is first.corrected
+    # The same limit as by all records at once: standard errors are about 0.2.
+    exact = sd.DebiasedClassifier(release=SIGNED, l2=0.01).fit(noised.X, noised.y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.6)
+    assert model.score(X, SIGNS) > 0.8
+
+
+def test_a_stream_of_labels_that_are_released_as_they_are():
+    release = sd.Release(features=NOISE)
+    noised = release.privatize(X[:4000], random_state=1)
+    model = sd.DebiasedClassifier("squared_margin", release=release, solver="sgd", solver_options=GIVEN)
+    # A block of one class is a block like others, where the classes are known.
+    order = np.argsort(TEXT[:4000], kind="stable")
+    stream = by_blocks(clone(model), noised.X[order], TEXT[:4000][order], blocks=8, classes=["yes", "no"])
+    assert stream.classes_.tolist() == ["no", "yes"]
+    for y, classes, message in (
+        (TEXT[:50], None, "classes must be passed on the first call to partial_fit"),
+        (TEXT[:50], ["yes", "perhaps"], "not among classes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            clone(model).partial_fit(noised.X[:50], y, classes=classes)
+    for X_next, classes, message in (
+        (noised.X[:50], ["no", "perhaps"], "others than at the first call"),
+        (noised.X[:50, :1], None, "X has 1 features, but DebiasedClassifier is expecting 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            stream.partial_fit(X_next, TEXT[:50], classes=classes)
+    with pytest.raises(ValueError, match="Leave classes out"):
+        sd.DebiasedClassifier(release=SIGNED, solver="sgd").partial_fit(X[:9], SIGNS[:9], classes=[-1, 1])
+
+
+@pytest.mark.parametrize("estimator", [sd.DebiasedClassifier(), sd.DebiasedRegressor()])
+def test_newtons_method_takes_no_stream_and_says_why(estimator):
+    assert not hasattr(estimator, "partial_fit")
+    with pytest.raises(AttributeError, match=r'm_estimate\W* has no partial_fit: the root .* Use solver="sgd"'):
+        estimator.partial_fit(X, SIGNS)
+
+
+def test_what_a_stream_cannot_have_is_refused():
+    for options, message in (
+        ({"covariance": "plug-in", "average": True}, "covariance, which is that of one run"),
+        ({"early_stopping": 2}, "early_stopping, which goes over all records again"),
+        ({"average": 0.5}, "a share of all steps"),
+    ):
+        model = sd.DebiasedRegressor(solver="sgd", solver_options=options)
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(X[:50], SCORES[:50])
+    with pytest.raises(ValueError, match='clusters are for standard errors, which solver="sgd"'):
+        sd.DebiasedRegressor(solver="sgd").fit(X[:50], SCORES[:50], clusters=np.arange(50) // 5)
+
+
+def test_a_stream_that_is_lost_so_far_warns():
+    release = sd.Release(features=sd.GaussianMechanism.from_scale(3.0), target=sd.RandomizedResponse(epsilon=3.0))
+    noised = release.privatize(X[:2000], SIGNS[:2000], random_state=1)
+    model = sd.DebiasedClassifier("squared_margin", release=release, solver="sgd", random_state=0)
+    with pytest.warns(sd.ConvergenceWarning, match="so far training is lost: .* Go on with more records"):
+        model.partial_fit(noised.X, noised.y)
 
 
 # ---- scikit-learn's habits -------------------------------------------------------------------------------

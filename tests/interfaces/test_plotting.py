@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias.inference import Inference
 from symdebias.interfaces import plotting
 
 
@@ -93,3 +94,29 @@ def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path):
         plotting.save(Torn(), path)
     assert path.read_bytes() == b"the old one"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_coefficients_are_drawn_with_their_intervals():
+    """What is drawn is what the table has; a name with dollar signs is text."""
+    names = ("$a_1$", "a column of a name that is longer than there is room for")
+    fits = []
+    for inference in (Inference(np.diag([0.04, 0.09]), "sandwich"), None):
+        corrected = sd.debias(sd.losses.least_squares(), sd.Release({names: sd.GaussianMechanism.from_scale(0.5)}))
+        fits.append(
+            sd.Fit.of(corrected, np.array([1.5, -0.5]), solver="naive", records=1, steps=1, began=0.0,
+                      inference=inference)
+        )  # fmt: skip
+    figure = fits[0].plot(fits[1], level=0.9)
+    (panel,) = figure.axes
+    (bars,) = panel.containers
+    drawn = np.array([segment[:, 0] for segment in bars.lines[2][0].get_segments()])
+    np.testing.assert_allclose(drawn, fits[0].confidence_interval(0.9))
+    np.testing.assert_array_equal(panel.lines[-1].get_xdata(), fits[1].theta)
+    figure.draw_without_rendering()
+    assert [tick.get_text() for tick in panel.get_yticklabels()] == [r"\$a_1\$", names[1][:29] + "..."]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "corrected, 90% interval", "naive, no interval"
+    ]  # fmt: skip
+    # Nothing hangs over the edge.
+    for tick in panel.get_yticklabels():
+        assert tick.get_window_extent().x0 >= 0

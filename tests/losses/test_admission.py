@@ -8,6 +8,7 @@ import sympy as sp
 from sympy.utilities.lambdify import implemented_function
 
 import symdebias as sd
+from symdebias.codegen.functions import heat_power
 from symdebias.losses.admission import require_admitted
 
 U, Y, T = sp.symbols("u y t", real=True)
@@ -173,3 +174,9 @@ def test_the_name_of_a_symbol_is_seen(name, message):
         sd.Loss(score**2, score=score, target=Y)
     with pytest.raises(ValueError, match=message):
         sd.Loss(score * U, score=U, target=Y)
+
+
+def test_functions_of_corrections_are_no_part_of_a_loss():
+    # Its power is a number of steps that nothing bounds.
+    with pytest.raises(sd.exceptions.ExpressionError, match="a part of the type heat_power, which no loss has"):
+        require_admitted(heat_power(10**9, U, Y))

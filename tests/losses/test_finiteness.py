@@ -36,6 +36,14 @@ def test_repeated_zeros_off_the_grid_are_found(expression):
         (U - THIRD) ** 2 * sp.log((U - THIRD) ** 2),
         sp.sin(U - THIRD) / (U - THIRD),
         U**2 / (1 + U**4),
+        # Parts that are singular by themselves and cancel, beside large ones.
+        1 / (sp.exp(U) - 1) - 1 / U,
+        (1 - sp.cos(U)) / U**2 + (U + 2) ** 49,
+        U**-2 - sp.cos(U) / U**2,
+        (U**2 - 1) / (U - 1),
+        (U + 2) ** 49 * (1 / (sp.exp(U) - 1) - 1 / U),
+        sp.tan(U) - sp.sin(U) / sp.cos(U),
+        sp.exp(U) / (1 + sp.exp(U)),
     ],
     ids=str,
 )
@@ -44,7 +52,17 @@ def test_what_is_finite_is_left_alone(expression):
 
 
 @pytest.mark.parametrize(
-    "expression", [(U + sp.Rational(1, 3)) ** 52 / (U * Y), 1e9 + sp.log(U**2), 1e9 * U**2 + 1e-9 / U]
+    "expression",
+    [
+        (U + THIRD) ** 52 / (U * Y),
+        1e9 + sp.log(U**2),
+        1e9 * U**2 + 1e-9 / U,
+        (3 * U / 2 + 2) ** 49 + sp.log(U**2),
+        ((U + 2) ** 49 + sp.log(U**2)) ** 2,
+        (U + 1) * ((U + 2) ** 49 + 1 / U),
+        (U + 2) ** 40 + 1 / (1 - sp.exp(U)),
+    ],
+    ids=str,
 )
 def test_a_pole_is_seen_however_large_the_rest_is(expression):
     with pytest.raises(ValueError, match="no finite value at u = 0"):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sympy as sp
-from instances import U, Y, margin_loss
+from instances import ARGUMENTS, U, Y, margin_loss
 from scipy import optimize
 
 import symdebias as sd
@@ -13,6 +13,10 @@ from symdebias.losses.meaning import meaning_of
 CATALOGUE = {
     "exponential": ("label", None, False, False),
     "hinge": ("label", None, False, False),
+    "cauchy": ("number", U, False, False),
+    "expectile": ("number", U, False, False),
+    "gamma": ("number", sp.exp(U), True, False),
+    "tweedie": ("number", sp.exp(U), True, False),
     "huber": ("number", U, False, False),
     "least_squares": ("number", U, True, False),
     "logistic": ("label", None, False, True),
@@ -33,7 +37,7 @@ def test_the_table_has_the_whole_catalogue():
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_losses_of_the_catalogue_say_what_they_predict(name):
     make = getattr(sd.losses, name)
-    meaning = meaning_of(make(4) if name == "softmax" else make())
+    meaning = meaning_of(make(*ARGUMENTS.get(name, ())))
     assert (meaning.predicts, meaning.number, meaning.is_mean, meaning.is_likelihood) == CATALOGUE[name]
     assert meaning.sign == (1 if meaning.predicts == "label" and name != "softmax" else 0)
 

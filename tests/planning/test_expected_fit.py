@@ -164,6 +164,7 @@ def test_bad_input_is_named(call, error, message):
         call()
 
 
+@pytest.mark.exhaustive
 def test_a_surrogate_is_planned_for_one_hot_columns():
     """A column of categories without noise is the same as its one-hot columns."""
     rng = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def test_a_plan_of_one_vector_returns_the_release_of_the_table():
     np.testing.assert_allclose(found.standard_errors, same.standard_errors, rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 def test_all_mechanisms_are_compared_by_default():
     """And with a mechanism per column categories are noised by randomized response, in the order of the table."""
     found = plan(target="public", n=1e6)

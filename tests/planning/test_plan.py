@@ -54,6 +54,7 @@ def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_plan_of_any_target_compares_what_the_loss_allows():
     plan = sd.plan(
         sd.losses.squared_margin(), POPULATION, epsilon=4.0, n=1e5, target="any", mechanisms=["gaussian", "laplace"]

@@ -392,8 +392,8 @@ def test_a_column_that_is_half_noiseless_is_refused():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("change", "message"), [
     (lambda table: table.assign(place=["x", *table["place"][1:]]), "column place of X has a value in row 0"),
-    (lambda table: table.assign(place=[*table["place"][:-1], None]), "column place of X has a value in row 39"),
-    (lambda table: table.assign(place=[*table["place"][:-1], math.nan]), "column place of X has a value in row 39"),
+    (lambda table: table.assign(place=[*table["place"][:-1], None]), "place of X has no value in row 39"),
+    (lambda table: table.assign(place=[*table["place"][:-1], math.nan]), "place of X has no value in row 39"),
     (lambda table: table.assign(place=0), "column place of X has a value in row 0"),
     (lambda table: table.drop(columns="place"), "place"),
     (lambda table: table.assign(city="x"), "column city of X must hold real numbers.*declare its categories"),

@@ -245,8 +245,8 @@ BAD_DATA = [
     ({"random_state": "seed"}, TypeError, "random_state"),
     ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
     ({"random_state": True}, TypeError, "random_state"),
-    ({"outside": "ignore"}, ValueError, 'Choose "clip" or "refuse"'),
-    ({"outside": None}, ValueError, 'Choose "clip" or "refuse"'),
+    ({"outside": "ignore"}, ValueError, 'Choose "clip", "clip-all" or "refuse"'),
+    ({"outside": None}, ValueError, 'Choose "clip", "clip-all" or "refuse"'),
 ]
 
 

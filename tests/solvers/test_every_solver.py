@@ -80,6 +80,7 @@ def test_seeds_that_are_refused(name, seed):
         called(name, random_state=seed)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", SOLVERS)
 def test_any_kind_of_array_will_do(name):
     single = X.astype(np.float32)

@@ -178,7 +178,15 @@ def test_a_run_that_is_stopped_hands_over_the_last_whole_part(monkeypatch, tmp_p
     np.testing.assert_array_equal(sd.Fit.load(tmp_path / "fit.npz").theta, fit.theta)
 
 
-def test_ctrl_c_stops_training(monkeypatch):
+@pytest.fixture
+def heeding_ctrl_c():
+    """Shells start jobs in the background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_stops_training(monkeypatch, heeding_ctrl_c):
     """The signal itself, at the twentieth of some thousand parts of the run."""
     take, parts = solver.Descent.take, []
 

@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 from instances import EXACT_MARGIN, NO_CLOSED_FORM, U, Y, normal_cdf
 from quadrature import function, gaussian_mean
 
+from symdebias.codegen.functions import heat_power
+from symdebias.codegen.numeric import numeric
+from symdebias.codegen.stable import multiplied_out
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.transforms import heat, inverse_heat
+from symdebias.transforms import heat, inverse_heat, joint_inverse_heat
 
 S = sp.Symbol("s", positive=True)
 POINTS = np.array([-1.7, -0.4, 0.0, 0.3, 1.0, 2.2])[:, None]
@@ -143,6 +146,32 @@ def test_hermite_polynomials():
     for degree in range(8):
         expected = sp.expand(S ** sp.Rational(degree, 2) * sp.hermite_prob(degree, U / sp.sqrt(S)))
         assert sp.expand(inverse_heat(U**degree, U, S).expression - expected) == 0
+
+
+def test_high_powers_are_evaluated_by_recurrence():
+    """E h(w + e) = w^n, in two variables whose variances add up, beside an exponential, and by derivatives."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    weights = weights / weights.sum()
+    for expression in ((U - Y + 1) ** 30, U**40 * sp.exp(U / 2), (U**2 + 1) ** 12):
+        once = inverse_heat(expression, U, S).expression
+        assert once.has(heat_power)
+        inverse = numeric(once.xreplace({S: sp.Rational(1, 4)}), (U, Y))
+        for u in (-1.5, 0.3, 2.0):
+            terms = weights * inverse(u + 0.5 * nodes, np.full(40, 0.4))
+            true = float(expression.xreplace({U: sp.Float(u), Y: sp.Float(0.4)}))
+            assert abs(terms.sum() - true) < 1e-12 * np.abs(terms).sum()
+    (residual,) = inverse_heat(inverse_heat((U - Y + 1) ** 30, U, S).expression, Y, S).expression.atoms(heat_power)
+    assert residual.args == (30, U - Y + 1, 2 * S)
+    ninth = heat_power(9, U, S)
+    for variable in (U, S):
+        assert sp.expand(multiplied_out(ninth.diff(variable)) - multiplied_out(ninth).diff(variable)) == 0
+
+
+def test_high_powers_beside_waves_are_refused():
+    with pytest.raises(NoExactCorrectionError, match=r"the power 33 of u beside a wave .* above the power 32"):
+        inverse_heat(U**33 * sp.sin(U), U, S)
+    with pytest.raises(NoExactCorrectionError, match="the power 33 of u and y is too high"):
+        joint_inverse_heat(U**20 * Y**13, (U, Y), sp.Matrix([[S, S / 2], [S / 2, S]]))
 
 
 def test_stefanskis_complex_formula():

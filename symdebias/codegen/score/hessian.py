@@ -134,8 +134,13 @@ class _Pass:
             f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
+            # Scores first: a loop that reads columns of records and has much to do is not vectorised.
+            "    for i in range(count):",
+            *("        " + line for line in columns.base(unrolled=columns.is_unrolled)),
+            *(f"        bases[{k * BLOCK} + i] = base{k}" for k in range(len(columns.scores))),
             "    for i in range(count):",
             *("        " + line for line in self._record()),
+            *self._left(),
             f"    for j in range({p}):",
             "        for i in range(count):",
             f"            tile[j*{BLOCK} + i] = X[i, j]",
@@ -157,6 +162,8 @@ class _Pass:
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
+            0 if self.moving else len(self._leaving),
+            None if self.moving else self._rows,
         )
 
     def _sums(self) -> dict[str, tuple[int, ...]]:
@@ -181,6 +188,7 @@ class _Pass:
             "tile": (rows * BLOCK,),
             "kept": (self.kept * BLOCK,),
             "scaled": (BLOCK,),
+            "bases": (len(self.columns.scores) * BLOCK,),
         }
         if self.combinations is not None:
             count = self.combinations[0].count
@@ -209,7 +217,7 @@ class _Pass:
         last = self.kept - fixed
         inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
         return [
-            *columns.base(unrolled=columns.is_unrolled),
+            *(f"base{k} = bases[{k * BLOCK} + i]" for k in range(len(columns.scores))),
             *self.loop.lookups(),
             *(f"kept{n} = 0.0" for n in range(self.kept) if self.combinations),
             *([f"for j in range({size}):", "    moved[j] = 0.0"] if self.moving else []),
@@ -217,6 +225,35 @@ class _Pass:
             *(f"kept[{n * BLOCK} + i] = kept{n}" for n in range(self.kept)),
             *([f"for j in range({size}):", "    own[i, j] = moved[j]"] if self.moving else []),
         ]
+
+    @property
+    def _leaving(self) -> list[int]:
+        """The places of what makes a record's gradient among what is kept: slopes in scores, then in symbols."""
+        first, last = len(self.twice), self.kept - self.fixed
+        return [*range(first, first + len(self.columns.scores)), *range(last, self.kept)]
+
+    def _left(self) -> list[str]:
+        """Return lines that leave the slopes of a block, where they are asked for, and nothing else."""
+        if self.moving:
+            return []
+        return [
+            "    if slopes.shape[0] > 0:",
+            "        for i in range(count):",
+            *(f"            slopes[{n}, start + i] = kept[{k * BLOCK} + i]" for n, k in enumerate(self._leaving)),
+            "        continue",
+        ]
+
+    def _rows(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
+        """Return the gradients of records, shape (n, Q), from their slopes."""
+        m = len(self.columns.scores)
+        rows = slopes[m:].T @ jacobian
+        for k in range(m):
+            start = k * self.columns.parameters
+            for j, place in enumerate(self.columns.linear):
+                rows[:, start + place] += slopes[k] * matrix[:, j]
+            if self.columns.intercept is not None:
+                rows[:, start + self.columns.intercept] += slopes[k]
+        return rows
 
     def _shifted(self, n: int) -> list[str]:
         """Return lines that keep what multiplies x apart by combination, whose offset it multiplies too."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
@@ -28,8 +28,6 @@ from symdebias.solvers.descent import Descent, averaged_share, handing_over, pro
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes
-
-IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
 
 _CLIP = Interval(
     1e-100, 1e100, "both", "Give the norm that gradients are clipped to, or None for a loss with a bounded slope."

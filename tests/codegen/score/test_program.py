@@ -9,7 +9,7 @@ from instances import U, Y
 
 import symdebias as sd
 from symdebias.codegen.cache import plain_kernel
-from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.kernels import Kernels, MeanDerivatives
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import Constants, LabelTable
@@ -107,11 +107,22 @@ class Plain:
         piece = self.kernels.program.derivatives(weighted=True)
         sums = {name: np.zeros(shape) for name, shape in piece.sums}
         work = [np.zeros(shape) for _, shape in piece.workspace]
-        plain_kernel(self.kernels.source("mean_derivatives", weighted=True))(
-            theta, self.X, self.y, self.weights, 1.0, self.noise, *filled, *sums.values(), *work
-        )
+        kernel = plain_kernel(self.kernels.source("mean_derivatives", weighted=True))
+        given = theta, self.X, self.y, self.weights, 1.0, self.noise
+        kernel(*given, *filled, *sums.values(), np.zeros((0, 0)), *work)
         piece.finish(sums, *filled, 1.0)
         return filled
+
+    def gradients_of_derivatives(self, theta):
+        """Return the weighted gradients that the pass for derivatives leaves, or None."""
+        found = MeanDerivatives(
+            plain_kernel(self.kernels.source("mean_derivatives", weighted=True)),
+            self.kernels.program.derivatives(weighted=True),
+            len(theta),
+        )
+        if not found.leaves_slopes:
+            return None
+        return found.gradients(theta, self.X, self.y, self.weights, self.noise)
 
 
 def check(plain, theta):
@@ -127,6 +138,9 @@ def check(plain, theta):
     gradient, hessian, meat = plain.derivatives(theta)
     np.testing.assert_allclose(gradient, gradients.sum(axis=0), rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(meat, gradients.T @ gradients, rtol=1e-10, atol=1e-12)
+    left = plain.gradients_of_derivatives(theta)
+    if left is not None:
+        np.testing.assert_allclose(left, gradients, rtol=1e-11, atol=1e-13)
     moved = [plain.gradients(theta + e, N)[0] - plain.gradients(theta - e, N)[0] for e in steps]
     np.testing.assert_allclose(hessian, np.array(moved) / (2 * h), rtol=1e-6, atol=1e-7)
 

@@ -274,7 +274,7 @@ def test_the_guarantee_is_stated():
     assert "exact minimiser, our own calibration" in fit.guarantee.basis
     assert fit.claim is None
     assert fit.diagnostics["records"] is None
-    assert "private in 1 steps" in fit.summary()
+    assert "records      private\n" in fit.summary()
     assert fit.diagnostics["seeded"] is False
     assert fitted().diagnostics["records"] == 400
     assert set(fit.diagnostics) == {

@@ -1,0 +1,247 @@
+"""Tables and their columns: pandas as it is, polars and pyarrow through narwhals, and whatever has named columns.
+
+No table package is imported here: pandas is met by its own objects, and the others by the library narwhals, which the
+extra ``tables`` installs, when the first of their objects comes.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from symdebias import _optional
+from symdebias._domains import shown
+
+# Packages whose tables and columns go through narwhals, which knows how to make more of them.
+_THROUGH_NARWHALS = {"polars", "pyarrow", "modin", "cudf", "narwhals"}
+_LAZY = {"LazyFrame", "Dataset", "Scanner", "RecordBatchReader"}
+
+
+def _package(values: Any) -> str:
+    return type(values).__module__.partition(".")[0]
+
+
+def _narwhals() -> Any:
+    return _optional.require("narwhals", extra="tables")
+
+
+def is_table(X: Any) -> bool:
+    """Whether X has named columns, as the data frames of pandas, polars and pyarrow have.
+
+    Raises
+    ------
+    TypeError
+        It is a table whose rows are not there yet.
+    """
+    if isinstance(X, np.ndarray):
+        return False
+    if _package(X) in _THROUGH_NARWHALS and type(X).__name__ in _LAZY:
+        raise TypeError(
+            f"X is a {type(X).__name__} of {_package(X)}, whose rows are not there yet. Pass a table of records: "
+            "X.collect() of polars, X.to_table() or X.read_all() of pyarrow."
+        )
+    return hasattr(X, "columns") and hasattr(X, "__getitem__")
+
+
+def is_column(values: Any) -> bool:
+    """Whether values are a column of a table, which remembers its name or its kind."""
+    if isinstance(values, np.ndarray) or is_table(values):
+        return False
+    return _package(values) in _THROUGH_NARWHALS or (hasattr(values, "name") and hasattr(values, "to_numpy"))
+
+
+def frame(table: Any) -> Any:
+    """Return a table by whose names columns are looked up: itself, or narwhals's view of it."""
+    return _narwhals().from_native(table, eager_only=True) if _package(table) in _THROUGH_NARWHALS else table
+
+
+def _is_one_chunk(column: Any) -> bool:
+    """Whether a column is an array of pyarrow, which stands in a table as the one chunk of a column."""
+    return _package(column) == "pyarrow" and not hasattr(column, "chunks")
+
+
+def _series(column: Any) -> Any:
+    """Return narwhals's view of a column."""
+    narwhals = _narwhals()
+    if _is_one_chunk(column):
+        pyarrow = _optional.require("pyarrow", extra="tables")
+        column = pyarrow.chunked_array([column])
+    return narwhals.from_native(column, series_only=True)
+
+
+def column_names(table: Any) -> tuple[str, ...]:
+    """Return the names of a table's columns.
+
+    Raises
+    ------
+    ValueError
+        A name stands twice.
+    TypeError
+        A name is not text.
+    """
+    # Not by narwhals, which refuses names that stand twice in words of its own.
+    names = tuple(table.column_names if _package(table) == "pyarrow" else table.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(
+                f"X has a column whose name {shown(name, 60)} is not text. Columns are matched by name. Rename "
+                "the columns, or pass an array."
+            )
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise ValueError(f"X has more than one column named {', '.join(twice)}. Give each a name of its own.")
+    return names
+
+
+def take_rows(data: Any, rows: Any) -> Any:
+    """Return some rows of an array, a table or a column of a table, as what it is.
+
+    Parameters
+    ----------
+    data : array or table
+        With one row per record.
+    rows : array of int
+        Which rows.
+    """
+    if _package(data) in _THROUGH_NARWHALS:
+        whole = frame(data) if is_table(data) else _series(data)
+        return whole[np.arange(len(whole))[rows].tolist()].to_native()
+    if hasattr(data, "iloc"):
+        return data.iloc[rows]
+    return data[rows] if is_table(data) else np.asarray(data)[rows]
+
+
+def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, keep_index: bool = False) -> Any:
+    """Return a table of the same kind as another.
+
+    Parameters
+    ----------
+    template : table
+        The table of shape (n, any) whose kind is wanted.
+    names : sequence of str
+        The p names of the columns.
+    values : sequence of p arrays of shape (n,), or of columns of that kind
+        The values of each column.
+    keep_index : bool
+        Whether its row labels are those of the other, where that has them.
+    """
+    columns = dict(zip(names, values, strict=True))
+    if _package(template) in _THROUGH_NARWHALS:
+        kind = frame(template).implementation
+        first, *others = (_made_series(name, one, kind) for name, one in columns.items())
+        # Not by from_dict, which makes other types of some columns.
+        return first.to_frame().with_columns(*others).to_native()
+    # Columns of pandas have row labels of their own, by which they would be put in order.
+    columns = {name: one.array if hasattr(one, "array") else one for name, one in columns.items()}
+    if keep_index and hasattr(template, "index"):
+        return type(template)(columns, index=template.index)
+    return type(template)(columns)
+
+
+def _made_series(name: str, values: Any, kind: Any, dtype: Any = None) -> Any:
+    """Return values as a column of narwhals."""
+    narwhals = _narwhals()
+    if isinstance(values, narwhals.Series):
+        return values.alias(name)
+    if _package(values) in _THROUGH_NARWHALS:
+        return _series(values).alias(name)
+    # Text in an array of objects would be a column of objects.
+    plain = values.tolist() if isinstance(values, np.ndarray) and values.dtype == object else values
+    return narwhals.new_series(name, plain, dtype, backend=kind)
+
+
+def column_like(template: Any, vector: Any, *, keep_index: bool = False) -> Any:
+    """Return a column of the same kind and name as another; arrays and lists give the array.
+
+    Parameters
+    ----------
+    template : column of a table, array or list
+        The column whose kind is wanted, of length n.
+    vector : array of shape (n,), float64, or a column of that kind
+        The values.
+    keep_index : bool
+        Whether its row labels are those of the other.
+    """
+    if not is_column(template):
+        return vector
+    if _package(template) in _THROUGH_NARWHALS:
+        given = _series(template)
+        made = _made_series(given.name, vector, given.implementation).to_native()
+        return made.combine_chunks() if _is_one_chunk(template) else made
+    if hasattr(template, "index"):
+        index = template.index if keep_index else None
+        values = vector.array if hasattr(vector, "array") else vector
+        return type(template)(values, index=index, name=template.name)
+    return type(template)(template.name, vector)
+
+
+def with_dtype_of(template: Any, values: Any, *, is_whole: bool = False, categories: Sequence[Any] = ()) -> Any:
+    """Return released values in the data type of the column that they come from, where they fit it.
+
+    Parameters
+    ----------
+    template : column of a table, or anything else
+        The column of true values. What is no column of a known kind gives the values as they are.
+    values : array of shape (n,)
+        Released values.
+    is_whole : bool
+        Whether they are whole numbers by declaration: a column of integers then stays one, of 64 bits. A narrower type
+        may have been chosen for the largest true value.
+    categories : sequence of str
+        The declared text that they may be: a column of categories, or of text, then stays one. Which ones a table
+        names never depends on those that occur.
+    """
+    if not (is_whole or len(categories)):
+        return values
+    if _package(template) in _THROUGH_NARWHALS:
+        return _narwhals_dtype(_series(template), values, is_whole, categories)
+    dtype = getattr(template, "dtype", None)
+    if dtype is None or _package(template) != "pandas":
+        return values
+    if is_whole:
+        return values.astype(np.int64) if getattr(dtype, "kind", "O") in "iu" else values
+    if type(dtype).__name__ == "CategoricalDtype":
+        known = list(dtype.categories) == list(categories)
+        return type(template)(values, dtype=dtype if known else type(dtype)(categories=list(categories)))
+    return type(template)(values, dtype=dtype) if str(dtype).startswith(("str", "object")) else values
+
+
+def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequence[Any]) -> Any:
+    narwhals, kind, dtype = _narwhals(), template.implementation, template.dtype
+    if is_whole:
+        return values.astype(np.int64) if dtype.is_integer() else values
+    if isinstance(dtype, narwhals.Enum) and not set(categories) <= set(dtype.categories):
+        return values
+    return _made_series(template.name, values, kind, dtype)
+
+
+def check_same_index(X: Any, y: Any, **others: Any) -> None:
+    """Raise ValueError where X, y and what else comes per record have row labels that differ.
+
+    Parameters
+    ----------
+    X : array of shape (n, p) or table
+        The features.
+    y : array of shape (n,) or column of a table
+        The target.
+    **others : array, table or column
+        What else has an entry per record, by the name of its argument; None where there is none.
+
+    Raises
+    ------
+    ValueError
+        Two of them have row labels, and these are not the same in the same order: rows are matched by position. What
+        has no row labels, such as an array, fits all.
+    """
+    labelled = [
+        (name, index)
+        for name, values in {"X": X, "y": y, **others}.items()
+        if (index := getattr(values, "index", None)) is not None and hasattr(index, "equals")
+    ]
+    for name, index in labelled[1:]:
+        if not labelled[0][1].equals(index):
+            raise ValueError(
+                f"{labelled[0][0]} and {name} have different row labels. Records are matched by position: align them "
+                f"first, or pass {name}.to_numpy()."
+            )

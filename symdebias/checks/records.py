@@ -1,0 +1,510 @@
+"""Do released records fit their card? Tests of what the noise alone makes impossible or unlikely, whatever was true.
+
+A card says how the columns were noised. Data that were changed afterwards (standardised, clipped, rounded, taken from
+another column) have another noise, and a fit that undoes the declared one is wrong without a sign. Every test here
+holds for arbitrary true values within the declared bounds: nothing is assumed of the population.
+"""
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special, stats
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import Interval
+from symdebias.codegen.numeric import numeric
+from symdebias.corrected import CorrectedLoss
+from symdebias.mechanisms import ChannelMechanism, Mechanism
+from symdebias.mechanisms.ranges import Grid
+from symdebias.noise import FREQUENCY, AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
+from symdebias.release import Release
+from symdebias.release.groups import labels_of_target
+from symdebias.zonal import ZonalNoise
+
+_RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 0.001.")
+# The chance that a released number falls on one value, for noise that was written with four digits of its scale.
+_RESOLUTION = 1e-4
+# Numbers count as on a grid within this share of a step; steps from a hundredth to ten scales of the noise are tried.
+_ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
+# Sample moments count as exactly 0 or 1 within this.
+_EXACT = 1e-9
+# Fewer records tell nothing.
+_FEWEST = 20
+
+
+@dataclass(frozen=True)
+class RecordProbe:
+    """One question that was put to released records, and its answer.
+
+    Attributes
+    ----------
+    name : str
+        What was tested.
+    column : str
+        Of which column; ``"target"`` of the target.
+    statistic : float
+        What was found.
+    p_value : float
+        A bound on the probability of as much in records that fit their card, whatever the true values are.
+    level : float
+        The level of this probe: the rate of false alarms of the whole check over the number of its probes.
+    sees : str
+        A defect, and the probability with which it is seen in so many records.
+    power : float
+        That probability.
+    """
+
+    name: str
+    column: str
+    statistic: float
+    p_value: float
+    level: float
+    sees: str
+    power: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the records pass."""
+        return self.p_value > self.level
+
+
+@dataclass(frozen=True)
+class RecordsCheck:
+    """What `check_records` found.
+
+    Attributes
+    ----------
+    probes : tuple of RecordProbe
+        One row for each probe and column.
+    records : int
+        The number n of records.
+    false_alarm_rate : float
+        Records that fit their card are flagged with at most this probability.
+    skipped : tuple of str
+        Columns of which nothing but their form was tested, with the reason.
+    """
+
+    probes: tuple[RecordProbe, ...]
+    records: int
+    false_alarm_rate: float
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def fits(self) -> bool:
+        """Whether all probes pass."""
+        return not self.flagged
+
+    @property
+    def flagged(self) -> tuple[RecordProbe, ...]:
+        """The probes that do not pass."""
+        return tuple(probe for probe in self.probes if not probe.fits)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.records:,} released records {'fit' if self.fits else 'DO NOT FIT'} their card, at false alarms of "
+            f"at most {self.false_alarm_rate:g}",
+            f"  {'probe':<14} {'column':<12} {'statistic':>11} {'p value':>9} {'level':>9}  sees",
+        ]
+        for probe in self.probes:
+            mark = " " if probe.fits else "!"
+            lines.append(
+                f"{mark} {probe.name:<14} {probe.column:<12} {probe.statistic:>11.4g} {probe.p_value:>9.2g} "
+                f"{probe.level:>9.2g}  {probe.sees} with {probe.power:.2f}"
+            )
+        return "\n".join([*lines, *(f"  not tested: {reason}" for reason in self.skipped)])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A statistic with the logarithm of its p value, and the power of its test as a function of the level."""
+
+    name: str
+    column: str
+    statistic: float
+    log_p: float
+    sees: str
+    power: Any
+
+
+def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: float = 1e-3) -> RecordsCheck:
+    """Test whether released records fit their card.
+
+    Parameters
+    ----------
+    release : Release
+        Their release.
+    X : array of shape (n, p) or table
+        ``noised.X``, at least 20 records, in an order that does not depend on the noise.
+    y : array of shape (n,), optional
+        ``noised.y``.
+    false_alarm_rate : float
+        Over all probes, in (0, 1/2).
+
+    Returns
+    -------
+    RecordsCheck
+        With one row for each probe and column.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The records do not have the form of the release: other columns, labels outside of the alphabet, vectors longer
+        than any that are released. The message says which.
+
+    Notes
+    -----
+    ``spread``
+        With z = x + e, random pairs of records have the differences z - z' = d + (e - e'), and for every d
+
+            E exp(-lambda (z - z')^2/2) = E cos(w d) phi(w)^2 <= E phi(w)^2,  w ~ N(0, lambda),
+
+        so that m pairs with the sum T of (z - z')^2/2 have the p value min over lambda of
+        exp(lambda T) (E phi(w)^2)^m (Chernoff). Noise that is too small, or a column that was scaled down, is seen.
+    ``size``
+        For a column with values in [c - B, c + B] the mean of (z - c)^2 is at most B^2 + sigma^2 in expectation, with a
+        variance of at most (4 B^2 sigma^2 + E e^4 - sigma^4)/n: Cantelli's inequality. Noise that is too large, another
+        unit or a missing centre is seen.
+    ``grid``
+        Noise in whole steps leaves multiples of the step, and bounded noise stays within its reach, always.
+    ``rounded``
+        Continuous noise leaves no multiples of a tenth of its scale.
+    ``clipped``
+        Of n numbers, k are equal with a probability of at most C(n, k) q^(k - 1), q = 1e-4 the largest probability of
+        one value, of numbers that were written with four digits of the scale of the noise.
+    ``standardised``
+        Sample moments are exactly 0 and 1, or the extremes 0 and 1, as scalers leave them and noise does not.
+    ``frequency``
+        A channel sends an output with a probability between the least and the largest entry of its column, whatever
+        goes in: binomial tails.
+
+    References
+    ----------
+    Boucheron, Lugosi & Massart 2013, *Concentration Inequalities*, Sections 2.1 (Cantelli) and 2.2 (Chernoff);
+    Maurer 2003 (sums of non-negative numbers), for noise on spheres.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(20, 60))})
+    >>> noised = release.privatize(np.random.default_rng(0).uniform(20, 60, size=(2000, 1)), random_state=1)
+    >>> sd.checks.check_records(release, noised.X).fits
+    True
+    >>> [probe.name for probe in sd.checks.check_records(release, np.clip(noised.X, 20, 60)).flagged]
+    ['spread', 'clipped']
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"the first argument must be a Release; got {type(release).__name__}. Pass noised.release.")
+    rate = _RATE.check("false_alarm_rate", false_alarm_rate)
+    apart, matrix, target = _columns_of(release, X, y)
+    n = len(matrix)
+    if n < _FEWEST:
+        raise ValueError(f"X has {n} records, which tell nothing of their noise. Pass at least {_FEWEST}.")
+    names = apart.columns or tuple(f"x{index}" for index in range(matrix.shape[1]))
+    found: list[_Found] = []
+    skipped: list[str] = []
+    for place, mechanism in apart.placed(matrix.shape[1]):
+        width = place.stop - place.start
+        for index in range(width):
+            name, column = names[place.start + index], matrix[:, place.start + index]
+            found += _probed(mechanism, width, index, name, column, skipped)
+    if target is not None and apart.target is not None:
+        found += _probed(apart.target, 1, 0, "target", target, skipped)
+    level = rate / max(1, len(found))
+    probes = tuple(
+        RecordProbe(
+            one.name, one.column, one.statistic, math.exp(min(0.0, one.log_p)), level, one.sees,
+            float(np.clip(one.power(level), 0.0, 1.0)),
+        )
+        for one in found
+    )  # fmt: skip
+    return RecordsCheck(probes, n, rate, tuple(skipped))
+
+
+def _columns_of(release: Release, X: Any, y: Any) -> tuple[Release, FloatArray, FloatArray | None]:
+    """Return the release of single columns that a release comes to, with its records, checked in their form."""
+    if release.coupling is not None:
+        matrix, target = release.columns_of(X, y)
+        return release.in_columns(np.shape(X)[1]), matrix, None if release.coupling.kind == "margin" else target
+    matrix = release.design_matrix(X)
+    if y is None:
+        return release, matrix, None
+    target = release.released_target(y, rows=len(matrix))
+    labels = labels_of_target(release.target, "sent")
+    if labels is not None:
+        known = np.isin(target, labels.numbers)
+        if not known.all():
+            raise ValueError(
+                f"y has a label in row {int(np.argmin(known))} that the release does not send. It sends "
+                f"{', '.join(map(str, labels.values[:8]))}: pass noised.y as privatize returned it."
+            )
+        target = labels.codes(target).astype(float)
+    return release, matrix, target
+
+
+def _probed(
+    mechanism: Mechanism, width: int, index: int, name: str, column: FloatArray, skipped: list[str]
+) -> Iterator[_Found]:
+    noise: Any = mechanism.noise if isinstance(mechanism, ChannelMechanism) else mechanism.noise_on(width)
+    n = len(column)
+    if isinstance(noise, ChannelNoise):
+        yield from _frequencies(np.array(noise.matrix), column.astype(np.int64), name)
+        return
+    if isinstance(noise, ClippedNoise):
+        beyond = float(np.maximum(noise.low - column, column - noise.high).max())
+        yield _certain(
+            "grid", name, max(beyond, 0.0), beyond > 1e-9 * (noise.high - noise.low), "values beyond the ends"
+        )
+        return
+    if isinstance(noise, (ZonalNoise, CoordinateNoise)):
+        skipped.append(f"{name}, whose noise is that of a vector on a sphere")
+        return
+    divisor = float(mechanism.divisors_on(width)[index])
+    variance = float(noise.coordinate_variances(width)[index]) / divisor**2
+    if not variance > 0:
+        skipped.append(f"{name}, which has no noise")
+        return
+    sigma = math.sqrt(variance)
+    fourth = _fourth_moment(noise, divisor, variance)
+    yield _spread(noise, divisor, variance, fourth, name, column)
+    middle, reach = _middle_and_reach(mechanism)
+    if reach is not None:
+        yield _size(middle, reach, variance, fourth, name, column)
+    half = getattr(mechanism, "half_width", None)
+    if half is not None and reach is not None:
+        beyond = float(np.abs(column - middle).max()) - reach - half
+        yield _certain("grid", name, max(beyond, 0.0), beyond > 1e-9 * half, "values beyond the reach of the noise")
+    if isinstance(mechanism.range, Grid):
+        step = mechanism.range.step
+        off = np.abs(column / step - np.rint(column / step))
+        tolerance = 1e-9 * np.maximum(1.0, np.abs(column / step))
+        yield _certain("grid", name, float(off.max()), bool((off > tolerance).any()), "a value between the steps")
+        return
+    yield _rounded(sigma, name, column)
+    yield _clipped(name, column)
+    yield _standardised(sigma, name, column, n)
+
+
+def _certain(name: str, column: str, statistic: float, is_off: bool, sees: str) -> _Found:
+    return _Found(name, column, statistic, -math.inf if is_off else 0.0, sees, lambda level: 1.0)
+
+
+# ---- the noise -------------------------------------------------------------------------------------------
+
+_NODES, _WEIGHTS = special.roots_hermitenorm(160)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+@functools.lru_cache(maxsize=256)
+def _laplace_transform(noise: AdditiveNoise, divisor: float, rate: float) -> float:
+    """Return E exp(-rate (e - e')^2/2) for two independent draws: the mean of phi(w)^2 over w ~ N(0, rate)."""
+    frequencies = math.sqrt(rate) * _NODES / divisor
+    phi = np.broadcast_to(numeric(noise.characteristic_function, (FREQUENCY,))(frequencies), frequencies.shape)
+    # Where a rounding of the quotient at 0 is no number, phi is 1.
+    phi = np.where(np.isfinite(phi), phi, 1.0)
+    return float(np.sum(_WEIGHTS * phi**2))
+
+
+def _is_normal(noise: Any) -> bool:
+    """Whether noise is normal, on numbers or, with or without a covariance, on vectors."""
+    return isinstance(noise, AdditiveNoise) and noise.is_gaussian
+
+
+def _fourth_moment(noise: Any, divisor: float, variance: float) -> float:
+    """Return E e^4 of a coordinate, rounded up by a twentieth."""
+    if _is_normal(noise):
+        return 3 * variance**2
+    if isinstance(noise, SphericalNoise):
+        # e = R u, u uniform on the sphere: E u_1^4 = 3/(N (N + 2)).
+        radii, weights = noise.radii(80)
+        size = noise.ambient
+        return 1.05 * float(weights @ radii**4) / float(weights.sum()) * 3 / (size * (size + 2)) / divisor**4
+    rate = 1e-3 / variance
+    # E exp(-rate D^2/2) = 1 - rate variance + rate^2 (E e^4 + 3 variance^2)/4 - ..., D = e - e'.
+    quotient = (_laplace_transform(noise, divisor, rate) - 1 + rate * variance) / rate**2
+    return 1.05 * max(4 * quotient - 3 * variance**2, variance**2)
+
+
+def _middle_and_reach(mechanism: Mechanism) -> tuple[float, float | None]:
+    """Return the centre and the half width of the declared range of true values; None where none is declared."""
+    bounds, radius = getattr(mechanism, "bounds", None), getattr(mechanism, "radius", None)
+    if bounds is not None:
+        return (bounds[0] + bounds[1]) / 2, (bounds[1] - bounds[0]) / 2
+    return 0.0, None if radius is None else float(radius)
+
+
+# ---- the probes ------------------------------------------------------------------------------------------
+
+
+def _log_p_of_spread(noise: Any, divisor: float, variance: float, fourth: float, mean: float, pairs: int) -> float:
+    """Return a bound on the log probability that the mean of (z - z')^2/2 over pairs is so small."""
+    if mean >= variance:
+        return 0.0
+    if _is_normal(noise):
+        # min over lambda of lambda T - (m/2) log(1 + 2 lambda variance).
+        ratio = max(mean / variance, 1e-300)
+        return float(pairs / 2 * (1 - ratio + math.log(ratio)))
+    if isinstance(noise, SphericalNoise):
+        # For numbers X >= 0: exp(-m (deviation of the mean)^2/(2 E X^2)), E X^2 = (E e^4 + 3 variance^2)/2.
+        return float(-pairs * (variance - mean) ** 2 / (fourth + 3 * variance**2))
+    rates = (np.geomspace(0.01, 8.0, 12) / variance).tolist()
+    bounds = (pairs * (rate * mean + math.log(_laplace_transform(noise, divisor, rate))) for rate in rates)
+    return float(min(0.0, *bounds))
+
+
+def _spread(noise: Any, divisor: float, variance: float, fourth: float, name: str, column: FloatArray) -> _Found:
+    order = np.random.default_rng(0).permutation(len(column))
+    pairs = len(column) // 2
+    mean = float(np.mean((column[order[:pairs]] - column[order[pairs : 2 * pairs]]) ** 2) / 2)
+    log_p = _log_p_of_spread(noise, divisor, variance, fourth, mean, pairs)
+
+    def power(level: float) -> float:
+        # Half of the variance, with a standard error of its own.
+        seen = math.sqrt((fourth + 3 * variance**2) / 2 - variance**2) / 2 / math.sqrt(pairs)
+        low, high = 0.0, 1.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            far = _log_p_of_spread(noise, divisor, variance, fourth, middle * variance, pairs) <= math.log(level)
+            low, high = (middle, high) if far else (low, middle)
+        return float(stats.norm.cdf((low * variance - variance / 2) / seen))
+
+    return _Found("spread", name, mean / variance, log_p, "half of the declared variance in all", power)
+
+
+def _size(middle: float, reach: float, variance: float, fourth: float, name: str, column: FloatArray) -> _Found:
+    n, limit = len(column), reach**2 + variance
+    spread = (4 * reach**2 * variance + fourth - variance**2) / n
+    mean = float(np.mean((column - middle) ** 2))
+    beyond = max(mean - limit, 0.0)
+    log_p = math.log(spread / (spread + beyond**2))
+
+    def power(level: float) -> float:
+        critical = limit + math.sqrt(spread * (1 / level - 1))
+        # True values at the ends, and three times the scale of the noise.
+        shown, error = reach**2 + 9 * variance, 9 * math.sqrt(spread)
+        return float(stats.norm.sf((critical - shown) / error))
+
+    return _Found("size", name, mean / limit, log_p, "values at the ends with thrice the noise", power)
+
+
+def _rounded(sigma: float, name: str, column: FloatArray) -> _Found:
+    first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
+    coarsest = 0.0
+    for exponent in range(first, last + 1):
+        step = 10.0**exponent
+        quotients = column / step
+        if np.all(np.abs(quotients - np.rint(quotients)) <= _ON_GRID):
+            coarsest = step
+    # In each of at most four grids a number has a place with a probability below 1e-4.
+    log_p = math.log(max(1, last - first + 1)) - len(column) * math.log(1e4) if coarsest else 0.0
+    return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", lambda level: 1.0)
+
+
+def _clipped(name: str, column: FloatArray) -> _Found:
+    n = len(column)
+    count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
+    found = _log_p_of_ties(n, count)
+
+    def power(level: float) -> float:
+        needed = next((k for k in range(2, n) if _log_p_of_ties(n, k) <= math.log(level)), n)
+        return float(stats.binom.sf(needed - 1, n, 0.05))
+
+    return _Found("clipped", name, count, found, "a twentieth of the records at one end", power)
+
+
+def _log_p_of_ties(n: int, count: int) -> float:
+    if count < 2:
+        return 0.0
+    choices = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
+    return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(_RESOLUTION))
+
+
+def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
+    """Refuse records whose noised columns went through a scaler that was fitted to them.
+
+    Noise with a guarantee is that of the declared bounds, in their units: a column that was standardised by its own
+    moments has another. Noise of a known scale may be that of standardised columns, and is left alone. So are columns
+    on a grid, whose extremes may well be 0 and 1. A false alarm has a probability below 1e-7 for each column.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss that they are fitted to. One without correction undoes no noise, and takes records of any kind.
+    matrix : array of shape (n, p), float64
+        Released records, checked.
+
+    Raises
+    ------
+    ValueError
+        A column was scaled; the message says how.
+    """
+    n, release = len(matrix), corrected.release
+    if corrected.method == "none" or n < _FEWEST or release.coupling is not None:
+        return
+    for place, mechanism in release.placed(matrix.shape[1]):
+        if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
+            continue
+        noise = mechanism.noise_on(place.stop - place.start)
+        if not isinstance(noise, (AdditiveNoise, SphericalNoise)):
+            continue
+        part = matrix[:, place]
+        means, lows = part.mean(axis=0), part.min(axis=0)
+        suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
+        for index in np.flatnonzero(suspects):
+            how = _scaled_how(part[:, index])
+            if how and _log_p_of_scaling(math.sqrt(noise.variance), n) < math.log(1e-7):
+                raise ValueError(
+                    f"column {place.start + index} of X has {how}, to nine digits: a scaler was fitted to the released "
+                    f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
+                    "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
+                )
+
+
+def _scaled_how(column: FloatArray) -> str:
+    """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
+    spread = float(column.std())
+    if not spread > 0:
+        return ""
+    if abs(float(column.mean())) <= _EXACT and min(abs(spread - 1), abs(float(column.std(ddof=1)) - 1)) <= _EXACT:
+        return "a mean of 0 and a standard deviation of 1"
+    low, high = float(column.min()), float(column.max())
+    if min(abs(low), abs(low + 1)) <= _EXACT and abs(high - 1) <= _EXACT:
+        return f"a minimum of {round(low)} and a maximum of 1"
+    return ""
+
+
+def _log_p_of_scaling(sigma: float, n: int) -> float:
+    """Return a bound on the log probability that noise makes a column look scaled.
+
+    One of three pairs of numbers is within 1e-9 of its place, where a mean, a minimum or a maximum of n numbers with
+    noise has a density of at most n over the scale of the noise.
+    """
+    return math.log(3) + 2 * math.log(min(1.0, 2 * _EXACT * n / min(sigma, 1.0)))
+
+
+def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
+    how = _scaled_how(column)
+    log_p = _log_p_of_scaling(sigma, n) if how else 0.0
+    return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
+
+
+def _frequencies(matrix: FloatArray, codes: Any, name: str) -> Iterator[_Found]:
+    n = len(codes)
+    counts = np.bincount(codes, minlength=matrix.shape[1])
+    least, most = matrix.min(axis=0), matrix.max(axis=0)
+    with np.errstate(divide="ignore"):
+        low = stats.binom.logcdf(counts, n, least)
+        high = stats.binom.logsf(counts - 1, n, most)
+    place = int(np.argmin(np.minimum(low, high)))
+    # Two tails of each output.
+    log_p = float(min(low[place], high[place])) + math.log(2 * len(counts))
+
+    def power(level: float) -> float:
+        # The output that is sent most rarely never comes.
+        rare = int(np.argmax(least))
+        return float(stats.binom.logcdf(0, n, least[rare]) + math.log(2 * len(counts)) <= math.log(level))
+
+    yield _Found("frequency", name, counts[place] / n, log_p, "an output that never comes", power)

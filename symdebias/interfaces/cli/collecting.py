@@ -1,0 +1,54 @@
+"""The command that noises a table as a schema says."""
+
+import argparse
+import json
+
+from symdebias import _files
+from symdebias.privacy import Guarantee, Ledger
+from symdebias.release import Release, Schema
+
+
+def privatize(options: argparse.Namespace) -> None:
+    """Noise the records of a CSV file, and write them with their card to a new folder."""
+    schema = Schema(options.schema)
+    release = Release.from_schema(schema)
+    # All that may be refused is, before the ledger counts.
+    _files.require_free(options.out)
+    X, y = schema.collect(options.table)
+    noised = release.privatize(
+        X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, schema)
+    )
+    name = None if schema.target is None else schema.target.name
+    noised.save(options.out, format=options.format, target_name=name, labels=schema.labels)
+    guarantee = None if noised.seeded else noised.guarantee
+    if options.json:
+        answer = {
+            "folder": str(options.out),
+            "records": len(noised.X),
+            "seeded": noised.seeded,
+            "epsilon": None if guarantee is None else guarantee.epsilon,
+            "delta": None if guarantee is None else guarantee.delta,
+            "unprotected": None if guarantee is None else list(guarantee.unprotected),
+        }
+        print(json.dumps(answer, indent=2))
+        return
+    print(f"{len(noised.X):,} released records with their card in {options.out}")
+    print("no guarantee: the noise came from a seed" if guarantee is None else guarantee)
+
+
+def _ledger(options: argparse.Namespace, schema: Schema) -> Ledger | None:
+    if options.ledger is None:
+        if options.population is not None or options.total is not None:
+            raise ValueError(
+                "--population and --total belong to --ledger. Give the file of the ledger, or leave them out."
+            )
+        return None
+    if options.population is None:
+        raise ValueError("--ledger counts what is released about a population. Give its name by --population.")
+    total = None
+    if options.total is not None:
+        if len(options.total) > 2:
+            raise ValueError("--total has more than two numbers. Give EPSILON or EPSILON,DELTA, as 10,1e-5.")
+        epsilon, *delta = options.total
+        total = Guarantee(epsilon, delta[0] if delta else 0.0)
+    return Ledger(options.ledger, options.population, total=total)

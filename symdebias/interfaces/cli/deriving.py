@@ -1,0 +1,95 @@
+"""The command that derives a corrected loss from a text."""
+
+import argparse
+import json
+from collections.abc import Callable
+
+import sympy as sp
+
+from symdebias import losses
+from symdebias.driver import debias
+from symdebias.losses import Loss, parsing
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
+from symdebias.release import Release
+
+_NOISES: dict[str, Callable[[float], Mechanism]] = {
+    "gaussian": GaussianMechanism.from_scale,
+    "laplace": LaplaceMechanism.from_scale,
+    "uniform": UniformMechanism,
+}
+
+
+def derive(options: argparse.Namespace) -> None:
+    """Print the corrected loss of an expression or a name."""
+    loss = _loss(options)
+    mechanism, values = _mechanism(options.noise), loss.target_values
+    target = None
+    if options.target_epsilon is not None:
+        if values is None:
+            raise ValueError("--target-epsilon is for labels, and y is any number. Give --target-values, as -1,1.")
+        target = RandomizedResponse(options.target_epsilon, values)
+    release = Release(mechanism, target)
+    more = {} if options.order is None else {"order": options.order}
+    corrected = debias(loss, release, method=options.method, **more)
+    resolved = corrected.method != "surrogate"
+    text = str(corrected.expression) if resolved else None
+    if options.json:
+        answer = {
+            "loss": str(loss.expression),
+            "method": corrected.method,
+            "reason": corrected.reason,
+            "corrected": text,
+            "conditions": [str(one) for one in corrected.conditions] if resolved else [],
+            "latex": corrected.to_latex() if resolved else None,
+        }
+        print(json.dumps(answer, indent=2))
+        return
+    print(f"loss        {loss.expression}")
+    print(f"method      {corrected.reason or corrected.method}")
+    if not resolved:
+        print(
+            "corrected   a surrogate, designed for the records by the solver: there is no formula before there is a fit"
+        )
+        return
+    print(f"corrected   {corrected.to_latex() if options.latex else text}")
+    if corrected.conditions:
+        print(f"where       {', '.join(map(str, corrected.conditions))}")
+    if mechanism is not None or target is not None:
+        print("            u: score of the noised record, y: its label, s: noise variance of the score, c: gain of y")
+
+
+def _loss(options: argparse.Namespace) -> Loss:
+    values = options.target_values
+    if options.continuous and values is not None:
+        raise ValueError("--continuous and --target-values were both given. Give one: y is any number, or a label.")
+    name = options.loss.strip().replace("-", "_")
+    if name in losses.__all__:
+        if name == "expectile":
+            raise ValueError("expectile needs a level, which a name does not say. Write its expression.")
+        if name == "softmax":
+            raise ValueError(
+                "softmax is a loss of several scores, and one expression is shown. Use sd.losses.softmax(k)."
+            )
+        if options.continuous:
+            raise ValueError("--continuous is for an expression; a loss by name knows its target. Leave it out.")
+        made: Loss = getattr(losses, name)()
+        return made if values is None else made.with_target_values(values)
+    u, y = sp.symbols("u y", real=True)
+    expression = parsing.read(options.loss.strip(), {"u": u, "y": y})
+    return Loss(expression, score=u, target=y, target_values=None if options.continuous else values or (-1, 1))
+
+
+def _mechanism(text: str) -> Mechanism | None:
+    kind, divided, size = text.partition(":")
+    if kind == "none" and not divided:
+        return None
+    if kind not in _NOISES:
+        raise ValueError(
+            f"--noise {text!r:.60} is not known. Write {', '.join(f'{one}:0.5' for one in _NOISES)} or none: kind "
+            "and size of the noise."
+        )
+    try:
+        number = float(size)
+    except ValueError:
+        raise ValueError(f"--noise {text!r:.60} has no size. Write it as {kind}:0.5.") from None
+    return _NOISES[kind](number)

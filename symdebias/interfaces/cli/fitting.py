@@ -1,0 +1,141 @@
+"""The commands for analysts: fit a folder of released records, and judge a fit."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from symdebias import losses
+from symdebias.driver import debias
+from symdebias.evaluation import evaluate as estimated
+from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.losses import Loss
+from symdebias.mechanisms import ChannelMechanism
+from symdebias.release import Noised, Release, load
+from symdebias.solvers import Fit, literature, m_estimate
+from symdebias.solvers.coefficients import Coefficients
+
+
+def fit(options: argparse.Namespace) -> None:
+    """Fit released records, and print the parameters in the units of the columns."""
+    noised = load(options.folder)
+    if options.target is not None and (noised.y is None or options.target != noised.target_name):
+        there = "is within the released vector" if noised.y is None else f"is called {noised.target_name}"
+        raise ValueError(f"--target {options.target} is not the target of this folder, which {there}. Leave it out.")
+    loss = _loss_of(options.loss.replace("-", "_"), noised.release)
+    corrected = debias(loss, noised.release, method=options.method)
+    if sys.stderr.isatty():
+        print(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds", file=sys.stderr)
+    try:
+        found = m_estimate(corrected, noised.X, noised.y, l2=options.l2, radius=options.radius)
+    except (DivergenceError, InferenceError) as error:
+        raise type(error)(f"{error}\n{_remedy(noised.release)}") from None
+    if options.save is not None:
+        found.save(options.save)
+    if options.json:
+        print(json.dumps(_as_json(found, options.level), indent=2))
+        return
+    if noised.labels is not None:
+        print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
+    print(found.summary(options.level, original_units=_has_units(found)))
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """Estimate how good a saved fit is on true records."""
+    found, noised = _fit_and_records(options)
+    estimate = estimated(found, noised.X, noised.y, metric=options.metric, radius=options.radius)
+    low, high = estimate.confidence_interval(options.level)
+    if options.json:
+        answer = {
+            "metric": estimate.metric,
+            "value": estimate.value,
+            "standard_error": estimate.standard_error,
+            "bias": estimate.bias,
+            "interval": [low, high],
+            "level": options.level,
+            "records": estimate.records,
+        }
+        print(json.dumps(answer, indent=2))
+        return
+    print(estimate)
+    print(f"interval at {options.level:g}: {low:.6g} to {high:.6g}")
+
+
+def report(options: argparse.Namespace) -> None:
+    """Write the page of a saved fit and the records that it was made of, beside the fit that ignores the noise."""
+    found, noised = _fit_and_records(options)
+    if sys.stderr.isatty():
+        print("fitting once more without correction, and measuring the certificate", file=sys.stderr)
+    ignoring = literature.naive(found.corrected.declared, noised.release, noised.X, noised.y)
+    found.report(options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found))
+    print(f"{options.out}: written")
+
+
+def _fit_and_records(options: argparse.Namespace) -> tuple[Fit, Noised]:
+    found, noised = Fit.load(options.fit), load(options.folder)
+    if found.corrected.release != noised.release:
+        raise ValueError(
+            "the fit was made on records of another release than this folder has. Name a folder with the same card."
+        )
+    return found, noised
+
+
+def _has_units(found: Fit) -> bool:
+    """Whether columns were released in other units than the user's."""
+    release = found.corrected.release
+    return found.theta.ndim == 1 and bool(release.center or release.scale)
+
+
+def _loss_of(name: str, release: Release) -> Loss:
+    """Return a loss of the catalogue, in the coding of the labels that the release has."""
+    target = release.target
+    known: tuple[float, ...] | None = None
+    if release.coupling is not None:
+        known = release.coupling.values
+    elif isinstance(target, ChannelMechanism):
+        known = tuple(sorted(target.range.numbers))
+    if name == "softmax":
+        if known is None:
+            raise ValueError("softmax is a loss of labels, and this release has none. Choose another loss.")
+        return losses.softmax(len(known))
+    made: Loss = getattr(losses, name)()
+    if known is None:
+        return made
+    if made.target_values is None:
+        return made.with_target_values(known)
+    return made if set(known) == set(made.target_values) else made.recoded(known)
+
+
+def _remedy(release: Release) -> str:
+    """Return what would make a fit work, in plain words."""
+    spent = release.guarantee
+    ways = ["more records", "a larger budget" + ("" if spent is None else f" than epsilon {spent.epsilon:.3g}")]
+    ways += ["a penalty (--l2 0.1)", "fewer columns or categories"]
+    if release.coupling is None:
+        ways.append('a release designed for the loss (loss = "..." in the schema)')
+    return f"This fit does not work: the noise hides the model. What would help: {', '.join(ways)}."
+
+
+def _as_json(found: Fit, level: float) -> dict[str, Any]:
+    guarantee = found.corrected.release.guarantee
+    answer: dict[str, Any] = {
+        "loss": str(found.corrected.declared.expression),
+        "method": found.corrected.method,
+        "records": found.diagnostics["records"],
+        "epsilon": None if guarantee is None else guarantee.epsilon,
+        "delta": None if guarantee is None else guarantee.delta,
+        "names": list(found.names),
+        "theta": found.theta.tolist(),
+    }
+    if found.theta.ndim > 1:
+        return answer
+    known = Coefficients.of(found, level, original_units=True)
+    answer["in_units"] = known.values.tolist()
+    if known.inference is not None:
+        answer |= {
+            "standard_errors": found.standard_errors.tolist(),
+            "standard_errors_in_units": known.inference.standard_errors().tolist(),
+        }
+        if not known.inference.refusal:
+            answer |= {"level": level, "intervals_in_units": known.inference.interval(known.values, level).tolist()}
+    return answer

@@ -1,0 +1,149 @@
+"""The commands that plan, audit, check a ledger, and demonstrate."""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from symdebias import losses
+from symdebias.checks import check_guarantee
+from symdebias.interfaces import demo, plotting, spending
+from symdebias.interfaces.cli import REFUTED
+from symdebias.planning import ExpectedFit, Plan, Population, feasibility
+from symdebias.planning import plan as planned
+from symdebias.privacy import Ledger
+from symdebias.privacy.ledger import populations
+from symdebias.release import Release
+from symdebias.release.folder import CARD
+
+_LOSSES = {
+    "logistic": (losses.logistic, "binary"),
+    "exponential": (losses.exponential, "binary"),
+    "squared-hinge": (losses.squared_hinge, "binary"),
+    "poisson": (losses.poisson, "count"),
+    "least-squares": (losses.least_squares, "normal"),
+}
+
+
+def audit(options: argparse.Namespace) -> int:
+    """Try to refute the guarantee of a card."""
+    place = options.card / CARD if options.card.is_dir() else options.card
+    release = Release.from_json(place.read_text(encoding="utf-8"))
+    check = check_guarantee(release, samples=options.samples, confidence=1 - options.false_alarm)
+    print(json.dumps(check.as_json(), indent=2) if options.json else check.table())
+    return 0 if check.holds else REFUTED
+
+
+def plan(options: argparse.Namespace) -> None:
+    """Compare ways to collect, or say what to expect of a schema."""
+    if options.schema is not None:
+        _plan_schema(options)
+        return
+    for name in ("loss", "epsilon"):
+        if getattr(options, name) is None:
+            raise ValueError(f"--{name} was not given. Give it, or a schema that has it by --schema.")
+    if (options.columns is None) == (options.theta is None):
+        raise ValueError("give --columns or --theta, and not both: guessed parameters say how many columns there are.")
+    if options.columns is not None and options.columns < 1:
+        raise ValueError(f"--columns {options.columns} is no number of columns. Give at least 1.")
+    theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
+    make, family = _LOSSES[options.loss]
+    covariance = None
+    if options.spread is not None:
+        covariance = [options.spread**2] * (len(theta) - options.intercept)
+    population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
+    if options.plot is not None and not options.plot.parent.is_dir():
+        raise ValueError(f"the folder {options.plot.parent} of --plot does not exist. Make it, or name another file.")
+    if options.target_bounds is not None and len(options.target_bounds) != 2:
+        raise ValueError("--target-bounds takes two numbers, as 0,10.")
+    settings: dict[str, Any] = {
+        "delta": options.delta,
+        "mechanisms": options.mechanisms and [name.replace("-", " ") for name in options.mechanisms],
+        "target": options.target or ("public" if options.public_target else "noised"),
+        "target_bounds": options.target_bounds,
+        "fit_intercept": options.intercept,
+        "l2": options.l2,
+    }
+    answer = planned(
+        make(),
+        population,
+        epsilon=options.epsilon,
+        n=options.records,
+        standard_error=options.standard_error,
+        **settings,
+    )
+    best = answer.best.expected
+    assert best is not None
+    if options.json:
+        print(json.dumps(_as_json(answer), indent=2))
+    else:
+        print(answer)
+        print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
+    if options.plot is not None:
+        curves: dict[str, list[ExpectedFit]] = {}
+        for factor in (0.5, 1.0, 2.0, 4.0):
+            there = planned(make(), population, epsilon=factor * options.epsilon, n=best.records, **settings)
+            for option in there.options:
+                if option.expected is not None:
+                    curves.setdefault(option.title, []).append(option.expected)
+        plotting.save(plotting.planned_errors(curves), options.plot)
+        print(f"standard errors in {options.plot}")
+
+
+def _as_json(answer: Plan) -> dict[str, Any]:
+    options = []
+    for option in answer.options:
+        fit = option.expected
+        entry: dict[str, Any] = {"title": option.title, "refusal": option.refusal or None}
+        if fit is not None:
+            entry |= {
+                "records": fit.records,
+                "standard_errors": fit.standard_errors.tolist(),
+                "budgets": list(option.budgets),
+                "card": json.loads(fit.release.to_json()),
+            }
+        options.append(entry)
+    return {"epsilon": answer.epsilon, "criterion": answer.criterion, "options": options}
+
+
+def _plan_schema(options: argparse.Namespace) -> None:
+    needless = [
+        name for name in ("columns", "theta", "spread", "epsilon", "mechanisms", "target", "target_bounds", "plot")
+        if getattr(options, name) is not None
+    ]  # fmt: skip
+    if needless:
+        raise ValueError(
+            f"--{needless[0].replace('_', '-')} does not go with --schema, which says it. Leave one of the two out."
+        )
+    found = feasibility(
+        options.schema, n=options.records, standard_error=options.standard_error, loss=options.loss, l2=options.l2
+    )
+    print(json.dumps(found.as_json(), indent=2) if options.json else found)
+
+
+def ledger(options: argparse.Namespace) -> None:
+    """Check a ledger, and print it."""
+    found = populations(options.file) if options.population is None else (options.population,)
+    digest = ""
+    for population in found:
+        ledger = Ledger(options.file, population)
+        digest = ledger.verify(options.digest)
+        print(f"{ledger.summary()}\n")
+    print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
+
+
+def demonstrate(options: argparse.Namespace) -> None:
+    """Train with and without correction, and draw the risks."""
+    output = options.output or Path(f"symdebias-demo-{options.data}.png")
+    if not output.parent.is_dir():
+        raise ValueError(f"the folder {output.parent} of --output does not exist. Make it, or name another file.")
+    began = time.perf_counter()
+    problem = demo.PROBLEMS[options.data]()
+    outcome = demo.run(problem, random_state=options.seed, progress=sys.stderr.isatty())
+    print(f"{demo.table(outcome)}\n", flush=True)
+    spendings = spending.compare(problem, random_state=options.seed)
+    print(f"{spending.table(spendings)}\n")
+    plotting.save(plotting.excess_risk(outcome, spendings), output)
+    print(f"picture in {output}; {time.perf_counter() - began:.0f} s in all")

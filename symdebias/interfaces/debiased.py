@@ -1,0 +1,257 @@
+"""What both estimators of scikit-learn share: the release, the solver, the stream of records, and the fit."""
+
+import functools
+import types
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from symdebias import _arrays, _optional, losses
+from symdebias._arrays import FloatArray
+from symdebias._domains import shown
+from symdebias.driver import debias
+from symdebias.losses import Loss
+from symdebias.release import Release
+from symdebias.release.matrices import bound_to
+from symdebias.solvers import Fit, m_estimate, sgd
+from symdebias.solvers.predictions import Predictor
+from symdebias.solvers.sgd import Reached, continued
+
+_base: Any = _optional.require("sklearn.base", extra="sklearn")
+_validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
+
+_SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
+
+# Checks of scikit-learn that cannot hold, by solver.
+_IN_BATCHES = "a record of weight 2 is in one batch, and the same record twice may be in two"
+_FAILED_CHECKS: Mapping[str, Mapping[str, str]] = {
+    "sgd": {
+        "check_sample_weight_equivalence_on_dense_data": _IN_BATCHES,
+        "check_sample_weights_invariance": _IN_BATCHES,  # its name before 1.6
+    }
+}
+
+
+class OfStreams:
+    """A method that estimators have with ``solver="sgd"`` alone; for others the AttributeError says why.
+
+    Parameters
+    ----------
+    method : callable
+        The method.
+    """
+
+    def __init__(self, method: Any) -> None:
+        self._method = method
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        """Return the method of an estimator, or the function of its class."""
+        if instance is None:
+            return self._method
+        if instance.solver != "sgd":
+            raise AttributeError(
+                f"solver={shown(instance.solver, 60)} has no {self._method.__name__}: the root of the mean corrected "
+                "score needs all records at every step of Newton's method, and no sums over blocks stand for them. Use "
+                'solver="sgd", or keep the blocks and call fit.'
+            )
+        return types.MethodType(self._method, instance)
+
+
+# Options of `sgd` that a stream has no place for.
+_NOT_OF_A_STREAM: Mapping[str, str] = {
+    "covariance": "which is that of one run over all records",
+    "early_stopping": "which goes over all records again",
+}
+
+
+class Debiased(_base.BaseEstimator):
+    """What both estimators share: the release, the solver, and the fit."""
+
+    loss: str | Loss
+    release: Release | None
+    method: str
+    solver: str
+    l2: float
+    radius: float | None
+    fit_intercept: bool | None
+    solver_options: Mapping[str, Any] | None
+    random_state: Any
+    fit_: Fit
+    _reached: Reached
+    n_features_in_: int
+    feature_names_in_: Any
+    # Labels that are released as they are, in the order of the loss's target values; None where the release has labels.
+    _observed: np.ndarray[Any, Any] | None
+
+    # ---- what the user gave ------------------------------------------------------------------------------
+
+    def _release_of(self, X: Any) -> Release:
+        """Return the release of the records, with names for its columns where X has some."""
+        if self.release is None:
+            return Release(fit_intercept=self.fit_intercept is not False)
+        if not isinstance(self.release, Release):
+            raise TypeError(
+                f"release must be a symdebias.Release or None; got {type(self.release).__name__}. Pass noised.release."
+            )
+        if self.fit_intercept is not None and self.fit_intercept != self.release.fit_intercept:
+            raise ValueError(
+                f"fit_intercept={self.fit_intercept}, and the release was declared with fit_intercept="
+                f"{self.release.fit_intercept}. Leave it out: the release decides."
+            )
+        return bound_to(self.release, X) if _arrays.is_table(X) else self.release
+
+    def _validated(self, *data: Any, **options: Any) -> Any:
+        """Return records without a release, checked by scikit-learn's own rules."""
+        options |= {"dtype": np.float64, "order": "C"}
+        if hasattr(_validation, "validate_data"):
+            return _validation.validate_data(self, *data, **options)
+        return self._validate_data(*data, **options)
+
+    def _remember_columns(self, X: Any, *, reset: bool = True) -> None:
+        """Keep the number and the names of the columns of released records, which the release checks by itself.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            Released records.
+        reset : bool
+            False holds them against those of earlier records.
+
+        Raises
+        ------
+        ValueError
+            There are other columns than before.
+        """
+        if not reset:
+            count = len(_arrays.column_names(X)) if _arrays.is_table(X) else _arrays.features_array(X).shape[1]
+            if count != self.n_features_in_:
+                raise ValueError(
+                    f"X has {count} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
+                    "input. Pass the columns of the first records."
+                )
+            return
+        if not _arrays.is_table(X):
+            self.n_features_in_ = int(_arrays.features_array(X).shape[1])
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return
+        names = _arrays.column_names(X)
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+
+    def _loss_of(self, number_of_classes: int | None) -> Loss:
+        """Return the declared loss, by name or as it is."""
+        loss = self.loss
+        if isinstance(loss, str):
+            if loss not in losses.__all__:
+                raise ValueError(
+                    f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
+                    "pass a symdebias.Loss."
+                )
+            if loss != "softmax":
+                made: Loss = getattr(losses, loss)()
+                return made
+            if number_of_classes is None:
+                raise ValueError('loss="softmax" is a loss of labels. Use a DebiasedClassifier.')
+            return losses.softmax(number_of_classes)
+        if not isinstance(loss, Loss):
+            raise TypeError(f"loss must be the name of a loss or a symdebias.Loss; got {type(loss).__name__}.")
+        if not loss.scores:
+            raise ValueError(
+                f"{loss.expression} is in features by name and has no score, so that it predicts nothing. Use "
+                "symdebias.m_estimate, or declare the loss in a score."
+            )
+        return loss
+
+    def _fitted(self, loss: Loss, release: Release, X: Any, y: Any, **per_record: Any) -> Any:
+        """Fit; the arguments per record are those of the solver, None where there are none."""
+        given = {name: values for name, values in per_record.items() if values is not None}
+        options = self._checked_options() | given
+        corrected = self._corrected(loss, release)
+        if self.solver == "sgd":
+            if "clusters" in given:
+                raise ValueError(
+                    'clusters are for standard errors, which solver="sgd" takes from records one by one. Use '
+                    'solver="m_estimate", or leave them out.'
+                )
+            self.fit_, self._reached = continued(corrected, X, y, None, **options)
+        else:
+            self.__dict__.pop("_reached", None)
+            self.fit_ = _SOLVERS[self.solver](corrected, X, y, **options)
+        return self
+
+    def _checked_options(self) -> dict[str, Any]:
+        if self.solver not in _SOLVERS:
+            raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+        options = {"l2": self.l2, "radius": self.radius, **(self.solver_options or {})}
+        if self.solver == "sgd":
+            options.setdefault("random_state", self.random_state)
+        return options
+
+    def _corrected(self, loss: Loss, release: Release) -> Any:
+        # A shift of all scores leaves the softmax loss as it is: a direction without curvature, for which a fit under
+        # noise would be taken as lost. True records have no noise to be lost in.
+        untouched = self.release is None and self.method == "auto" and len(loss.scores) > 1
+        return debias(loss, release, method="none" if untouched else self.method)
+
+    def _continued(self, loss: Loss, release: Release, X: Any, y: Any, is_first: bool, **per_record: Any) -> Any:
+        """Take one pass over further records, from where the earlier ones have led."""
+        options = self._checked_options() | {name: one for name, one in per_record.items() if one is not None}
+        for name, why in _NOT_OF_A_STREAM.items():
+            if options.pop(name, None) is not None:
+                raise ValueError(f"solver_options has {name}, {why}. Leave it out, or call fit with all records.")
+        share = options.get("average", False)
+        if share is not True and share is not False:
+            raise ValueError(
+                f"average={shown(share, 60)} is a share of all steps, whose number a stream does not know. Pass "
+                "average=True or average=False."
+            )
+        options["epochs"] = 1
+        corrected = self._corrected(loss, release) if is_first else self.fit_.corrected
+        earlier = 0 if is_first else self.fit_.diagnostics["records"]
+        fit, self._reached = continued(corrected, X, y, None if is_first else self._reached, is_stream=True, **options)
+        told = {"records": earlier + fit.diagnostics["records"], "steps": self._reached.descent.all_steps}
+        self.fit_ = replace(fit, diagnostics={**fit.diagnostics, **told})
+        return self
+
+    @property
+    def _has_begun(self) -> bool:
+        return hasattr(self, "_reached")
+
+    @property
+    def _failed_checks(self) -> dict[str, str]:
+        """Checks of scikit-learn that cannot hold, with the reason."""
+        return dict(_FAILED_CHECKS.get(self.solver, {}))
+
+    # ---- what was found ----------------------------------------------------------------------------------
+
+    @property
+    def _predictor(self) -> Predictor:
+        _validation.check_is_fitted(self, "fit_")
+        return Predictor.of(self.fit_)
+
+    @property
+    def coef_(self) -> FloatArray:
+        """The coefficients in the units of true records, without the intercept: as scikit-learn shapes them."""
+        _validation.check_is_fitted(self, "fit_")
+        coefficients = self.fit_.coefficients
+        slopes = coefficients[..., : coefficients.shape[-1] - self.fit_.corrected.release.fit_intercept]
+        return slopes[None, :] if _base.is_classifier(self) and slopes.ndim == 1 else slopes
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercept in the units of true records; 0 without one."""
+        _validation.check_is_fitted(self, "fit_")
+        coefficients = self.fit_.coefficients
+        found = coefficients[..., -1] if self.fit_.corrected.release.fit_intercept else 0 * coefficients[..., 0]
+        return np.atleast_1d(found) if _base.is_classifier(self) else float(found)
+
+    def _scores(self, X: Any) -> FloatArray:
+        predictor = self._predictor
+        return predictor.scores(self._validated(X, reset=False) if self.release is None else X)
+
+    def _released_target(self, y: Any) -> Any:
+        """Return released targets as the fitted loss takes them."""
+        return y

@@ -1,0 +1,79 @@
+"""A scorer of scikit-learn for released records: metrics of true ones, the noise undone."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from symdebias import _optional
+from symdebias.evaluation import evaluate
+from symdebias.interfaces.debiased import Debiased
+from symdebias.losses import Loss
+
+__all__ = ["CorrectedScorer"]
+
+_metadata: Any = _optional.require("sklearn.utils.metadata_routing", extra="sklearn")
+_pipeline: Any = _optional.require("sklearn.pipeline", extra="sklearn")
+_validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
+
+
+@dataclass(frozen=True)
+class CorrectedScorer:
+    """A scorer for released records, to be given as ``scoring`` to ``GridSearchCV`` and its kin.
+
+    Its value estimates the metric on true records, the noise undone as `symdebias.evaluation.evaluate` does.
+
+    Attributes
+    ----------
+    metric : str or Loss
+        As for `symdebias.evaluation.evaluate`; a loss is taken in the coding of the labels that were fitted. The value
+        of a loss has its sign changed: larger is better.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 2))
+    >>> release = sd.Release(features=sd.GaussianMechanism.from_scale(0.5))
+    >>> noised = release.privatize(X, X @ [2.0, -1.0], random_state=1)
+    >>> scorer = sd.CorrectedScorer("squared_error")
+    >>> search = GridSearchCV(sd.DebiasedRegressor(release=release), {"l2": [0.0, 1.0]}, scoring=scorer, cv=2)
+    >>> search.fit(noised.X, noised.y).best_params_
+    {'l2': 0.0}
+    """
+
+    metric: str | Loss
+    _weighted: bool | str | None = field(default=None, repr=False, compare=False)
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> "CorrectedScorer":
+        """Return this scorer with a request for metadata, where scikit-learn routes it.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            Whether weights are asked for, or under which name; None leaves them to be an error where they are passed.
+        """
+        return replace(self, _weighted=sample_weight)
+
+    def get_metadata_routing(self) -> Any:
+        """Return what metadata this scorer asks for, as scikit-learn has it."""
+        request = _metadata.MetadataRequest(owner=type(self).__name__)
+        request.score.add_request(param="sample_weight", alias=self._weighted)
+        return request
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the estimate for a fitted estimator, or a pipeline that ends in one; larger is better."""
+        while hasattr(estimator, "best_estimator_") or isinstance(estimator, _pipeline.Pipeline):
+            if isinstance(estimator, _pipeline.Pipeline):
+                estimator, X = estimator[-1], X if len(estimator) == 1 else estimator[:-1].transform(X)
+            else:
+                estimator = estimator.best_estimator_
+        if not isinstance(estimator, Debiased):
+            raise TypeError(
+                "a CorrectedScorer scores a DebiasedClassifier or DebiasedRegressor, or a pipeline that ends in one; "
+                f"got {type(estimator).__name__}."
+            )
+        _validation.check_is_fitted(estimator, "fit_")
+        metric, values = self.metric, estimator._predictor.meaning.values
+        if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
+            metric = metric.recoded(values)
+        found = evaluate(estimator.fit_, X, estimator._released_target(y), metric=metric, sample_weight=sample_weight)
+        return found.value if self.metric == "accuracy" else -found.value

@@ -1,0 +1,229 @@
+"""Whether a fit to the release of a schema can work, before any record is noised and any budget is spent."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from symdebias import losses
+from symdebias._arrays import FloatArray
+from symdebias._domains import POSITIVE
+from symdebias._randomness import generator
+from symdebias.driver import debias
+from symdebias.losses import Loss
+from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed
+from symdebias.planning.population import Population
+from symdebias.release import Release, Schema
+from symdebias.release.one_hot import OneHot
+
+# A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
+_TOLD_APART = 1 / 2.8
+# Guessed parameters of all columns, in released units: from the middle of a column to its end the score moves by this.
+_GUESS = 1.0
+_SIZE = 20_000
+# They need a number, or have several scores.
+_NOT_BY_NAME = ("expectile", "softmax")
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """What to expect of a fit to the release of a schema; made by `feasibility`.
+
+    Attributes
+    ----------
+    expected : ExpectedFit
+        Standard errors in the units of released columns, where numbers lie in [-1, 1].
+    names : tuple of str
+        The names of the parameters, the intercept last.
+    units : array of shape (q,), float64
+        What one released unit of each column is in its own units: half of the range of a number, 1 of others.
+    release : Release
+        The release of the schema.
+    needed : float
+        How many records would tell a parameter of 1 from 0, to first order.
+    """
+
+    expected: ExpectedFit
+    names: tuple[str, ...]
+    units: FloatArray
+    release: Release
+    needed: float
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether each parameter of 1, intercept aside, is told from 0 at the level 0.05 with power 0.8."""
+        return self.needed <= self.expected.records
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what was found as JSON has it."""
+        errors = self.expected.standard_errors
+        return {
+            "feasible": self.is_feasible,
+            "records": self.expected.records,
+            "records_needed": self.needed,
+            "epsilon": None if self.release.guarantee is None else self.release.guarantee.epsilon,
+            "parameters": [
+                {"name": name, "standard_error": error, "standard_error_in_units": error / unit}
+                for name, error, unit in zip(self.names, errors.tolist(), self.units.tolist(), strict=True)
+            ],
+        }
+
+    def __str__(self) -> str:
+        width = max(9, *map(len, self.names))
+        lines = [
+            f"expected at {self.expected.records:,.0f} records: {self.release.guarantee}",
+            "",
+            f"  {'parameter':<{width}}  {'std err':>10}  {'in its units':>12}",
+        ]
+        for name, error, unit in zip(self.names, self.expected.standard_errors, self.units, strict=True):
+            lines.append(f"  {name:<{width}}  {error:>10.4g}  {error / unit:>12.4g}")
+        lines += ["", *(f"  note: {note}" for note in self.expected.notes)]
+        lines.append(
+            "a guess: numbers uniform within their bounds; real records lie closer together, and their standard errors "
+            "are larger, often several times"
+        )
+        what = "a coefficient that moves the score by 1 from the middle of a column to its end"
+        if self.is_feasible:
+            lines.append(f"feasible: {what} is told from 0 (level 0.05, power 0.8)")
+        else:
+            apart = self.release.coupling is None
+            designed = ", or a release designed for the loss (loss = ... in the schema)" if apart else ""
+            lines.append(
+                f"not feasible: {what} is not told from 0. What would help: some {self.needed:,.0f} records, a larger "
+                f"epsilon, fewer columns or categories, a penalty l2{designed}"
+            )
+        return "\n".join(lines)
+
+
+def feasibility(
+    schema: Any,
+    *,
+    n: float | None = None,
+    standard_error: float | None = None,
+    loss: str | Loss | None = None,
+    l2: float = 0.0,
+    random_state: int = 0,
+) -> Feasibility:
+    """Say what to expect of a fit to the release of a schema, before anything is spent.
+
+    Parameters
+    ----------
+    schema : Schema, mapping or path
+        As for `symdebias.Release.from_schema`.
+    n, standard_error : float
+        Give one: how many records there will be, or the largest standard error wanted, in released units.
+    loss : str or Loss, optional
+        The loss; by default that of the schema.
+    l2 : float
+        Regularisation.
+    random_state : int
+        Of the guessed population.
+
+    Returns
+    -------
+    Feasibility
+        Standard errors of each parameter, and whether they are small enough.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument does not fit, or the schema has no target or a target of more than two categories.
+    SymdebiasError
+        The fit cannot work at all: as for `expected_fit`.
+
+    Notes
+    -----
+    The population is a guess: numbers uniform within their bounds, categories equally frequent, parameters of 1. Real
+    records lie closer together, which makes real standard errors of their coefficients larger.
+
+    Examples
+    --------
+    >>> found = feasibility({
+    ...     "epsilon": 4.0, "delta": 1e-6, "loss": "exponential",
+    ...     "columns": {"age": {"bounds": [18, 90]}},
+    ...     "target": {"name": "income", "categories": ["low", "high"]},
+    ... }, n=50_000)
+    >>> found.is_feasible, found.names
+    (True, ('age', 'intercept'))
+    """
+    declared = Schema.of(schema)
+    if (n is None) == (standard_error is None):
+        given = "both" if n is not None else "neither"
+        raise ValueError(f"{given} of n and standard_error was given. Give one: the other one is the answer.")
+    chosen = _loss_of(declared, loss)
+    release = Release.from_schema(declared)
+    population, names = _population(declared, release, chosen, random_state)
+    studied = _without_units(release)
+    if n is None:
+        wanted = POSITIVE.check("standard_error", standard_error)
+        expected = records_needed(
+            chosen, studied, population, standard_error=wanted, method="best", l2=l2, random_state=random_state
+        )
+    else:
+        expected = expected_fit(chosen, studied, population, n=n, method="best", l2=l2, random_state=random_state)
+    parameters = debias(chosen, studied, method="none").parameter_names
+    scale: dict[str, float] = dict(release.scale)  # type: ignore[arg-type]
+    units = np.array([scale.get(name, 1.0) for name in parameters])
+    slopes = expected.standard_errors[: len(names)]
+    needed = expected.records * float((slopes.max() / _TOLD_APART) ** 2)
+    return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed))
+
+
+def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
+    if isinstance(loss, Loss):
+        return loss
+    name = schema.loss if loss is None else loss.replace("-", "_")
+    if name is None or name in _NOT_BY_NAME or name not in losses.__all__:
+        known = ", ".join(one for one in losses.__all__ if one not in _NOT_BY_NAME)
+        raise ValueError(f"loss={name!r:.60} is none that a schema is planned for. Choose one of {known}.")
+    if schema.target is None or (schema.target.labels is not None and schema.labels is None):
+        raise ValueError(
+            "the schema has no target with bounds or two categories, which the loss is one of. Declare it."
+        )
+    made: Loss = getattr(losses, name)()
+    if schema.labels is not None and made.target_values is None:
+        return made.with_target_values((-1, 1))
+    if schema.labels is None and made.target_values is not None:
+        raise ValueError(f"{name} is a loss of two labels, and the target has bounds. Choose another loss.")
+    return made
+
+
+def _without_units(release: Release) -> Release:
+    """Return the release of the released columns themselves: without centre, scale and categories to expand."""
+    groups: dict[Any, Any] = dict(release.groups)
+    coupled = {"target": release.target} if release.coupling is None else release.coupling.arguments
+    return Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
+
+
+def _population(schema: Schema, release: Release, loss: Loss, random_state: int) -> tuple[Population, tuple[str, ...]]:
+    """Return guessed records in released units, and the names of the parameters without the intercept."""
+    rng = generator(random_state)
+    labels = {column.name: column.labels for column in schema.columns if column.labels is not None}
+    one_hot = OneHot.declared({name: one.values for name, one in labels.items()}, intercept=schema.intercept)
+    codes = {name: rng.integers(len(one.values), size=_SIZE) for name, one in labels.items()}
+    raw = {
+        column.name: rng.uniform(-1, 1, _SIZE) if column.labels is None else codes[column.name].astype(float)
+        for column in schema.columns
+    }
+    expanded_names = one_hot.released(tuple(raw))
+    center: dict[str, float] = dict(release.center)  # type: ignore[arg-type]
+    expanded = one_hot.expanded(np.column_stack(list(raw.values())), expanded_names)
+    for place, name in enumerate(expanded_names):
+        if "=" in name and name not in raw:
+            expanded[:, place] -= center.get(name, 0.0)
+    by_name = {**raw, **dict(zip(expanded_names, expanded.T, strict=True))}
+    assert release.columns is not None
+    X = np.column_stack([by_name[name] for name in release.columns])
+    scores = _GUESS * expanded.sum(axis=1)
+    if schema.labels is not None:
+        y = np.where(rng.random(_SIZE) < expit(scores), 1.0, -1.0)
+    elif loss.name in ("gamma", "negative_binomial", "poisson", "tweedie"):
+        y = rng.poisson(np.exp(scores)).astype(np.float64)
+    else:
+        assert schema.target is not None
+        low, high = schema.target.bounds or (-1.0, 1.0)
+        middle, half = (low + high) / 2, (high - low) / 2
+        y = middle + half * np.clip(0.3 * scores + 0.3 * rng.normal(size=_SIZE), -1, 1)
+    return Population(X, y), expanded_names

@@ -1,0 +1,141 @@
+"""True records as a schema declares them: missing values filled, categories recoded, numbers read from text.
+
+Records are recoded one by one. Messages name the column and the row, from 0 on, and the line of a file; what stands
+there is private, and never shown.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symdebias import _arrays, _columns
+from symdebias._arrays import FloatArray
+from symdebias._columns import Table
+
+if TYPE_CHECKING:
+    from symdebias.release.schema import Column, Schema
+
+Where = Callable[[int], str]
+
+
+def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
+    """Return columns and target of true records; see `symdebias.Schema.collect`."""
+    target = schema.target
+    wanted = [column.name for column in schema.columns] + ([] if target is None else [target.name])
+    source, where = _source(data, wanted)
+    found = {column.name: _values(column, source[column.name], schema.missing, where) for column in schema.columns}
+    sizes = {len(values) for values in found.values()}
+    if target is None:
+        _same_length(sizes)
+        return Table(found), None
+    values = _values(target, source[target.name], schema.missing, where)
+    _same_length(sizes | {len(values)})
+    if schema.labels is not None:
+        values = np.where(values == schema.labels[1], 1.0, -1.0)
+    return Table(found), values
+
+
+def _same_length(sizes: set[int]) -> None:
+    if len(sizes) > 1 or sizes == {0}:
+        least, most = min(sizes), max(sizes)
+        raise ValueError(f"the columns have {least} to {most} records. Give each column one value per record.")
+
+
+def _source(data: Any, wanted: Sequence[str]) -> tuple[Mapping[str, Any], Where]:
+    """Return what has the values of each wanted column, and what says where a row is."""
+    if isinstance(data, (str, os.PathLike)):
+        file = _columns.read_text(Path(data), wanted)
+        return file.columns, lambda row: f"row {row} (line {file.lines[row]} of {file.name})"
+    if not (isinstance(data, Mapping) or _arrays.is_table(data)):
+        raise TypeError(
+            f"records are a table or the path of a CSV file; got {type(data).__name__}. Pass a table with the columns "
+            f"{', '.join(wanted)}."
+        )
+    names = set(data) if isinstance(data, Mapping) else set(_arrays.column_names(data))
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ValueError(
+            f"the table has no column named {', '.join(missing)}. Name them as the schema does: {', '.join(wanted)}."
+        )
+    return {name: data[name] for name in wanted}, lambda row: f"row {row}"
+
+
+def _values(column: "Column", values: Any, missing: Sequence[str], where: Where) -> np.ndarray[Any, Any]:
+    """Return a column: float64 for numbers and for categories that are numbers, texts for others."""
+    ready = _ready_numbers(column, values)
+    if ready is not None:
+        return ready
+    array = np.asarray(values, dtype=object)
+    if array.ndim != 1:
+        raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
+    as_text = column.labels is not None and column.labels.is_text
+    declared = None if column.labels is None else set(column.labels.values)
+    words = {"", *missing}
+    if declared is not None:
+        # A word that is declared as a category is one.
+        words -= declared
+    found: list[Any] = []
+    for row, value in enumerate(array):
+        if _arrays.is_missing(value, words):
+            if column.fill is None:
+                raise ValueError(_without_value(column, where(row)))
+            found.append(column.fill)
+            continue
+        read = str(value).strip() if as_text else _number(value)
+        if declared is None:
+            if read is None and not column.public:
+                raise ValueError(
+                    f"{column.name} is no finite number in {where(row)}, and the schema declares it by bounds. Correct "
+                    "the value, declare the word for missing values as missing = [...], or declare categories."
+                )
+            found.append(value if read is None else read)
+        elif read in declared:
+            found.append(read)
+        elif column.other is not None:
+            found.append(column.other)
+        else:
+            assert column.labels is not None
+            listed = ", ".join(map(str, column.labels.values[:8])) + (", ..." if len(declared) > 8 else "")
+            raise ValueError(
+                f"{column.name} has a value in {where(row)} that was not declared. Its categories are {listed}: "
+                "declare all of them, or name one with other = ... that undeclared values count as."
+            )
+    return np.array(found, dtype=object if any(isinstance(value, str) for value in found[:1]) else float)
+
+
+def _ready_numbers(column: "Column", values: Any) -> FloatArray | None:
+    """Return numbers that need no look at each, or None."""
+    if column.labels is not None or isinstance(values, list):
+        return None
+    with contextlib.suppress(TypeError, ValueError):
+        array = np.asarray(values)
+        if array.ndim == 1 and array.dtype.kind in "iuf":
+            numbers = array.astype(np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+    return None
+
+
+def _without_value(column: "Column", where: str) -> str:
+    fill = "the middle of its bounds" if column.labels is None else "one of its categories"
+    return (
+        f"{column.name} is missing in {where}. Each record needs a value: complete the table; or say in the schema "
+        f"what a missing one of a column counts as (fill = ..., a public value such as {fill}; a target has none)."
+    )
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number, or None; the error of `float` would show the value."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        # Underscores between digits are Python's, and no table's.
+        number = math.nan if isinstance(value, str) and "_" in value else float(value)
+        if math.isfinite(number):
+            return number
+    return None

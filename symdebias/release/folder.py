@@ -1,0 +1,120 @@
+"""A folder of released records with their card: what a collector hands to an analyst.
+
+    card.json       the card of the release, as `Release.to_json` writes it
+    records.csv     the released records, or records.parquet: columns in the order of the release, the target last
+    manifest.json   the format, how many records there are, what the target is called, digests of the other two
+
+Nothing in it but the records depends on data, and these were noised.
+"""
+
+import functools
+import hashlib
+import io
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from symdebias import _columns, _files, _optional
+from symdebias._domains import check_name, shown
+from symdebias.release.groups import labels_of, labels_of_target
+from symdebias.release.matrices import released_matrix
+
+if TYPE_CHECKING:
+    from symdebias.release.noised import Noised
+
+FORMAT = "symdebias-folder-1"
+CARD, MANIFEST = "card.json", "manifest.json"
+RECORDS = {"csv": "records.csv", "parquet": "records.parquet"}
+
+
+def save(
+    noised: "Noised", path: str | os.PathLike[str], *, format: str, target_name: Any, labels: Sequence[Any] | None
+) -> None:
+    """Write released records and their card to a new folder; see `symdebias.release.Noised.save`."""
+    if format not in RECORDS:
+        raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
+    _files.require_free(path)
+    release = noised.release
+    columns, target = columns_of(noised), None
+    if noised.y is not None:
+        target = target_name or getattr(noised.y, "name", None) or noised.target_name
+        check_name("target_name", target)
+        if target in columns:
+            raise ValueError(f"target_name={shown(target, 80)} is a column of the features. Give another name.")
+        columns[target] = _target_of(noised)
+    records = io.BytesIO()
+    _WRITERS[format](records, columns)
+    card = release.to_json().encode()
+    manifest = {
+        "format": FORMAT,
+        "records": RECORDS[format],
+        "count": len(next(iter(columns.values()))),
+        "target": target,
+        "labels": _checked_labels(noised.labels if labels is None else labels),
+        "seeded": noised.seeded,
+        "hardened": noised.hardened,
+        "digests": {CARD: digest(card), RECORDS[format]: digest(records.getvalue())},
+    }
+    described = json.dumps(manifest, indent=2, allow_nan=False).encode()
+    contents = {CARD: card, RECORDS[format]: records.getvalue(), MANIFEST: described}
+    _files.write_folder(path, {name: functools.partial(_write, content) for name, content in contents.items()})
+
+
+def _write(content: bytes, stream: BinaryIO) -> None:
+    stream.write(content)
+
+
+def columns_of(noised: "Noised") -> dict[str, Any]:
+    """Return the released features by name, categories as their owners know them."""
+    release = noised.release
+    matrix = released_matrix(release, noised.X, check_finite=True)
+    assert release.columns is not None
+    columns: dict[str, Any] = dict(zip(release.columns, matrix.T, strict=True))
+    for name, sent in labels_of(release.groups, "sent").items():
+        columns[name] = np.array(sent.values, dtype=object if sent.is_text else float)[columns[name].astype(int)]
+    return columns
+
+
+def _target_of(noised: "Noised") -> Any:
+    release = noised.release
+    numbers = release.released_target(noised.y, rows=len(noised.X))
+    sent = labels_of_target(release.target, "sent")
+    if sent is None or not sent.is_text:
+        return numbers
+    return np.array(sent.values, dtype=object)[sent.codes(numbers)]
+
+
+def _checked_labels(labels: Sequence[Any] | None) -> list[Any] | None:
+    if labels is None:
+        return None
+    values = list(labels)
+    if len(values) != 2 or not all(isinstance(one, (str, int, float)) for one in values) or values[0] == values[1]:
+        raise ValueError(
+            f"labels={shown(tuple(values), 80)} are no pair. Give what -1 and +1 stand for, in that order."
+        )
+    return values
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write_csv(stream: io.BytesIO, columns: dict[str, Any]) -> None:
+    text = io.StringIO(newline="")
+    # The shortest text that is read as the same number.
+    spelled = [values if values.dtype == object else map(repr, values.tolist()) for values in columns.values()]
+    _columns.write_text(text, list(columns), spelled)
+    stream.write(text.getvalue().encode())
+
+
+def _write_parquet(stream: io.BytesIO, columns: dict[str, Any]) -> None:
+    arrow = _optional.require("pyarrow", extra="parquet")
+    parquet = _optional.require("pyarrow.parquet", extra="parquet")
+    parquet.write_table(arrow.table({name: arrow.array(values) for name, values in columns.items()}), stream)
+
+
+_WRITERS = {"csv": _write_csv, "parquet": _write_parquet}

@@ -1,0 +1,174 @@
+"""Read a folder of released records, which may come from a stranger: nothing in it is run, and all of it is checked."""
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symdebias import _columns, _optional
+from symdebias._columns import Table
+from symdebias._domains import seen
+from symdebias.exceptions import FormatError, MissingDependencyError, SymdebiasError
+from symdebias.release.card import refuse_constant, without_repeats
+from symdebias.release.folder import CARD, FORMAT, MANIFEST, RECORDS, digest
+from symdebias.release.groups import labels_of, labels_of_target
+from symdebias.release.noised import Noised
+from symdebias.release.release import Release
+
+_ENTRIES = {"format", "records", "count", "target", "labels", "seeded", "hardened", "digests"}
+_LONGEST_MANIFEST = 100_000
+# What files that were changed make their readers raise.
+_DAMAGE = (
+    ArithmeticError, LookupError, MemoryError, OSError, RecursionError, SymdebiasError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def load(path: str | os.PathLike[str]) -> Noised:
+    """Read released records and their release from a folder that `Noised.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Returns
+    -------
+    Noised
+        ``X`` is a table of the columns of the release in their order, numbers exactly as released; ``y`` the released
+        target, or None; ``release`` what the card says. ``X.to_dict()`` is what data frames are made of.
+
+    Raises
+    ------
+    FormatError
+        It is no such folder, or is damaged; also a ValueError.
+    FileNotFoundError
+        There is nothing at that place.
+    MissingDependencyError
+        The records are in Parquet, and pyarrow is not installed.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import symdebias as sd
+    >>> release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))}, sd.RandomizedResponse(1.0))
+    >>> noised = release.privatize([[30.0], [60.0]], [1, -1])
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "released"
+    >>> noised.save(folder)
+    >>> again = sd.load(folder)
+    >>> again.release == release, bool((again.X["age"] == noised.X[:, 0]).all()), print(again.guarantee)
+    (2, 0)-differential privacy (local, replace-one)
+    (True, True, None)
+    """
+    place = Path(path)
+    name = seen(str(place), 200)
+    if not place.exists():
+        raise FileNotFoundError(
+            f"{name} is not there. Name the folder that noised.save() or symdebias privatize wrote."
+        )
+    try:
+        return _noised(place)
+    except MissingDependencyError:
+        raise
+    except _DAMAGE as error:
+        problem = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
+    raise FormatError(
+        f"{name} is not a folder of the format {FORMAT}, or is damaged: {problem}. Ask for the whole folder that "
+        "noised.save() wrote."
+    )
+
+
+def _noised(place: Path) -> Noised:
+    if not (place / MANIFEST).is_file():
+        raise ValueError(f"it has no file {MANIFEST}")
+    if (place / MANIFEST).stat().st_size > _LONGEST_MANIFEST:
+        raise ValueError(f"its {MANIFEST} has more than {_LONGEST_MANIFEST:,} bytes")
+    text = (place / MANIFEST).read_text(encoding="utf-8")
+    manifest = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"its {MANIFEST} has another format, which another version of symdebias writes, or none")
+    if set(manifest) != _ENTRIES:
+        raise ValueError(f"its {MANIFEST} must have exactly the entries {', '.join(sorted(_ENTRIES))}")
+    kinds = {file: kind for kind, file in RECORDS.items()}
+    kind, target = kinds.get(manifest["records"]), manifest["target"]
+    if kind is None or not (target is None or isinstance(target, str)):
+        raise ValueError(f"its {MANIFEST} names no file of records, or no target")
+    if not all(isinstance(manifest[key], bool) for key in ("seeded", "hardened")):
+        raise ValueError(f"seeded and hardened of its {MANIFEST} must be true or false")
+    if not isinstance(manifest["digests"], dict):
+        raise ValueError(f"its {MANIFEST} has no digests")
+    contents = {}
+    for file in (CARD, RECORDS[kind]):
+        contents[file] = (place / file).read_bytes() if (place / file).is_file() else b""
+        if digest(contents[file]) != manifest["digests"].get(file):
+            raise ValueError(f"its file {file} is not the one that was written with it: changed, cut short, or missing")
+    release = Release.from_json(contents[CARD].decode())
+    if release.columns is None:
+        raise ValueError("its card has no names of columns")
+    wanted = [*release.columns, *([] if target is None else [target])]
+    text_columns = {name for name, sent in labels_of(release.groups, "sent").items() if sent.is_text}
+    sent = labels_of_target(release.target, "sent")
+    if sent is not None and sent.is_text:
+        text_columns.add(str(target))
+    columns = _READERS[kind](place / RECORDS[kind], contents[RECORDS[kind]], wanted)
+    found = {name: _column(columns[name], name, name in text_columns) for name in wanted}
+    X = Table({name: found[name] for name in release.columns})
+    if len(X) != manifest["count"]:
+        raise ValueError(f"it has {len(X):,} records, and its {MANIFEST} says another number")
+    y = None if target is None else found[target]
+    # What a fit would refuse is said here.
+    if release.coupling is None:
+        release.design_matrix(X)
+        if y is not None:
+            release.released_target(y, rows=len(X))
+    else:
+        release.columns_of(X, y)
+    labels = _labels(manifest["labels"])
+    more: dict[str, Any] = {} if target is None else {"target_name": target}
+    return Noised(X, y, release, manifest["seeded"], manifest["hardened"], labels=labels, **more)
+
+
+def _labels(labels: Any) -> tuple[Any, Any] | None:
+    if labels is None:
+        return None
+    if (
+        not isinstance(labels, list)
+        or len(labels) != 2
+        or not all(isinstance(one, (str, int, float)) for one in labels)
+    ):
+        raise ValueError(f"the labels of its {MANIFEST} are no pair")
+    return labels[0], labels[1]
+
+
+def _column(values: Any, name: str, is_text: bool) -> np.ndarray[Any, Any]:
+    if is_text:
+        return np.array([str(value) for value in values], dtype=object)
+    try:
+        numbers = np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        raise ValueError(f"its column {name} has something that is no number") from None
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"its column {name} has NaN or infinity in row {int(np.argmin(np.isfinite(numbers)))}")
+    return numbers
+
+
+def _read_csv(path: Path, content: bytes, wanted: list[str]) -> Mapping[str, Any]:
+    return _columns.parse(content, path.name, wanted, exact=True).columns
+
+
+def _read_parquet(path: Path, content: bytes, wanted: list[str]) -> Mapping[str, Any]:
+    arrow = _optional.require("pyarrow", extra="parquet")
+    parquet = _optional.require("pyarrow.parquet", extra="parquet")
+    try:
+        table = parquet.read_table(io.BytesIO(content))
+    except arrow.ArrowException as error:
+        raise ValueError(f"its {path.name} is no file of Parquet: {error}") from None
+    if sorted(table.column_names) != sorted(wanted):
+        raise ValueError(f"its {path.name} does not have the columns {', '.join(wanted)}")
+    return {name: table.column(name).to_pylist() for name in wanted}
+
+
+_READERS = {"csv": _read_csv, "parquet": _read_parquet}

@@ -1,0 +1,366 @@
+"""A schema: the columns of a table with their public bounds or categories, and one budget for a whole record.
+
+It is written down before the data are seen, as a dict or a TOML file, and nothing in it is computed from them.
+`symdebias.release.allocation` makes a release of it.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from symdebias._columns import Table
+from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, seen, shown
+from symdebias.mechanisms.ranges import Labels, checked_bounds
+from symdebias.release import collecting
+from symdebias.release.columns import checked_names
+
+DESIGNS = ("apart", "margin", "joint")
+# Losses of the catalogue that need no number, by what they take of a record; a test holds the lists against their
+# expressions.
+RESIDUAL_LOSSES = ("cauchy", "huber", "least_squares", "quantile")
+# With the labels -1 and +1; an even function of the residual is one of the margin there.
+MARGIN_LOSSES = ("exponential", "hinge", "logistic", "probit", "squared_hinge", "squared_margin", *RESIDUAL_LOSSES)
+OTHER_LOSSES = ("gamma", "negative_binomial", "poisson", "softmax", "tweedie")
+_LONGEST_FILE = 10_000_000
+_KEYS = ("epsilon", "delta", "loss", "design", "norm", "intercept", "missing", "columns", "target")
+_COLUMN_KEYS = ("bounds", "categories", "public", "fill", "other")
+_TARGET_KEYS = ("name", "bounds", "categories", "public", "other")
+_EXAMPLE = 'age = { bounds = [18, 90] } or sex = { categories = ["f", "m"] }'
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a schema.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    bounds : pair of float or None
+        Public bounds of a number.
+    labels : Labels or None
+        Public categories.
+    public : bool
+        Whether it is released as it is.
+    fill : float, str or None
+        What a missing value counts as.
+    other : float, str or None
+        The category that values count as which are not declared.
+    """
+
+    name: str
+    bounds: tuple[float, float] | None
+    labels: Labels | None
+    public: bool = False
+    fill: Any = None
+    other: Any = None
+
+
+@dataclass(frozen=True, init=False)
+class Schema:
+    """The columns of a table, each with public bounds or categories, and a budget for a whole record.
+
+    Parameters
+    ----------
+    source : mapping or path
+        The entries below, or the TOML file that has them.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The features, in order: each an entry of ``columns`` with ``bounds = [low, high]`` or ``categories = [...]``,
+        all text or all numbers. ``public = true`` releases a column as it is. ``fill`` is the public value that a
+        missing one counts as, and ``other`` the category that undeclared ones count as.
+    target : Column or None
+        The entry ``target``: a ``name``, and ``bounds`` or ``categories``. Two categories are released as -1 and +1, in
+        that order.
+    epsilon, delta : float
+        The budget of a whole record, in (0, 700] and [0, 1). ``delta`` is 0 by default: pure differential privacy.
+    loss : str or None
+        The loss of the fit that is meant, by its name in `symdebias.losses`: the release is then designed for it.
+    design : {"apart", "margin", "joint"}
+        How the target is released; see `symdebias.Release.from_schema`. By default what suits the loss.
+    norm : float or None
+        A public bound on the L2 norm of the private numbers of a record where each lies in [-1, 1], which is at most
+        the root of how many there are, the default. Vectors beyond are clipped; a smaller one needs less noise.
+    intercept : bool
+        Whether models have an intercept; true by default.
+    missing : tuple of str
+        Words that mean a missing value, such as ``["?"]``. Empty text, None and NaN always do.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An entry is unknown, missing or out of its range; the message names it.
+    FileNotFoundError
+        There is no such file.
+
+    Examples
+    --------
+    >>> schema = Schema({
+    ...     "epsilon": 4.0,
+    ...     "loss": "logistic",
+    ...     "columns": {"age": {"bounds": [18, 90]}, "sex": {"categories": ["f", "m"]}},
+    ...     "target": {"name": "income", "categories": ["low", "high"]},
+    ... })
+    >>> schema.design, [column.name for column in schema.columns]
+    ('margin', ['age', 'sex'])
+    """
+
+    columns: tuple[Column, ...]
+    target: Column | None
+    epsilon: float
+    delta: float
+    loss: str | None
+    design: str
+    norm: float | None
+    intercept: bool
+    missing: tuple[str, ...]
+
+    def __init__(self, source: Any) -> None:
+        entries = _entries(source)
+        _known(entries, _KEYS, "the schema")
+        _required(entries, "epsilon", "the budget of a whole record, such as epsilon = 4.0")
+        epsilon = EPSILON.check("epsilon", entries["epsilon"])
+        delta = entries.get("delta", 0.0)
+        if not (is_number(delta) and delta == 0):
+            delta = DELTA.check("delta", delta)
+        declared = _required(entries, "columns", f"a table of columns, such as {_EXAMPLE}")
+        if not isinstance(declared, Mapping) or not declared:
+            raise ValueError(f"columns={shown(declared, 60)} names no columns. Give each an entry, such as {_EXAMPLE}.")
+        columns = tuple(_column(name, entry, _COLUMN_KEYS, f"columns.{name}") for name, entry in declared.items())
+        checked_names(tuple(column.name for column in columns), "columns")
+        target = _target(entries.get("target"))
+        names = [column.name for column in columns]
+        if target is not None and target.name in names:
+            raise ValueError(
+                f"target.name={shown(target.name, 80)} is also one of the columns. Name the target once: leave it out "
+                "of columns."
+            )
+        if all(column.public for column in columns) and (target is None or target.public):
+            raise ValueError("every column is public, so that nothing is private. Leave public out of those that are.")
+        intercept = entries.get("intercept", True)
+        if not isinstance(intercept, bool):
+            raise TypeError(f"intercept={shown(intercept, 60)} must be true or false. Write one of them.")
+        loss = _loss(entries.get("loss"))
+        for field, value in {
+            "columns": columns,
+            "target": target,
+            "epsilon": epsilon,
+            "delta": float(delta),
+            "loss": loss,
+            "design": _design(entries.get("design"), loss, columns, target),
+            "norm": None if entries.get("norm") is None else RADIUS.check("norm", entries["norm"]),
+            "intercept": intercept,
+            "missing": _words(entries.get("missing", [])),
+        }.items():
+            object.__setattr__(self, field, value)
+
+    @classmethod
+    def of(cls, schema: Any) -> "Schema":
+        """Return a schema that may be given as a dict or a path."""
+        return schema if isinstance(schema, cls) else cls(schema)
+
+    @property
+    def labels(self) -> tuple[Any, Any] | None:
+        """The two categories of the target that are released as -1 and +1; None where it has others."""
+        if self.target is None or self.target.labels is None or len(self.target.labels.values) != 2:
+            return None
+        low, high = self.target.labels.values
+        return low, high
+
+    def collect(self, data: Any) -> tuple[Table, Any]:
+        """Return the columns and the target of true records, as `symdebias.Release.privatize` takes them.
+
+        Missing values count as ``fill`` says, undeclared categories as ``other`` says, and the two categories of a
+        target as -1 and +1. Other columns of the data are left out. Each record is recoded by itself, before the noise,
+        so that this costs no privacy.
+
+        Parameters
+        ----------
+        data : path, or table
+            A file of comma-separated values in UTF-8 whose first line names the columns, or a table with them.
+
+        Returns
+        -------
+        X : Table
+            The columns of the schema in order: numbers, and categories as declared.
+        y : array of shape (n,), or None
+            The target, where the schema has one.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError, TypeError
+            The data do not fit the schema. Messages have the row, from 0 on, and the column, and never a value.
+
+        Examples
+        --------
+        >>> schema = Schema({
+        ...     "epsilon": 4.0,
+        ...     "columns": {"age": {"bounds": [18, 90]}, "place": {"categories": ["n", "e", "s"], "fill": "n"}},
+        ...     "target": {"name": "income", "categories": ["low", "high"]},
+        ...     "missing": ["?"],
+        ... })
+        >>> X, y = schema.collect({"age": [39, 50], "place": ["?", "s"], "income": ["high", "low"]})
+        >>> X["age"].tolist(), X["place"].tolist(), y.tolist()
+        ([39.0, 50.0], ['n', 's'], [1.0, -1.0])
+        """
+        return collecting.collected(self, data)
+
+
+def _entries(source: Any) -> Mapping[str, Any]:
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, (str, os.PathLike)):
+        raise TypeError(
+            f"a schema is a dict or the path of a TOML file; got {type(source).__name__}. Write one as the page on "
+            "collecting shows."
+        )
+    path = Path(source)
+    name = seen(str(path), 200)
+    if not path.is_file():
+        kind = "is no file" if path.exists() else "is not there"
+        raise FileNotFoundError(f"the schema {name} {kind}. Name a TOML file with epsilon, columns and target.")
+    content = path.read_bytes()
+    if len(content) > _LONGEST_FILE:
+        raise ValueError(f"the schema {name} has {len(content):,} bytes, and may have {_LONGEST_FILE:,}. Shorten it.")
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else seen(str(error), 200).rstrip(".")
+        raise ValueError(
+            f"{name} is not a TOML file: {reason}. Write entries as key = value, text between quotes, lists between "
+            "brackets."
+        ) from None
+
+
+def _known(entries: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    unknown = [key for key in entries if key not in keys]
+    if unknown:
+        raise ValueError(
+            f"{where} has the unknown entry {shown(unknown[0], 80)}. Its entries are {', '.join(keys)}. Correct the "
+            "spelling, or leave it out."
+        )
+
+
+def _required(entries: Mapping[str, Any], key: str, what: str) -> Any:
+    if key not in entries:
+        raise ValueError(f"the schema has no entry {key}. Give {what}.")
+    return entries[key]
+
+
+def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
+    if not isinstance(entry, Mapping):
+        raise TypeError(f"{where}={shown(entry, 60)} is no table of entries. Write it as {_EXAMPLE}.")
+    _known(entry, keys, where)
+    public = entry.get("public", False)
+    if not isinstance(public, bool):
+        raise TypeError(f"{where}.public={shown(public, 60)} must be true or false. Write one of them.")
+    bounds, labels = entry.get("bounds"), entry.get("categories")
+    if bounds is not None and labels is not None:
+        raise ValueError(f"{where} has bounds and categories. Give bounds to a number, categories to anything else.")
+    if bounds is None and labels is None and not public:
+        raise ValueError(
+            f"{where} has neither bounds nor categories. Give the public bounds of a number or the public categories, "
+            f"such as {_EXAMPLE}; they are not computed from the data, which would be a release of its own."
+        )
+    bounds = None if bounds is None else checked_bounds(bounds, f"{where}.bounds")
+    labels = None if labels is None else _labels(labels, f"{where}.categories")
+    made = Column(name, bounds, labels, public, entry.get("fill"), entry.get("other"))
+    if made.other is not None and labels is None:
+        raise ValueError(f"{where}.other belongs to a column of categories. Leave it out.")
+    for key in ("fill", "other"):
+        value = getattr(made, key)
+        if value is None:
+            continue
+        if labels is not None and value not in labels.values:
+            raise ValueError(
+                f"{where}.{key}={shown(value, 60)} is none of its categories. Choose one of "
+                f"{', '.join(map(str, labels.values[:8]))}."
+            )
+        if labels is None and not (is_number(value) and (bounds is None or bounds[0] <= value <= bounds[1])):
+            within = "" if bounds is None else f" within {shown(bounds)}"
+            raise ValueError(f"{where}.{key}={shown(value, 60)} is not allowed. Give a number{within}.")
+    return made
+
+
+def _labels(values: Any, where: str) -> Labels:
+    if isinstance(values, (list, tuple)) and len(values) < 2:
+        raise ValueError(
+            f"{where} has {len(values)} {'category' if len(values) == 1 else 'categories'}, and a column needs two or "
+            "more. List all values that it may have, or leave the column out."
+        )
+    return Labels.declared(values, where)
+
+
+def _target(entry: Any) -> Column | None:
+    if entry is None:
+        return None
+    if not isinstance(entry, Mapping):
+        raise TypeError(
+            f"target={shown(entry, 60)} is no table of entries. Write it as "
+            'target = { name = "income", categories = ["low", "high"] }.'
+        )
+    name = entry.get("name")
+    if not isinstance(name, str):
+        raise ValueError(f"target.name={shown(name, 60)} names no column. Give the name of the target's column.")
+    checked_names((name,), "target.name")
+    return _column(name, entry, _TARGET_KEYS, "target")
+
+
+def _words(missing: Any) -> tuple[str, ...]:
+    if (
+        isinstance(missing, str)
+        or not isinstance(missing, (list, tuple))
+        or not all(isinstance(w, str) for w in missing)
+    ):
+        raise TypeError(f'missing={shown(missing, 60)} is no list of words. Write it as missing = ["?", "NA"].')
+    return tuple(dict.fromkeys(word.strip() for word in missing))
+
+
+def _loss(loss: Any) -> str | None:
+    if loss is None:
+        return None
+    known = sorted((*MARGIN_LOSSES, *OTHER_LOSSES))
+    if not isinstance(loss, str) or loss.replace("-", "_") not in known:
+        raise ValueError(
+            f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your own "
+            "declare a Release by hand."
+        )
+    return loss.replace("-", "_")
+
+
+def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], target: Column | None) -> str:
+    """Return how the target is released: as asked for, or as suits the loss."""
+    if design is not None and design not in DESIGNS:
+        raise ValueError(f"design={shown(design, 60)} is not known. Choose one of {', '.join(DESIGNS)}.")
+    public = [column.name for column in columns if column.public]
+    two = target is not None and target.labels is not None and len(target.labels.values) == 2
+    bounded = target is not None and target.bounds is not None
+    private = target is not None and not target.public
+    if design is None:
+        if loss in MARGIN_LOSSES and two and private and not public:
+            return "margin"
+        if loss in RESIDUAL_LOSSES and bounded and private and not public:
+            return "joint"
+        return "apart"
+    if design == "apart":
+        return "apart"
+    needs = "a target of two categories" if design == "margin" else "a target with bounds"
+    if not (two if design == "margin" else bounded):
+        raise ValueError(f'design="{design}" needs {needs}. Declare it, or choose design = "apart".')
+    suits = MARGIN_LOSSES if design == "margin" else RESIDUAL_LOSSES
+    if loss is not None and loss not in suits:
+        raise ValueError(
+            f'design="{design}" releases one vector, which loss={loss!r} cannot be fitted on. Choose a loss among '
+            f'{", ".join(suits)}, or design = "apart".'
+        )
+    if public or not private:
+        raise ValueError(
+            f'design="{design}" noises features and target in one vector, and {", ".join(public) or "the target"} is '
+            'public. Leave public out, or choose design = "apart".'
+        )
+    return design

@@ -1,0 +1,206 @@
+"""The parameters of a fit as a table of numbers: in released or in original units."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symdebias import _optional
+from symdebias._arrays import FloatArray
+from symdebias._domains import OPEN_UNIT
+from symdebias.inference import Inference
+
+if TYPE_CHECKING:
+    from symdebias.solvers.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Parameters with what is known of their accuracy, one entry for each, scores after one another.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Their names.
+    values : array of shape (Q,), float64
+        The parameters.
+    level : float
+        The level of the intervals.
+    in_original_units : bool
+        Whether the release's centre and scale were undone.
+    inference : Inference or None
+        What is known of their accuracy.
+    """
+
+    names: tuple[str, ...]
+    values: FloatArray
+    level: float
+    in_original_units: bool
+    inference: Inference | None
+
+    @classmethod
+    def of(cls, fit: "Fit", level: float, *, original_units: bool) -> "Coefficients":
+        """Return those of a fit.
+
+        Raises
+        ------
+        ValueError
+            There are no original units; see `Fit.coefficients`.
+        """
+        level = OPEN_UNIT.check("level", level)
+        names = fit.names
+        if fit.theta.ndim > 1:
+            names = tuple(f"{score}: {name}" for score in fit.corrected.declared.scores for name in names)
+        values, inference = fit.theta.ravel(), fit.inference
+        if original_units:
+            values = fit.coefficients.ravel()
+            if inference is not None:
+                inference = inference.mapped(to_original_units(fit))
+        return cls(names, values, level, original_units, inference)
+
+    def beside(self, other: "Fit") -> "Coefficients":
+        """Return those of another fit of the same parameters, in the same units and at the same level.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is no fit, or has other parameters.
+        """
+        # Duck-typed, since fits are made of these.
+        if not hasattr(other, "theta") or not hasattr(other, "names"):
+            raise TypeError(
+                f"naive must be a fit; got {type(other).__name__}. Pass what symdebias.literature.naive returned."
+            )
+        found = Coefficients.of(other, self.level, original_units=self.in_original_units)
+        if found.names != self.names:
+            raise ValueError(
+                f"naive has the parameters {', '.join(found.names):.200}, and the fit {', '.join(self.names):.200}. "
+                "Fit both to the same columns."
+            )
+        return found
+
+    @property
+    def drawn(self) -> range:
+        """The places of those that a picture shows.
+
+        In original units an intercept is the score where all columns are 0, far from most records and from the scale of
+        the others: on one axis it would leave them a point.
+        """
+        far = self.in_original_units and self.names[-1] == "intercept"
+        return range(max(1, len(self.names) - far))
+
+    @property
+    def errors(self) -> FloatArray | None:
+        """The standard errors, or None where there is no covariance."""
+        if self.inference is None or self.inference.covariance is None:
+            return None
+        return self.inference.standard_errors()
+
+    @property
+    def bias(self) -> FloatArray | None:
+        """The bounds on the bias, or None where there is none."""
+        return self.inference.bias if self.inference is not None and self.inference.has_bias else None
+
+    @property
+    def letter(self) -> str:
+        """``"z"``, or ``"t"`` where the covariance rests on few values."""
+        return "z" if self.inference is None or self.inference.degrees_of_freedom is None else "t"
+
+    @property
+    def statistics(self) -> FloatArray | None:
+        """The parameters over their standard errors."""
+        errors = self.errors
+        if errors is None:
+            return None
+        found = [
+            value / error if error > 0 else math.copysign(math.inf, value)
+            for value, error in zip(self.values, errors, strict=True)
+        ]
+        return np.array(found)
+
+    @property
+    def pvalues(self) -> FloatArray | None:
+        """The p values of parameters of 0, or None where there are no intervals."""
+        return self.inference.pvalues(self.values) if self._has_intervals and self.inference is not None else None
+
+    @property
+    def ends(self) -> FloatArray | None:
+        """The ends of the intervals, shape (Q, 2), or None where there are none."""
+        if not self._has_intervals or self.inference is None:
+            return None
+        return self.inference.interval(self.values, self.level)
+
+    @property
+    def _has_intervals(self) -> bool:
+        return self.errors is not None and self.inference is not None and not self.inference.refusal
+
+    def columns(self) -> dict[str, FloatArray]:
+        """Return the columns that there are, by name."""
+        found: dict[str, FloatArray | None] = {"coefficient": self.values, "standard_error": self.errors}
+        found["bias_bound"] = self.bias if self.errors is not None else None
+        if self._has_intervals:
+            found[self.letter], found["p_value"] = self.statistics, self.pvalues
+            ends = self.ends
+            assert ends is not None
+            found["lower"], found["upper"] = ends[:, 0], ends[:, 1]
+        return {name: column for name, column in found.items() if column is not None}
+
+    def frame(self) -> Any:
+        """Return them as a table of pandas, indexed by name.
+
+        Raises
+        ------
+        MissingDependencyError
+            pandas is not installed.
+        """
+        pandas = _optional.require("pandas", extra="tables")
+        return pandas.DataFrame(self.columns(), index=pandas.Index(self.names, name="parameter"))
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Return the head and the rows of the table as text, a cell each; names first."""
+        head, columns = [""], [list(self.names)]
+        for name, numbers in self.columns().items():
+            head.append(self._head(name))
+            columns.append([_DIGITS[name if name in _DIGITS else "statistic"].format(number) for number in numbers])
+        return head, [list(row) for row in zip(*columns, strict=True)]
+
+    def _head(self, name: str) -> str:
+        tail = (1 - self.level) / 2
+        value = "coefficient" if self.in_original_units else "theta"
+        return {
+            "coefficient": value,
+            "standard_error": "std err",
+            "bias_bound": "bias <=",
+            "p_value": f"P>|{self.letter}|",
+            "lower": f"[{tail:.4g}",
+            "upper": f"{1 - tail:.4g}]",
+        }.get(name, self.letter)
+
+
+_DIGITS = {
+    "coefficient": "{:.6g}",
+    "standard_error": "{:.4g}",
+    "bias_bound": "{:.4g}",
+    "statistic": "{:.3f}",
+    "p_value": "{:.3f}",
+    "lower": "{:.5g}",
+    "upper": "{:.5g}",
+}
+
+
+def to_original_units(fit: "Fit") -> FloatArray:
+    """Return the matrix A that takes all parameters to those of columns in their own units, shape (Q, Q).
+
+    Coefficients are theta_j/scale_j, and the intercept takes up the shifts: b - sum_j center_j theta_j/scale_j. That is
+    linear, so that A V A' is their covariance exactly.
+
+    Raises
+    ------
+    ValueError
+        As for `Fit.coefficients`.
+    """
+    width = fit.theta.shape[-1]
+    one = np.stack([fit.corrected.release.original_units(row) for row in np.eye(width)], axis=1)
+    scores = 1 if fit.theta.ndim == 1 else len(fit.theta)
+    return np.asarray(np.kron(np.eye(scores), one), dtype=float)

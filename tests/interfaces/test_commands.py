@@ -1,0 +1,177 @@
+"""The commands that do something: what they print, what they write, and their exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+from symdebias.interfaces import cli, demo
+from symdebias.interfaces.cli import fitting, parser
+from symdebias.release.folder import CARD
+
+SCHEMA = """
+epsilon = 30.0
+loss = "exponential"
+delta = 1e-6
+[columns]
+age = { bounds = [0, 100] }
+hours = { bounds = [0, 80], fill = 40 }
+[target]
+name = "income"
+categories = ["low", "high"]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table of 20,000 people, its schema, and a fit to its release."""
+    place = tmp_path_factory.mktemp("commands")
+    rng = np.random.default_rng(0)
+    n = 20_000
+    age, hours = rng.uniform(0, 100, n), rng.uniform(0, 80, n)
+    scores = 0.04 * (age - 50) - 0.02 * (hours - 40)
+    labels = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * scores)), "high", "low")
+    lines = [f"{a!r},{h!r},{y}" for a, h, y in zip(age.tolist(), hours.tolist(), labels, strict=True)]
+    (place / "people.csv").write_text("\n".join(["age,hours,income", *lines]) + "\n")
+    (place / "schema.toml").write_text(SCHEMA)
+    words = ["privatize", str(place / "people.csv"), "--schema", str(place / "schema.toml"), "--json"]
+    assert cli.main([*words, "--out", str(place / "released"), "--ledger", str(place / "spent.jsonl"),
+                     "--population", "panel", "--total", "60,1e-5"]) == 0  # fmt: skip
+    # Fits are to come out the same each time.
+    assert cli.main([*words, "--out", str(place / "seeded"), "--seed", "1"]) == 0
+    return place
+
+
+def printed(capsys, *words):
+    assert cli.main([str(word) for word in words]) == 0
+    return capsys.readouterr().out
+
+
+def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
+    kept = tmp_path / "fit.npz"
+    out = printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept, "--target", "income")
+    assert out.startswith("income: -1 is low, +1 is high")
+    assert "original" in out
+    answer = json.loads(printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--json"))
+    assert answer["names"] == ["age", "hours", "intercept"]
+    assert answer["epsilon"] == 30.0
+    slopes, errors = np.array(answer["in_units"]), np.array(answer["standard_errors_in_units"])
+    assert slopes[0] > 4 * errors[0]
+    assert slopes[1] < -4 * errors[1]
+    low, high = np.array(answer["intervals_in_units"]).T
+    assert np.all((low < slopes) & (slopes < high))
+    found = json.loads(printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error", "--json"))
+    assert found["interval"][0] < found["value"] < found["interval"][1]
+    page = tmp_path / "fit.html"
+    assert "written" in printed(capsys, "report", kept, folder / "seeded", "--out", page)
+    assert "guarantee" in page.read_text()
+    assert "interval at 0.95" in printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error")
+
+
+def test_a_release_is_counted_and_written(folder, capsys):
+    out = printed(capsys, "ledger", folder / "spent.jsonl")
+    assert "panel: 1 releases" in out
+    assert "20,000 records" in out
+    assert "epsilon 30, delta 1e-06 spent of epsilon 60" in out
+    noised = sd.load(folder / "released")
+    assert noised.guarantee.epsilon <= 30
+    assert (noised.target_name, noised.labels) == ("income", ("low", "high"))
+    assert noised.release == sd.Release.from_schema(folder / "schema.toml")
+    assert (folder / "released" / CARD).read_text() == noised.release.to_json()
+
+
+def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
+    words = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--seed", "1"]
+    assert "no guarantee: the noise came from a seed" in printed(capsys, *words, "--out", tmp_path / "a")
+    answer = json.loads(printed(capsys, *words, "--out", tmp_path / "b", "--json"))
+    assert answer == {
+        "folder": str(tmp_path / "b"), "records": 20_000, "seeded": True, "epsilon": None, "delta": None,
+        "unprotected": None,
+    }  # fmt: skip
+    (one, other) = ((tmp_path / name / "records.csv").read_bytes() for name in "ab")
+    assert one == other
+
+
+def test_clipped_records_are_a_note_to_the_collector(folder, capsys, tmp_path):
+    (tmp_path / "people.csv").write_text("age,hours,income\n300,40,low\n30,40,high\n")
+    words = ["privatize", tmp_path / "people.csv", "--schema", folder / "schema.toml", "--out", tmp_path / "out"]
+    assert cli.main([str(word) for word in words]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("symdebias: note: 1 of 2 records lay outside")
+    assert ".py" not in said
+
+
+def test_what_to_expect_is_said_before_anything_is_spent(folder, capsys):
+    plan = ["plan", "--schema", folder / "schema.toml"]
+    answer = json.loads(printed(capsys, *plan, "--records", "20000", "--json"))
+    assert answer["feasible"] is True
+    assert [one["name"] for one in answer["parameters"]] == ["age", "hours", "intercept"]
+    age = answer["parameters"][0]
+    assert age["standard_error_in_units"] == pytest.approx(age["standard_error"] / 50)
+    few = printed(capsys, *plan, "--records", "50")
+    assert "not feasible: a coefficient" in few
+    assert "What would help: some " in few
+    needed = json.loads(printed(capsys, *plan, "--standard-error", str(age["standard_error"]), "--json"))
+    assert needed["records"] <= 20_000 * 1.2
+
+
+def test_derivations_are_printed(capsys):
+    out = printed(capsys, "derive", "-u*y + exp(u)", "--noise", "gaussian:0.5", "--continuous")
+    assert "-u*y + exp(-s/2 + u)" in out
+    answer = json.loads(
+        printed(capsys, "derive", "exponential", "--noise", "gaussian:0.5", "--target-epsilon", "2", "--json")
+    )
+    assert answer["method"] == "exact"
+    assert answer["corrected"] == "(-c*y/2 + 1/2)*exp(-s/2 + u) + (c*y/2 + 1/2)*exp(-s/2 - u)"
+    assert "e^{" in printed(capsys, "derive", "exp(-y*u)", "--noise", "gaussian:0.5", "--latex")
+    assert "a surrogate, designed for the records" in printed(capsys, "derive", "logistic", "--noise", "gaussian:0.5")
+
+
+def test_negative_numbers_are_values():
+    words = parser.with_negative_values(
+        ["plan", "--theta", "-1,.5", "--spread", "-.5", "-h", "-y*u", "--intercept", "--a=1"]
+    )
+    assert words == ["plan", "--theta=-1,.5", "--spread=-.5", "-h", " -y*u", "--intercept", "--a=1"]
+    assert parser.parsed(["plan", "--theta", "-1,.5", "--records", "9"]).theta == (-1.0, 0.5)
+
+
+def test_names_on_the_command_line_are_those_of_the_library():
+    assert {name.replace("-", "_") for name in parser.LOSSES} == set(sd.losses.__all__) - {"expectile"}
+    (shown,) = (one for one in parser._parser()._subparsers._group_actions)
+    choices = {
+        name: {option.dest: option.choices for option in command._actions} for name, command in shown.choices.items()
+    }
+    assert set(choices["demo"]["data"]) == set(demo.PROBLEMS)
+    assert set(choices["privatize"]["format"]) == {"csv", "parquet"}
+
+
+def test_ctrl_c_has_the_code_of_shells(monkeypatch, capsys, folder):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "fit", interrupt)
+    assert cli.main(["fit", str(folder / "released"), "--loss", "logistic"]) == cli.INTERRUPTED == 130
+    assert capsys.readouterr().err == "symdebias: interrupted\n"
+
+
+LIGHT = """
+import sys
+from symdebias.interfaces import cli
+for words in (["--version"], ["--help"], ["fit", "--help"], ["privatise"], ["fit", "x", "--loss", "logit"]):
+    try:
+        cli.main(words)
+    except SystemExit:
+        pass
+print([name for name in ("numpy", "sympy", "numba", "scipy") if name in sys.modules])
+"""
+
+
+def test_mistyped_words_are_answered_before_anything_heavy_is_imported():
+    root = Path(sd.__file__).parents[1]
+    run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, cwd=root, check=True)
+    assert run.stdout.endswith("[]\n"), run.stdout
+    assert f"symdebias {sd.__version__}" in run.stdout

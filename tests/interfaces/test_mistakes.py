@@ -1,0 +1,215 @@
+"""The mistakes that users make most: what each one is told, in Python and on the command line.
+
+A message says what was given, what is allowed and what to do, and never shows a value of the records. On the command
+line it is one message without a traceback, and an exit code: 1 where it could not be done, 2 where the words are none.
+"""
+
+# ruff: noqa: E501 (a mistake is a line of the table)
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import symdebias as sd
+from symdebias.interfaces import cli
+
+SECRET = "plague"
+SCHEMA = """
+epsilon = 4.0
+missing = ["?"]
+[columns]
+age = { bounds = [17, 90] }
+work = { categories = ["private", "state"] }
+[target]
+name = "income"
+categories = ["low", "high"]
+"""
+PEOPLE = "age,work,income\n" + "39,private,low\n50,state,high\n" * 10
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a table, schemas and releases of it."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    files = {
+        "schema.toml": SCHEMA,
+        "typo.toml": SCHEMA.replace("epsilon", "epslion"),
+        "inverted.toml": SCHEMA.replace("[17, 90]", "[90, 17]"),
+        "nothing.toml": SCHEMA.replace("4.0", "0"),
+        "bare.toml": SCHEMA.replace("{ bounds = [17, 90] }", "{}"),
+        "margin.toml": SCHEMA.replace("epsilon", 'loss = "logistic"\nepsilon'),
+        "broken.toml": SCHEMA.replace("[columns]", "[columns"),
+        "people.csv": PEOPLE,
+        "semicolons.csv": PEOPLE.replace(",", ";"),
+        "headless.csv": f"39,{SECRET},low\n50,state,high\n",
+        "missing.csv": PEOPLE.replace("50,state", "50,?", 1),
+        "words.csv": PEOPLE.replace("50", "fifty", 1),
+        "undeclared.csv": PEOPLE.replace("state", SECRET, 1),
+        "cents.csv": PEOPLE.replace("39", "3900").replace("50", "5000"),
+        "short.csv": PEOPLE + "39,private\n",
+        "card.json": "{}",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    for name in ("schema", "margin"):
+        schema = sd.Schema(folder / f"{name}.toml")
+        noised = sd.Release.from_schema(schema).privatize(*schema.collect(folder / "people.csv"))
+        noised.save(folder / f"released-{name}", target_name="income", labels=schema.labels)
+    sd.Ledger(folder / "spent.jsonl", "panel", total=sd.Guarantee(1.0, 0.0))
+    return folder
+
+
+PRIVATIZE = "privatize {}/people.csv --schema {}/schema.toml --out {}/new"
+COMMANDS = [
+    # The words.
+    ("a command that is none", "privatise table.csv", 2, "invalid choice: 'privatise'.*'privatize'"),
+    ("no command", "", 2, "arguments are required: COMMAND"),
+    ("an option that is none", PRIVATIZE + " --sede 1", 2, "unrecognized arguments: --sede"),
+    ("no schema", "privatize {}/people.csv --out {}/new", 2, "required: --schema"),
+    ("no loss", "fit {}/released-schema", 2, "required: --loss"),
+    ("a loss that is none", "fit {}/released-schema --loss logit", 2, "invalid choice: 'logit'.*'logistic'"),
+    ("a number that is none", "plan --loss logistic --theta 1;2 --epsilon 1 --records 9", 2, "no list of numbers; write"),
+    ("neither records nor errors", "plan --loss logistic --columns 2 --epsilon 1", 2, "--standard-error --records is"),
+    ("no columns to plan", "plan --loss logistic --epsilon 1 --records 9", 1, "give --columns or --theta"),
+    ("no budget to plan", "plan --loss logistic --columns 1 --records 9", 1, "--epsilon was not given. Give it, or a"),
+    ("two plans", "plan --schema {}/schema.toml --columns 2 --records 9", 1, "--columns does not go with --schema"),
+    # Files.
+    ("no table", "privatize {}/none.csv --schema {}/schema.toml --out {}/new", 1, r"none\.csv is not there\. Name a file"),
+    ("no such schema", "privatize {}/people.csv --schema {}/none.toml --out {}/new", 1, "the schema .* is not there. Name"),
+    ("a folder that is there", "privatize {}/people.csv --schema {}/schema.toml --out {}", 1, "nothing is overwritten. Na"),
+    ("no such folder", "fit {}/none --loss logistic", 1, "none is not there. Name the folder that"),
+    ("a folder of something else", "fit {} --loss logistic", 1, "no file manifest.json. Ask for the whole folder"),
+    ("no such fit", "evaluate {}/none.npz {}/released-schema --metric accuracy", 1, "No such file.*none.npz"),
+    ("no such card", "audit {}/none.json", 1, "No such file.*none.json"),
+    ("a card that is none", "audit {}/card.json", 1, "not a release card .* Ask for the output of to_json"),
+    # Schemas.
+    ("a misspelled entry", "privatize {}/people.csv --schema {}/typo.toml --out {}/new", 1, "unknown entry 'epslion'. Its"),
+    ("bounds in the wrong order", "privatize {}/people.csv --schema {}/inverted.toml --out {}/new", 1,
+     r"columns\.age\.bounds=\(90\.0, 17\.0\) are not in order\. The first"),
+    ("no bounds", "privatize {}/people.csv --schema {}/bare.toml --out {}/new", 1, "age has neither bounds nor categories. G"),
+    ("no budget", "privatize {}/people.csv --schema {}/nothing.toml --out {}/new", 1, "epsilon=0 is too small. It must be"),
+    ("no TOML", "privatize {}/people.csv --schema {}/broken.toml --out {}/new", 1, "broken.toml is not a TOML file: .*at line"),
+    # Tables.
+    ("no names of columns", "privatize {}/headless.csv --schema {}/schema.toml --out {}/new", 1,
+     "no column named age, work, income; it has 3 columns. The first line of the file names the columns: add"),
+    ("semicolons", "privatize {}/semicolons.csv --schema {}/schema.toml --out {}/new", 1, "not divided by commas: save it"),
+    ("a line that is too short", "privatize {}/short.csv --schema {}/schema.toml --out {}/new", 1, "line 22 of short.csv has 2"),
+    ("a missing value", "privatize {}/missing.csv --schema {}/schema.toml --out {}/new", 1,
+     r"work is missing in row 1 \(line 3 of missing.csv\). Each record needs a value.*fill"),
+    ("a word for a number", "privatize {}/words.csv --schema {}/schema.toml --out {}/new", 1,
+     r"age is no finite number in row 1 \(line 3"),
+    ("an undeclared category", "privatize {}/undeclared.csv --schema {}/schema.toml --out {}/new", 1,
+     r"work has a value in row 1 .* that was not declared. Its categories are private, state: declare"),
+    ("other units", "privatize {}/cents.csv --schema {}/schema.toml --out {}/new", 1,
+     "all 20 records lie outside the declared bounds of age.*declare public ones"),
+    # Budgets.
+    ("a spent budget", PRIVATIZE + " --ledger {}/spent.jsonl --population panel", 1, "epsilon"),
+    ("a ledger of nobody", PRIVATIZE + " --ledger {}/spent.jsonl", 1, "Give its name by --population"),
+    ("a population without a ledger", PRIVATIZE + " --population panel", 1, "belong to --ledger. Give the file"),
+    ("a seed in a ledger", PRIVATIZE + " --ledger {}/spent.jsonl --population panel --seed 1", 1, "asks for a seed.*Leave"),
+    # Fits.
+    ("another target", "fit {}/released-schema --loss logistic --target age", 1, "is called income. Leave it out"),
+    ("a loss that the release cannot answer", "fit {}/released-margin --loss poisson", 1, "no margin loss.*Use one of these"),
+    ("several classes of two", "derive softmax", 1, "several scores, and one expression is shown. Use"),
+    # Expressions.
+    ("parentheses", "derive exp(u", 1, "'exp\\(u' is no expression: its parentheses"),
+    ("another name", "derive exp(-y*z)", 1, "z"),
+    ("code", "derive __import__('os')", 1, "has the character.*It takes letters, digits"),
+    ("noise that is none", "derive exp(-y*u) --noise gauss:0.5", 1, "'gauss:0.5' is not known. Write gaussian:0.5"),
+    ("noise without a size", "derive exp(-y*u) --noise gaussian", 1, "has no size. Write it as gaussian:0.5"),
+    ("negative noise", "derive exp(-y*u) --noise gaussian:-1", 1, "-1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"), [case[1:] for case in COMMANDS], ids=[case[0] for case in COMMANDS]
+)
+def test_a_mistake_on_the_command_line_is_told_in_words(words, code, message, place, capsys):
+    arguments = [word.replace("{}", str(place)) for word in words.split()]
+    try:
+        found = cli.main(arguments)
+    except SystemExit as stop:
+        found = stop.code
+    printed = capsys.readouterr()
+    assert found == code
+    assert printed.out == ""
+    assert re.search(message, printed.err, re.DOTALL), printed.err
+    assert printed.err.startswith("usage: symdebias" if code == 2 else "symdebias: ")
+    assert "Traceback" not in printed.err
+    assert SECRET not in printed.err
+    assert not (place / "new").exists()
+    assert sd.Ledger(place / "spent.jsonl", "panel").entries == ()
+
+
+TABLE = pd.DataFrame({"age": np.linspace(20, 60, 20), "work": np.tile(["private", "state"], 10)})
+Y = np.tile([-1.0, 1.0], 10)
+RELEASE = sd.Release(
+    {"age": sd.LaplaceMechanism(1.0, bounds=(17, 90)), "work": sd.RandomizedResponse(1.0, ("private", "state"))},
+    sd.RandomizedResponse(1.0),
+)
+BALL = sd.Release(sd.GaussianMechanism(1.0, 1e-5, radius=1.0), sd.RandomizedResponse(1.0))
+MARGIN = sd.Release(sd.SphericalCapMechanism(1.0, radius=100.0), "margin", fit_intercept=True)
+AGES = np.column_stack([TABLE["age"], TABLE["age"]])
+KNOWN = sd.Release(sd.GaussianMechanism.from_scale(1.0), "margin", fit_intercept=True)
+
+
+def worked(age=None, work=None):
+    return TABLE.assign(**{name: one for name, one in (("age", age), ("work", work)) if one is not None})
+
+
+CALLS = [
+    ("labels 0 and 1", lambda: RELEASE.privatize(TABLE, (Y + 1) / 2), r"must be -1 or \+1; got 0 and 1\. Pass 2\*y - 1"),
+    ("labels as text", lambda: RELEASE.privatize(TABLE, np.where(Y > 0, "yes", "no")), "y must hold real numbers.*Convert"),
+    ("raw units in a unit ball", lambda: BALL.privatize(AGES, Y), "all 20 records lie outside .*center= and scale="),
+    ("no target", lambda: RELEASE.privatize(TABLE), "noises the target, but y was not given. Pass y"),
+    ("a missing column", lambda: RELEASE.privatize(TABLE[["age"]], Y), "missing: work. Select and name"),
+    ("a column too many", lambda: RELEASE.privatize(TABLE.assign(name=SECRET), Y), "not in the release: name. Select"),
+    ("a missing number", lambda: RELEASE.privatize(worked(age=[np.nan, *TABLE["age"][1:]]), Y), r"NaN in row 0.*\(age\)"),
+    ("a missing category", lambda: RELEASE.privatize(worked(work=[None, *TABLE["work"][1:]]), Y), "work of X has no value in"),
+    ("an undeclared category", lambda: RELEASE.privatize(worked(work=[SECRET, *TABLE["work"][1:]]), Y),
+     "work of X has a value in row 0 that was not declared. The categories are private, state: declare"),
+    ("text without categories", lambda: BALL.privatize(TABLE, Y), "column work of X must hold real numbers.*declare its"),
+    ("y of another length", lambda: RELEASE.privatize(TABLE, Y[:5]), "y has 5 entries, but X has 20 rows. Pass one per"),
+    ("one dimension", lambda: BALL.privatize(Y, Y), r"must have two dimensions.*X.reshape\(-1, 1\)"),
+    ("no budget", lambda: sd.LaplaceMechanism(0.0, bounds=(0, 1)), "epsilon=0.0 is too small. It must be a number in"),
+    ("Gaussian noise without delta", lambda: sd.GaussianMechanism(1.0, 0.0, radius=1.0), "delta=0.0 is too small. It must"),
+    ("bounds in the wrong order", lambda: sd.LaplaceMechanism(1.0, bounds=(1, 0)), "are not in order. The first must be below"),
+    ("a forgotten mechanism", lambda: sd.Release({"age": 1.0}), "features are noised by mechanisms; got float. Pass a"),
+    ("a column twice", lambda: sd.Release({"age": sd.RandomizedResponse(1.0)}, noiseless=["age"]), "age is named more than"),
+    ("a schema as text", lambda: sd.Release.from_schema("epsilon = 1"), "is not there. Name a TOML file"),
+    ("a schema without a budget", lambda: sd.Release.from_schema({"columns": {}}), "no entry epsilon. Give the budget"),
+    ("a loss as text", lambda: sd.Loss("exp(-y*u)", score=None, target=None), "str|SymPy"),
+    ("a loss by name", lambda: sd.debias("logistic", RELEASE), "[Ll]oss"),
+    ("another coding of labels",
+     lambda: sd.debias(sd.losses.logistic(), sd.Release(BALL.groups[0][1], sd.RandomizedResponse(1.0, (0, 1)))),
+     r"target values \{-1, 1\} and the release \{0, 1\}. "),
+    ("a loss that the release cannot answer", lambda: sd.debias(sd.losses.poisson(), MARGIN), "is no margin loss.*Use one of"),
+    ("true labels beside released records", lambda: sd.debias(sd.losses.exponential(), KNOWN).mean_loss(np.zeros(3), AGES, Y),
+     "y has labels as they are.*Pass noised.y"),
+    ("parameters of another length", lambda: sd.debias(sd.losses.exponential(), BALL).mean_loss([0.0], AGES, Y),
+     r"theta has the shape \(1,\); it must be \(2,\)"),
+    ("the guarantee of a seed", lambda: BALL.privatize(AGES / 100, Y, random_state=0).guarantee, "from a seed.*Call privatize"),
+    ("a card cut short", lambda: sd.Release.from_json(RELEASE.to_json()[:-5]), "not a release card.*Ask for the output"),
+    ("no released folder", lambda: sd.load("none"), "none is not there. Name the folder"),
+    ("a name of another room", lambda: sd.logistic, r"no attribute 'logistic'\. Use symdebias\.losses\.logistic"),
+    ("a name misspelled", lambda: sd.GausianMechanism, "Use symdebias.GaussianMechanism"),
+    ("columns of an array without names", lambda: RELEASE.privatize(AGES, Y), "column work of X .*no code of a category. An"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), [case[1:] for case in CALLS], ids=[case[0] for case in CALLS])
+@pytest.mark.filterwarnings("ignore::symdebias.exceptions.ClippingWarning")
+def test_a_mistake_in_python_is_told_in_words(call, message):
+    with pytest.raises((ValueError, TypeError, AttributeError, FileNotFoundError, sd.SymdebiasError)) as raised:
+        call()
+    said = str(raised.value)
+    assert re.search(message, said, re.DOTALL), said
+    assert ". " in said or "; it must be" in said, said
+    assert SECRET not in said
+
+
+def test_the_tables_are_long_enough():
+    assert len(COMMANDS) >= 30
+    assert len(CALLS) >= 30

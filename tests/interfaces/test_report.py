@@ -1,0 +1,137 @@
+"""The page of a fit is whole in itself, escaped, and says what the fit says."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+from pages import HOSTILE, Reader
+
+import symdebias as sd
+from symdebias.exceptions import PrivacyError
+from symdebias.inference import Inference
+from symdebias.interfaces.report import _link
+
+INSIDE = {
+    "html", "head", "title", "style", "body", "main", "section", "footer", "h1", "h2", "p", "dl", "dt", "dd", "span",
+    "i", "div", "table", "thead", "tbody", "tr", "th", "td", "figure", "math", "mrow", "mfrac", "msup", "mi", "mn",
+    "mo", "mtext", "svg", "text",
+}  # fmt: skip
+EMPTY = {"meta", "rect", "line", "circle"}
+COVARIANCE = np.array([[0.04, 0.01], [0.01, 0.09]])
+
+
+class Page(Reader):
+    """A whole page; elements without content are not closed."""
+
+    def handle_starttag(self, tag, attributes):
+        super().handle_starttag(tag, attributes)
+        for name, value in attributes:
+            assert not name.startswith("on")
+            # Nothing is fetched: the one address-like thing is the policy, which forbids it.
+            assert name not in {"src", "href", "action", "data", "poster", "srcset"}
+            assert "url(" not in (value or "")
+        if tag in EMPTY:
+            self.open.pop()
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in EMPTY:
+            self.open.pop()
+
+    def handle_decl(self, decl):
+        assert decl == "DOCTYPE html"
+
+
+def made(names=("age", HOSTILE), *, solver="by hand", inference=True, loss=None, **options):
+    release = sd.Release({names: sd.GaussianMechanism(4.0, 1e-5, radius=1.0)}, center=dict.fromkeys(names, 0.0))
+    return sd.Fit.of(
+        sd.debias(loss or sd.losses.least_squares(), release), np.array([1.5, -0.5]), solver=solver, records=1_000,
+        steps=2, began=time.perf_counter(), inference=Inference(COVARIANCE, "sandwich") if inference else None,
+        **options,
+    )  # fmt: skip
+
+
+def test_a_page_holds_all_that_it_shows_and_names_are_text(tmp_path):
+    known = {"noise_inflation": 4.0, "carrying_share": 0.25}
+    fit, naive = made(notes=(HOSTILE,), diagnostics=known), made(solver="naive", inference=False)
+    place = tmp_path / "out.html"
+    place.write_text("old")
+    fit.report(place, naive, certify=False)
+    text = place.read_text(encoding="utf-8")
+    assert [path.name for path in tmp_path.iterdir()] == ["out.html"]
+    page = Page(text)
+    assert page.tags <= INSIDE | EMPTY
+    assert {"math", "table", "i"} <= page.tags
+    # Twice in the head, beside its bar, in the table, in the formula of the noise.
+    assert page.text.count(HOSTILE) >= 4
+    assert "http:" not in text
+    assert "https:" not in text
+    for words in (
+        "by hand: least_squares", "corrected, 95% interval", "naive, no interval", "right at most 98.3% of the time",
+        "not certified", "4 times as large", "about as much as 250 would", "25% of the records carry",
+    ):  # fmt: skip
+        assert words in page.text
+    # Bars are where the numbers are: on one axis with a margin of 4% on both sides.
+    low, high = -0.5 - 1.959964 * 0.3, 1.5 + 1.959964 * 0.2
+    low, span = low - 0.04 * (high - low), 1.08 * (high - low)
+    drawn = [float(left) for left in re.findall(r'class="dot" style="left:([0-9.]+)%', text)]
+    np.testing.assert_allclose(drawn, 100 * (fit.theta - low) / span, atol=0.006)
+    ends = re.findall(r'class="ends" style="left:([0-9.]+)%;width:([0-9.]+)%', text)
+    intervals = fit.confidence_interval()
+    np.testing.assert_allclose(np.array(ends, float)[:, 0], 100 * (intervals[:, 0] - low) / span, atol=0.006)
+    np.testing.assert_allclose(np.array(ends, float)[:, 1], 100 * np.diff(intervals)[:, 0] / span, atol=0.011)
+
+
+def test_a_certificate_is_measured_for_a_page(tmp_path):
+    fit = made()
+    fit.report(tmp_path / "out.html")
+    assert fit.known_certificate is not None
+    assert "variance finite" in Page((tmp_path / "out.html").read_text()).text
+
+
+def test_calibration_stands_where_it_can_be_estimated(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 2))
+    fit = made(names=("a", "b"))
+    released = X + rng.normal(size=X.shape) * np.sqrt(fit.corrected.release.feature_variances(2))
+    y = X @ fit.theta
+    fit.report(tmp_path / "out.html", X=released, y=y, certify=False)
+    page = Page((tmp_path / "out.html").read_text())
+    assert "svg" in page.tags
+    curve = sd.evaluation.calibration_curve(fit, released, y, link="identity")
+    assert f"{curve.predicted[0]:.3g}" in page.text
+    median = made(names=("a", "b"), loss=sd.losses.exponential())
+    median.report(tmp_path / "out.html", X=released, y=np.sign(y), certify=False)
+    assert "Not computed: this loss predicts neither" in Page((tmp_path / "out.html").read_text()).text
+    with pytest.raises(ValueError, match="X and y belong together"):
+        fit.report(tmp_path / "out.html", X=released)
+
+
+@pytest.mark.parametrize(
+    ("loss", "link"),
+    [("least_squares", "identity"), ("logistic", "logistic"), ("poisson", "exponential")],
+)
+def test_the_link_is_read_off_the_loss(loss, link):
+    assert _link(made(loss=getattr(sd.losses, loss)())) == link
+
+
+def test_what_is_no_fit_of_the_same_parameters_is_refused(tmp_path):
+    fit = made()
+    for call in (lambda **given: fit.report(tmp_path / "out.html", certify=False, **given), fit.plot):
+        with pytest.raises(TypeError, match=r"naive must be a fit; got list"):
+            call(naive=[1.0, 2.0])
+        with pytest.raises(ValueError, match="Fit both to the same columns"):
+            call(naive=made(names=("age", "hours")))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_private_fit_has_no_true_records_on_its_page(tmp_path):
+    own = sd.Guarantee(1.0, 0.0, "central", "replace-one")
+    fit = made(own_guarantee=own)
+    with pytest.raises(PrivacyError, match="would publish what it hides"):
+        fit.report(tmp_path / "out.html", made())
+    with pytest.raises(PrivacyError, match="would publish what it hides"):
+        fit.report(tmp_path / "out.html", X=np.zeros((3, 2)), y=np.zeros(3))
+    fit.report(tmp_path / "out.html")
+    assert "trusted collector" in Page((tmp_path / "out.html").read_text()).text

@@ -1,0 +1,394 @@
+"""Schemas: the release that they make is one as written by hand, within its budget, and every mistake is named."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import symdebias as sd
+from symdebias import losses
+from symdebias._columns import Table
+from symdebias.derivation import is_margin_loss, is_residual_loss
+from symdebias.exceptions import PrivacyError
+from symdebias.release import Schema, schema
+from symdebias.release.allocation import arguments_of, centre_and_scale, parts_of, require_within
+
+AGE, HOURS = {"bounds": [17, 90]}, {"bounds": [1, 99], "fill": 40}
+PLACE, SEX = {"categories": ["n", "e", "s"], "fill": "n"}, {"categories": ["f", "m"], "other": "f"}
+COLUMNS = {"age": AGE, "hours": HOURS, "place": PLACE, "sex": SEX}
+INCOME = {"name": "income", "categories": ["low", "high"]}
+WEEKS = {"name": "weeks", "bounds": [-2, 52]}
+
+
+def declared(**change):
+    entries = {"epsilon": 4.0, "columns": COLUMNS, "target": INCOME, "missing": ["?"]} | change
+    return {name: entry for name, entry in entries.items() if entry is not None}
+
+
+# ---- the release -----------------------------------------------------------------------------------------
+
+CENTER, SCALE = {"age": 53.5, "hours": 50.0}, {"age": 36.5, "hours": 49.0}
+CATEGORIES = {"place": ("n", "e", "s"), "sex": ("f", "m")}
+# Two numbers in [-1, 1], three categories at 1 - 1/2, two at 1/4.
+RADIUS = math.sqrt(2 + 0.5 + 0.25)
+PART = 4.0 / 5
+
+
+@pytest.mark.parametrize(("change", "release"), [
+    ({}, sd.Release(
+        {("age", "hours"): sd.SphericalLaplaceMechanism(2 * PART, radius=math.sqrt(2)),
+         "place": sd.RandomizedResponse(PART, ("n", "e", "s")), "sex": sd.RandomizedResponse(PART, ("f", "m"))},
+        sd.RandomizedResponse(PART), fit_intercept=True, center=CENTER, scale=SCALE)),
+    ({"delta": 1e-6, "intercept": False}, sd.Release(
+        {("age", "hours"): sd.GaussianMechanism(2 * PART, 1e-6, radius=math.sqrt(2)),
+         "place": sd.RandomizedResponse(PART, ("n", "e", "s")), "sex": sd.RandomizedResponse(PART, ("f", "m"))},
+        sd.RandomizedResponse(PART), center=CENTER, scale=SCALE)),
+    ({"loss": "logistic"}, sd.Release(
+        {("age", "hours", "place", "sex"): sd.SphericalCapMechanism(4.0, radius=RADIUS)}, "margin", fit_intercept=True,
+        center={**CENTER, "place": 0.5, "sex": 0.5}, scale=SCALE, categories=CATEGORIES,
+        target_scale=float(f"{math.sqrt(RADIUS / math.sqrt(5)):.3g}"))),
+    ({"loss": "logistic", "norm": 0.5}, sd.Release(
+        {("age", "hours", "place", "sex"): sd.SphericalCapMechanism(4.0, radius=1.0)}, "margin", fit_intercept=True,
+        center={**CENTER, "place": 0.5, "sex": 0.5}, scale=SCALE, categories=CATEGORIES,
+        target_scale=float(f"{5**-0.25:.3g}"))),
+    ({"norm": 9.0, "columns": {"age": AGE, "hours": HOURS}, "target": None}, sd.Release(
+        {("age", "hours"): sd.SphericalLaplaceMechanism(4.0, radius=math.sqrt(2))}, fit_intercept=True,
+        center=CENTER, scale=SCALE)),
+    ({"norm": 0.5, "columns": {"age": AGE}, "target": None}, sd.Release(
+        {("age",): sd.LaplaceMechanism(4.0, bounds=(-0.5, 0.5))}, fit_intercept=True, center={"age": 53.5},
+        scale={"age": 36.5})),
+    ({"loss": "squared-hinge", "delta": 1e-6}, sd.Release(
+        {("age", "hours", "place", "sex"): sd.GaussianMechanism(4.0, 1e-6, radius=RADIUS)}, "margin",
+        fit_intercept=True, center={**CENTER, "place": 0.5, "sex": 0.5}, scale=SCALE, categories=CATEGORIES,
+        target_scale=float(f"{math.sqrt(RADIUS / math.sqrt(5)):.3g}"))),
+    ({"loss": "logistic", "intercept": False, "columns": {"age": AGE, "hours": HOURS}}, sd.Release(
+        {("age", "hours"): sd.SphericalCapMechanism(4.0, radius=math.sqrt(2))}, "margin", center=CENTER, scale=SCALE)),
+    ({"loss": "huber", "target": WEEKS, "columns": {"age": AGE, "hours": HOURS}}, sd.Release(
+        {("age", "hours"): sd.SphericalCapMechanism(4.0, radius=math.sqrt(2))}, "joint", fit_intercept=True,
+        center=CENTER, scale=SCALE, target_bounds=(-2, 52), target_scale=float(f"{52**-0.5:.3g}"))),
+    ({"target": WEEKS, "columns": {"age": AGE, "year": {"public": True}}, "delta": None}, sd.Release(
+        {("age",): sd.LaplaceMechanism(2.0, bounds=(-1, 1))}, sd.LaplaceMechanism(2.0, bounds=(-2, 52)),
+        noiseless=("year",), fit_intercept=True, center={"age": 53.5}, scale={"age": 36.5})),
+    ({"target": None, "columns": {"place": PLACE, "sex": SEX | {"public": True}}}, sd.Release(
+        {"place": sd.RandomizedResponse(4.0, ("n", "e", "s"))}, noiseless=("sex",), fit_intercept=True,
+        categories={"sex": ("f", "m")})),
+    ({"target": {"name": "kind", "categories": ["a", "b", "c"]}, "columns": {"age": AGE}}, sd.Release(
+        {("age",): sd.LaplaceMechanism(2.0, bounds=(-1, 1))}, sd.RandomizedResponse(2.0, ("a", "b", "c")),
+        fit_intercept=True, center={"age": 53.5}, scale={"age": 36.5})),
+])  # fmt: skip
+def test_the_release_is_one_as_written_by_hand(change, release):
+    made = sd.Release.from_schema(declared(**change))
+    assert sd.Release.from_json(made.to_json()) == made
+    # Budgets are rounded down and radii up: by the last bit, which a card shows.
+    assert made.columns == release.columns
+    assert made.guarantee.unprotected == release.guarantee.unprotected
+    assert made.guarantee.epsilon == pytest.approx(release.guarantee.epsilon, rel=1e-12)
+    assert (made.coupling is None) == (release.coupling is None)
+    assert (made.center, made.scale, made.noiseless) == (release.center, release.scale, release.noiseless)
+    assert (made.categories, made.fit_intercept) == (release.categories, release.fit_intercept)
+    for (names, one), (others, other) in zip(made.groups, release.groups, strict=True):
+        assert names == others
+        assert type(one) is type(other)
+        assert one.guarantee.epsilon == pytest.approx(other.guarantee.epsilon, rel=1e-12)
+        assert one.bound == pytest.approx(other.bound, rel=1e-12)
+    if made.coupling is None:
+        assert type(made.target) is type(release.target)
+    else:
+        assert made.coupling == release.coupling
+
+
+def test_a_file_and_a_dict_make_one_release(tmp_path):
+    path = tmp_path / "schema.toml"
+    path.write_text(
+        'epsilon = 4.0\nloss = "logistic"\nmissing = ["?"]\n'
+        '[columns]\nage = { bounds = [17, 90] }\nsex = { categories = ["f", "m"] }\n'
+        '[target]\nname = "income"\ncategories = ["low", "high"]\n'
+    )
+    by_hand = declared(loss="logistic", columns={"age": AGE, "sex": {"categories": ["f", "m"]}})
+    assert sd.Release.from_schema(path) == sd.Release.from_schema(str(path)) == sd.Release.from_schema(by_hand)
+    assert Schema(path) == Schema(by_hand)
+
+
+@given(
+    epsilon=st.floats(1e-3, 20.0),
+    delta=st.sampled_from([0.0, 1e-9, 1e-5]),
+    numbers=st.integers(1, 4),
+    categories=st.lists(st.integers(2, 6), max_size=3),
+    target=st.sampled_from([INCOME, WEEKS, None]),
+)
+def test_what_is_spent_is_at_most_the_budget(epsilon, delta, numbers, categories, target):
+    """Against an exact sum of the parts' own epsilons, which composition never exceeds; nothing is lost."""
+    columns = {f"x{j}": {"bounds": [-j - 1, 2 * j + 0.3]} for j in range(numbers)}
+    columns |= {f"c{j}": {"categories": [f"v{i}" for i in range(k)]} for j, k in enumerate(categories)}
+    entries = {"epsilon": epsilon, "delta": delta, "columns": columns} | ({} if target is None else {"target": target})
+    release = sd.Release.from_schema(entries)
+    parts = [one for _, one in release.groups] + ([release.target] if target else [])
+    spent = sum((Fraction(one.guarantee.epsilon) for one in parts), Fraction(0))
+    assert spent <= Fraction(epsilon)
+    assert float(spent) == pytest.approx(epsilon, rel=1e-14)
+    assert sum(one.guarantee.delta for one in parts) == delta
+    assert release.guarantee.epsilon <= epsilon
+
+
+def test_a_release_beyond_the_budget_would_be_refused():
+    made = Schema(declared(epsilon=1.0))
+    for spent in (None, sd.Guarantee(math.nextafter(1.0, 2.0), 0.0), sd.Guarantee(1.0, 1e-300)):
+        with pytest.raises(PrivacyError, match="the budget is epsilon 1"):
+            require_within(spent, made)
+    require_within(sd.Guarantee(1.0, 0.0), made)
+
+
+@given(low=st.floats(-1e9, 1e9), width=st.floats(1e-6, 1e9), shares=st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_numbers_within_their_bounds_are_released_within_one(low, width, shares):
+    high = low + width
+    if not low < high:
+        return
+    centre, scale = centre_and_scale(low, high)
+    inside = np.clip([low, high, *(low + share * width for share in shares)], low, high)
+    released = (inside - centre) / scale
+    assert np.abs(released).max() <= 1
+    assert np.abs(released).max() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_no_record_within_the_bounds_is_shortened(intercept):
+    """The longest records of all, by trying every corner, are as long as the radius and count as inside."""
+    entries = declared(loss="logistic", intercept=intercept, columns={**COLUMNS, "kind": {"categories": [*"abcd"]}})
+    release = sd.Release.from_schema(entries)
+    corners = [
+        (age, hours, place, sex, kind)
+        for age in (17, 90) for hours in (1, 99) for place in "nes" for sex in "fm" for kind in "abcd"
+    ]  # fmt: skip
+    table = pd.DataFrame(corners, columns=["age", "hours", "place", "sex", "kind"])
+    release.privatize(table, np.ones(len(table)), outside="refuse", random_state=0)
+    matrix = release.categories.expanded(
+        np.column_stack([table.age, table.hours, *(table[c].map({v: float(i) for i, v in enumerate(values)})
+                         for c, values in (("place", "nes"), ("sex", "fm"), ("kind", "abcd")))]), release.columns
+    )  # fmt: skip
+    centre = np.array([dict(release.center).get(name, 0.0) for name in release.columns])
+    scale = np.array([dict(release.scale).get(name, 1.0) for name in release.columns])
+    longest = np.linalg.norm((matrix - centre) / scale, axis=1).max()
+    ((_, mechanism),) = release.groups
+    assert longest == pytest.approx(mechanism.radius, rel=1e-12)
+
+
+@given(total=st.floats(1e-6, 700.0), weights=st.lists(st.integers(1, 50), min_size=1, max_size=30))
+def test_parts_are_rounded_to_the_safe_side(total, weights):
+    parts = parts_of(total, weights)
+    assert sum(map(Fraction, parts)) <= Fraction(total)
+    assert parts == pytest.approx([total * weight / sum(weights) for weight in weights], rel=1e-14)
+
+
+def test_the_lists_of_losses_are_what_their_expressions_say():
+    made = {name: getattr(losses, name)() for name in losses.__all__ if name not in ("softmax", "expectile")}
+    assert {name for name, loss in made.items() if is_margin_loss(loss)} == set(schema.MARGIN_LOSSES)
+    assert {name for name, loss in made.items() if is_residual_loss(loss)} == set(schema.RESIDUAL_LOSSES)
+    # An expectile has a level, which a name does not say.
+    assert set(losses.__all__) - {"expectile"} == {*schema.MARGIN_LOSSES, *schema.OTHER_LOSSES}
+
+
+# ---- mistakes --------------------------------------------------------------------------------------------
+
+
+def column(**entries):
+    return {"columns": {"age": entries}}
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"epsilon": None}, "no entry epsilon. Give the budget"),
+    ({"epsilon": 0}, "epsilon=0 "),
+    ({"epsilon": -1.0}, "epsilon=-1.0 "),
+    ({"epsilon": "4"}, "epsilon has the type str"),
+    ({"epsilon": 701}, "epsilon=701 is too large"),
+    ({"delta": -1e-5}, "delta=-1e-05"),
+    ({"delta": 1.0}, "delta=1.0"),
+    ({"delta": False}, "delta has the type bool"),
+    ({"delta": 1e-5, "columns": {"sex": SEX}}, "delta=1e-05 is of no use"),
+    ({"epslion": 1.0}, "unknown entry 'epslion'. Its entries are epsilon, delta"),
+    ({"columns": None}, "no entry columns"),
+    ({"columns": {}}, "names no columns"),
+    ({"columns": ["age"]}, "names no columns"),
+    ({"columns": {"age": [1, 2]}}, "columns.age=.* is no table"),
+    ({"columns": {3: AGE}}, "3"),
+    (column(bound=[1, 2]), "columns.age has the unknown entry 'bound'. Its entries are bounds"),
+    (column(), "columns.age has neither bounds nor categories.*not computed from the data"),
+    (column(bounds=[1, 2], categories=["a", "b"]), "columns.age has bounds and categories"),
+    (column(bounds=[90, 17]), r"columns.age.bounds=\(90.0, 17.0\) are not in order"),
+    (column(bounds=[1, 1]), "not in order"),
+    (column(bounds=[1]), "columns.age.bounds=.* is no pair"),
+    (column(bounds=[1, math.inf]), "columns.age.bounds"),
+    (column(categories=["a"]), "columns.age.categories has 1 category, and a column needs two"),
+    (column(categories=[]), "columns.age.categories has 0 categories"),
+    (column(categories=["a", "a"]), "columns.age.categories=.*different"),
+    (column(categories=["a", 1]), "columns.age.categories"),
+    (column(bounds=[1, 2], public=1), "columns.age.public=1 must be true or false"),
+    (column(bounds=[1, 2], fill=3), r"columns.age.fill=3 is not allowed. Give a number within \(1.0, 2.0\)"),
+    (column(bounds=[1, 2], fill="a"), "columns.age.fill='a'"),
+    (column(bounds=[1, 2], other="a"), "columns.age.other belongs to a column of categories"),
+    (column(categories=["a", "b"], fill="c"), "columns.age.fill='c' is none of its categories"),
+    (column(categories=["a", "b"], other="c"), "columns.age.other='c'"),
+    ({"target": "income"}, "target='income' is no table"),
+    ({"target": {"categories": ["a", "b"]}}, "target.name=None names no column"),
+    ({"target": {"name": "income"}}, "target has neither bounds nor categories"),
+    ({"target": INCOME | {"fill": "low"}}, "target has the unknown entry 'fill'"),
+    ({"target": INCOME | {"name": "age"}}, "target.name='age' is also one of the columns"),
+    ({"columns": {"age": {"public": True}}, "target": INCOME | {"public": True}}, "every column is public"),
+    ({"intercept": 1}, "intercept=1 must be true or false"),
+    ({"loss": "logit"}, "loss='logit' is not in the catalogue. Choose one of cauchy"),
+    ({"design": "marginal"}, "design='marginal' is not known. Choose one of apart"),
+    ({"design": "margin", "target": WEEKS}, 'design="margin" needs a target of two categories'),
+    ({"design": "joint"}, 'design="joint" needs a target with bounds'),
+    ({"design": "margin", "loss": "poisson"}, "loss='poisson' cannot be fitted on"),
+    ({"design": "margin", "columns": {"age": AGE | {"public": True}, "sex": SEX}}, "age is public"),
+    ({"norm": 0}, "norm=0 is too small"),
+    ({"missing": "?"}, r"missing='\?' is no list of words"),
+])  # fmt: skip
+def test_mistakes_in_a_schema_are_named(change, message):
+    with pytest.raises((ValueError, TypeError), match=message) as raised:
+        sd.Release.from_schema(declared(**change))
+    assert ". " in str(raised.value)
+
+
+def test_files_that_are_none_are_said(tmp_path):
+    path = tmp_path / "schema.toml"
+    with pytest.raises(FileNotFoundError, match=r"schema.toml is not there\. Name a TOML file"):
+        Schema(path)
+    for text, message in (("epsilon = ", "is not a TOML file: Invalid value"), ("[a]\n[a]", "is not a TOML file")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            Schema(path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="it is not UTF-8"):
+        Schema(path)
+    with pytest.raises(TypeError, match="got list"):
+        Schema([1])
+
+
+# ---- records ---------------------------------------------------------------------------------------------
+
+TABLE = {
+    "age": [39, 50, 38, 17],
+    "hours": ["40", " ?", None, "13.5"],
+    "place": ["n", "?", "s", float("nan")],
+    "sex": ["m", "f", "unknown", "m"],
+    "income": ["low", "high", "high", "low"],
+    "name": ["Ann", "Bob", "Cid", "Dee"],
+}
+
+
+@pytest.mark.parametrize("kind", [dict, pd.DataFrame, Table])
+def test_records_are_recoded_as_the_schema_says(kind):
+    X, y = Schema(declared()).collect(kind(TABLE))
+    assert X.columns == ("age", "hours", "place", "sex")
+    assert X["age"].tolist() == [39, 50, 38, 17]
+    assert X["hours"].tolist() == [40, 40, 40, 13.5]
+    assert X["place"].tolist() == ["n", "n", "s", "n"]
+    assert X["sex"].tolist() == ["m", "f", "f", "m"]
+    assert y.tolist() == [-1, 1, 1, -1]
+
+
+def test_a_file_gives_what_a_table_gives(tmp_path):
+    path = tmp_path / "people.csv"
+    rows = [
+        "age, hours ,place,sex,income,name",
+        "39,40,n,m,low,A",
+        '50, ?,?,f,high,"B, ""the"" b"',
+        "",
+        "38,,s,x,high,C",
+    ]
+    rows.append("17,13.5,,m,low,D")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8-sig")
+    X, y = Schema(declared()).collect(path)
+    again, same = Schema(declared()).collect(TABLE)
+    assert all((X[name] == again[name]).all() for name in X.columns)
+    assert (y == same).all()
+    release = sd.Release.from_schema(declared())
+    assert release.privatize(X, y, random_state=0).X.shape == (4, 4)
+
+
+SECRET = "plague"
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"age": [39, "?", 38, 17]}, "age is missing in row 1"),
+    ({"age": [39, None, 38, 17]}, "age is missing in row 1"),
+    ({"age": [39, 50, 38, float("nan")]}, "age is missing in row 3"),
+    ({"age": [39, 50, 38, pd.NA]}, "age is missing in row 3"),
+    ({"age": [39, "", 38, 17]}, "age is missing in row 1.*fill"),
+    ({"age": [39, 50, SECRET, 17]}, "age is no finite number in row 2"),
+    ({"age": [39, 50, "1_0", 17]}, "age is no finite number in row 2"),
+    ({"age": [39, 50, "inf", 17]}, "age is no finite number in row 2"),
+    ({"place": ["n", SECRET, "s", "e"]}, "place has a value in row 1 that was not declared. Its categories are n, e"),
+    ({"income": ["low", "?", "high", "low"]}, "income is missing in row 1"),
+    ({"income": ["low", SECRET, "high", "low"]}, "income has a value in row 1 that was not declared"),
+    ({"age": [39]}, "1 to 4 records"),
+    ({"age": None}, "no column named age"),
+])  # fmt: skip
+def test_records_that_do_not_fit_are_refused_without_a_value(change, message):
+    table = {name: values for name, values in {**TABLE, **change}.items() if values is not None}
+    with pytest.raises(ValueError, match=message) as raised:
+        Schema(declared()).collect(table)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "people.csv is empty"),
+    ("age,sex\n", "no record"),
+    (f"39,{SECRET}\n50,m\n", "no column named age, sex; it has 2 columns. The first line"),
+    (f"age;sex\n39;{SECRET}\n", "not divided by commas"),
+    (f"age,sex\n39,m,{SECRET}\n", "line 2 of people.csv has 3 values, and the first line names 2"),
+    ("age,age,sex\n1,2,m\n", "two columns named age"),
+    (f"age,sex\n39,m\n{SECRET},f\n", r"age is no finite number in row 1 \(line 3 of people.csv\)"),
+])  # fmt: skip
+def test_files_that_do_not_fit_are_refused_without_a_value(text, message, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(text)
+    small = {"epsilon": 1.0, "columns": {"age": AGE, "sex": {"categories": ["f", "m"]}}}
+    with pytest.raises(ValueError, match=message) as raised:
+        Schema(small).collect(path)
+    assert SECRET not in str(raised.value)
+
+
+def test_other_things_than_tables_are_refused(tmp_path):
+    with pytest.raises(TypeError, match="got list"):
+        Schema(declared()).collect([1])
+    with pytest.raises(FileNotFoundError, match="is not there"):
+        Schema(declared()).collect(tmp_path / "none.csv")
+    (tmp_path / "latin.csv").write_bytes("age,sex\n39,größe\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="not text in UTF-8"):
+        Schema(declared()).collect(tmp_path / "latin.csv")
+
+
+# ---- all records outside ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "column"), [
+    (sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 1)), "sex": sd.RandomizedResponse(1.0)}), "age"),
+    (sd.Release({("age", "sex"): sd.GaussianMechanism(1.0, 1e-5, radius=1.0)}), "age, sex"),
+    (sd.Release({("age", "sex"): sd.SphericalCapMechanism(1.0, radius=1.0)}, "margin"), "age, sex"),
+    (sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90)), "sex": sd.RandomizedResponse(1.0)},
+                sd.LaplaceMechanism(1.0, bounds=(5, 6))), "the target"),
+])  # fmt: skip
+def test_clipping_of_all_records_is_refused_before_the_budget_is_spent(release, column, tmp_path):
+    ledger = sd.Ledger(tmp_path / "spent.jsonl", "panel", total=sd.Guarantee(10.0, 1e-4))
+    table = pd.DataFrame({"age": np.linspace(20, 60, 40), "sex": np.tile([-1.0, 1.0], 20)})
+    y = np.ones(40)
+    with pytest.raises(ValueError, match=f"all 40 records lie outside the declared bounds of {column}, .*center="):
+        release.privatize(table, y, ledger=ledger)
+    assert ledger.entries == ()
+    # One that is inside, or few records as on the device of a person, are no mistake in the units.
+    with pytest.warns(sd.ClippingWarning, match="9 of 9"):
+        release.privatize(table[:9], y[:9], random_state=0)
+    with pytest.warns(sd.ClippingWarning, match="40 of 40"):
+        release.privatize(table, y, outside="clip-all", random_state=0)
+
+
+def test_the_arguments_of_a_release_come_from_the_schema_alone():
+    assert set(arguments_of(Schema(declared()))) == {
+        "features", "target", "noiseless", "fit_intercept", "center", "scale",
+    }  # fmt: skip

@@ -1,0 +1,164 @@
+"""A refusal ends with what would do, and what it names does where it is followed."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from instances import MECHANISMS
+
+import symdebias as sd
+from symdebias.solvers.remedies import Signal, _rounded
+
+THETA = np.array([3.0, -2.0])
+
+
+def labelled(n, seed, *, width=0.5):
+    rng = np.random.default_rng(seed)
+    X = np.clip(width * rng.normal(size=(n, 2)), -1, 1) / np.sqrt(2)
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ THETA)), 1.0, -1.0)
+
+
+def refused(loss, release, X, y, seed):
+    noised = release.privatize(X, y, random_state=seed)
+    corrected = sd.debias(loss, noised.release)
+    with pytest.raises(sd.DivergenceError) as caught:
+        sd.m_estimate(corrected, noised.X, noised.y)
+    return str(caught.value), corrected, noised
+
+
+def number(pattern, text):
+    found = re.search(pattern, text)
+    assert found, text
+    return float(found[1].replace(",", ""))
+
+
+def fits(loss, release, X, y, seed):
+    noised = release.privatize(X, y, random_state=seed)
+    return sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
+
+
+def test_what_a_refusal_names_does():
+    """20,000 labels under noise of 50 times the features' variance: each way out, followed."""
+    loss = sd.losses.logistic()
+
+    def release(epsilon):
+        return sd.Release(sd.GaussianMechanism(epsilon, 1e-5, radius=1.0), sd.RandomizedResponse(2.0))
+
+    text, corrected, noised = refused(loss, release(4.0), *labelled(20_000, 1), 101)
+    penalty = number(r"On these records l2=([0-9.e+-]+) gives a fit", text)
+    assert np.isfinite(sd.m_estimate(corrected, noised.X, noised.y, l2=penalty).theta).all()
+    needed = number(r"about ([0-9,]+) records, or", text)
+    assert 100_000 < needed < 2_000_000
+    epsilon = number(r"an epsilon of ([0-9.]+) in place of 4 for the features would do", text)
+    assert 6 < epsilon < 20
+    found = fits(loss, release(4.0), *labelled(int(needed), 2), 102)
+    assert np.linalg.norm(found.theta - THETA) < 1.5
+    assert np.linalg.norm(fits(loss, release(epsilon), *labelled(20_000, 2), 102).theta - THETA) < 1.5
+    # One vector, with both budgets: 4 and 2.
+    whole = number(r'target="margin" with the whole epsilon of ([0-9.]+), would do', text)
+    assert whole == pytest.approx(release(4.0).guarantee.epsilon, abs=0.01)
+    fewer = number(r"would do with about ([0-9,]+) records; sd.plan", text)
+    assert fewer < needed / 2
+    together = sd.Release(sd.GaussianMechanism(whole, 1e-5, radius=1.0), target="margin")
+    assert np.linalg.norm(fits(loss, together, *labelled(int(fewer), 2), 102).theta - THETA) < 1.5
+
+
+def test_noise_without_a_budget_is_told_by_its_scale():
+    loss = sd.losses.exponential()
+
+    def release(scale):
+        return sd.Release(sd.GaussianMechanism.from_scale(scale), sd.RandomizedResponse(2.0))
+
+    text, *_ = refused(loss, release(0.5), *labelled(3_000, 0, width=0.15), 100)
+    factor = number(r"noise of 1/([0-9.]+) of its standard deviation would do", text)
+    assert 2 < factor < 6
+    for seed in range(3):
+        assert fits(loss, release(0.5 / factor), *labelled(3_000, seed, width=0.15), seed).standard_errors.all()
+    assert "margin" not in text
+
+
+def test_labels_alone_are_told_by_their_budget():
+    """50 labels at epsilon .3: the corrected ones are separated."""
+    loss = sd.losses.logistic()
+
+    def people(n, seed):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, 2))
+        return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ [1.0, -0.5])), 1, -1)
+
+    text, *_ = refused(loss, sd.Release(target=sd.RandomizedResponse(0.3)), *people(50, 1), 101)
+    assert "The noise is that of the label alone" in text
+    needed = int(number(r"about ([0-9,]+) records, or", text))
+    # 20 records for each of two parameters, over the square of the gain tanh(.15).
+    assert needed == pytest.approx(40 / np.tanh(0.15) ** 2, rel=0.06)
+    epsilon = number(r"an epsilon of ([0-9.]+) in place of 0.3 for the label would do", text)
+    assert 40 / np.tanh(epsilon / 2) ** 2 <= 50.5
+    for budget, count in ((0.3, needed), (epsilon, 50)):
+        fit = fits(loss, sd.Release(target=sd.RandomizedResponse(budget)), *people(count, 2), 2)
+        assert np.isfinite(fit.theta).all()
+
+
+def test_what_the_noise_hides_is_not_guessed():
+    text, *_ = refused(
+        sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(2.0)),
+        *labelled(200, 0, width=0.1), 100,
+    )  # fmt: skip
+    assert "cannot be read off them" in text
+    assert "records would do" in text
+    assert "epsilon" not in text.split("less noise.")[1]
+
+
+def test_descent_says_it_too():
+    X, y = labelled(4_000, 0, width=0.1)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(2.0))
+    noised = release.privatize(X, y, random_state=1)
+    with pytest.raises(sd.DivergenceError, match=r"smaller step_size, .*(would do|cannot be read off them)"):
+        sd.sgd(sd.debias(sd.losses.exponential(), release), noised.X, noised.y, step_size=0.5, random_state=0)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_the_share_of_signal_is_that_of_the_records(scale):
+    """Features of variance 1/3, by hand: 1/3 over 1/3 + scale^2, within 4 standard errors (1 in 15,000)."""
+    X = np.random.default_rng(0).uniform(-1, 1, size=(40_000, 2))
+    release = sd.Release({"a": sd.GaussianMechanism.from_scale(scale), "b": sd.GaussianMechanism.from_scale(scale)},
+                         noiseless=("c",), fit_intercept=True)  # fmt: skip
+    noised = release.privatize(np.column_stack([X, X[:, 0] + 1]), X[:, 0], random_state=0)
+    signal = Signal.of(sd.debias(sd.losses.least_squares(), release).records(noised.X, noised.y))
+    # What the noiseless column tells of the first one does not count.
+    first = 1 - scale**2 / (scale**2 + 0.0)
+    share = np.mean([first, (1 / 3) / (1 / 3 + scale**2)])
+    assert signal.error == pytest.approx(np.sqrt(2 / 80_000))
+    assert abs(signal.share - share) < 4 * signal.error
+    assert (signal.parameters, signal.gain, signal.records) == (4, 1.0, 40_000)
+
+
+def test_more_noise_needs_more_records():
+    signal = Signal(0.2, 0.0, 3, 2.0, 1_000.0)
+    assert signal.needed == pytest.approx(4 * (60 + 128 * 0.8 / 0.04))
+    # A quarter of the variance: .2 of signal to .8/4 of noise.
+    assert signal.with_noise(0.25).share == pytest.approx(0.5)
+    assert _rounded(123_456) == "130,000"
+    assert _rounded(7.2) == "8"
+
+
+def test_where_nothing_is_noised_there_is_no_advice_on_noise():
+    X = np.column_stack([np.ones(30), np.arange(30.0)])
+    text, *_ = refused(sd.losses.logistic(), sd.Release(noiseless=("a", "b")), X, np.where(X[:, 1] > 14, 1, -1), 0)
+    assert "would do" not in text
+    assert "l2=" in text
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_another_budget_makes_a_mechanism_of_it(name):
+    mechanism = MECHANISMS[name]
+    entries = {entry.name for entry in dataclasses.fields(mechanism)}
+    # Input perturbation is made from its scales, and a channel that is written down from its matrix.
+    if mechanism.guarantee is None or "epsilon" not in entries or {"matrix", "q_scale"} & entries:
+        with pytest.raises(ValueError, match="is not made from its epsilon"):
+            mechanism.with_epsilon(0.7)
+        return
+    assert mechanism.with_epsilon(mechanism.epsilon) == mechanism
+    other = mechanism.with_epsilon(0.7)
+    assert other.guarantee.epsilon <= 0.7 * (1 + 1e-9)
+    assert other.bound == mechanism.bound

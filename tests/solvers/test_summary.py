@@ -1,0 +1,137 @@
+"""A summary says what a fit is, in the units that are asked for."""
+
+import time
+
+import numpy as np
+import pytest
+import sympy as sp
+from pages import HOSTILE, Reader
+
+import symdebias as sd
+from symdebias.inference import Inference
+from symdebias.solvers.coefficients import Coefficients
+
+LEAST_SQUARES = sd.losses.least_squares()
+
+
+def made(release, theta, inference=None, *, loss=LEAST_SQUARES, **options):
+    """A fit by hand: no kernel is needed to read one."""
+    corrected = sd.debias(loss, release)
+    return sd.Fit.of(
+        corrected, np.array(theta, dtype=float), solver="by hand", records=100, steps=3, began=time.perf_counter(),
+        inference=inference, **options,
+    )  # fmt: skip
+
+
+def standardised(**options):
+    return sd.Release(
+        {("age", "hours"): sd.GaussianMechanism(4.0, 1e-5, radius=2.0)}, fit_intercept=True,
+        center={"age": 40.0, "hours": 38.0}, scale={"age": 20.0, "hours": 5.0}, **options,
+    )  # fmt: skip
+
+
+COVARIANCE = np.array([[4.0, 1.0, -0.5], [1.0, 9.0, 0.3], [-0.5, 0.3, 1.0]]) / 100
+
+
+def test_original_units_follow_the_delta_rule():
+    """By hand: age in years has theta/20, and the intercept takes up both shifts."""
+    bias = np.array([0.02, 0.0, 0.01])
+    fit = made(standardised(), [2.0, -3.0, 0.5], Inference(COVARIANCE, "sandwich", bias=bias))
+    frame = fit.summary_frame(0.9, original_units=True)
+    rows = np.array([[1 / 20, 0, 0], [0, 1 / 5, 0], [-40 / 20, -38 / 5, 1]])
+    np.testing.assert_allclose(frame["coefficient"], rows @ fit.theta, rtol=1e-13)
+    np.testing.assert_allclose(frame["coefficient"], fit.coefficients, rtol=1e-13)
+    np.testing.assert_allclose(frame["standard_error"], np.sqrt(np.diag(rows @ COVARIANCE @ rows.T)), rtol=1e-13)
+    np.testing.assert_allclose(frame["bias_bound"], [0.001, 0.0, 2 * 0.02 + 0.01], rtol=1e-13, atol=1e-18)
+    released = fit.summary_frame(0.9)
+    # A column's z does not depend on its unit; that of the intercept does.
+    np.testing.assert_allclose(frame["z"].iloc[:2], released["z"].iloc[:2], rtol=1e-13)
+    np.testing.assert_allclose(frame["p_value"].iloc[:2], released["p_value"].iloc[:2], rtol=1e-9)
+    np.testing.assert_allclose(released[["lower", "upper"]], fit.confidence_interval(0.9), rtol=1e-15)
+    assert list(frame.index) == ["age", "hours", "intercept"]
+    assert "coefficient" in fit.summary(original_units=True)
+    assert "original columns" in fit.summary(original_units=True)
+    assert "original_units=True undoes that" in fit.summary()
+
+
+def test_standard_errors_in_original_units_are_those_of_a_fit_in_these_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal([40.0, 38.0], [12.0, 4.0], size=(500, 2))
+    y = X @ [0.1, -0.3] + rng.normal(size=500)
+    names = {"noiseless": ("age", "hours"), "fit_intercept": True}
+    shifts = {"center": {"age": 40.0, "hours": 38.0}, "scale": {"age": 20.0, "hours": 5.0}}
+    frames = []
+    for release, original in ((sd.Release(**names), False), (sd.Release(**names, **shifts), True)):
+        noised = release.privatize(X, y, random_state=0)
+        fit = sd.m_estimate(sd.debias(LEAST_SQUARES, noised.release), noised.X, noised.y)
+        frames.append(fit.summary_frame(original_units=original))
+    np.testing.assert_allclose(frames[1], frames[0], rtol=1e-7, atol=1e-12)
+
+
+def test_scores_have_their_units_undone_one_by_one():
+    release = sd.Release(
+        noiseless=("age", "hours"), fit_intercept=True, center=(40.0, 38.0), scale={"age": 20.0, "hours": 5.0}
+    )
+    inference = Inference(np.diag(np.arange(1.0, 7.0)), "sandwich")
+    fit = made(release, np.arange(6.0), inference, loss=sd.losses.softmax(2))
+    both = Coefficients.of(fit, 0.95, original_units=True)
+    rows = np.array([[1 / 20, 0, 0], [0, 1 / 5, 0], [-2, -38 / 5, 1]])
+    np.testing.assert_allclose(both.values, (fit.theta @ rows.T).ravel())
+    expected = [np.diag(rows @ np.diag(block) @ rows.T) for block in np.arange(1.0, 7.0).reshape(2, 3)]
+    np.testing.assert_allclose(both.errors**2, np.ravel(expected))
+    assert both.names[0] == "u0: age"
+
+
+def test_where_there_is_no_unit_to_go_back_to_it_is_said():
+    without = sd.Release({"age": sd.GaussianMechanism.from_scale(0.5)}, center={"age": 40.0})
+    with pytest.raises(ValueError, match="without an intercept no coefficients"):
+        made(without, [1.0]).summary(original_units=True)
+    x, t, y = sp.symbols("x t y", real=True)
+    loss = sd.Loss.of_features((t * x**2 - y) ** 2, features=[x], parameters=[t], target=y)
+    free = made(sd.Release({"x": sd.GaussianMechanism.from_scale(0.5)}), [1.0], loss=loss)
+    with pytest.raises(ValueError, match="no linear coefficients"):
+        free.summary_frame(original_units=True)
+    assert "parameter" in free.summary_frame().index.name
+
+
+def test_the_head_says_what_was_fitted_and_what_it_is_worth():
+    fit = made(standardised(noiseless=("year",)), [2.0, -3.0, 1.0, 0.5])
+    text = " ".join(fit.summary().split())
+    for words in (
+        "by hand: least_squares", "loss (u - y)**2/2", "records 100", "age, hours: Gaussian (epsilon 4, delta 1e-05)",
+        "year: released as it is", "(4, 1e-05)-differential privacy (local", "right at most 98.3% of the time",
+        "Not protected, and released as they are: year, target.", "none, by derivation; not certified",
+    ):  # fmt: skip
+        assert words in text
+    assert "std err" not in text
+    assert list(fit.summary_frame().columns) == ["coefficient"]
+    # A certificate is measured when it is asked for, and shown from then on.
+    assert fit.known_certificate is None
+    measured = fit.certificate
+    assert fit.known_certificate is measured is fit.certificate
+    assert "variance finite" in fit.summary()
+
+
+def test_warnings_stand_below_the_table():
+    known = {"noise_inflation": 250.0, "on_ball": True, "safeguards": ("theta lies on the ball of radius=",)}
+    fit = made(standardised(), [1.0, 1.0, 1.0], Inference(COVARIANCE, "sandwich", refusal="held"), diagnostics=known)
+    below = fit.summary().split("intercept")[-1]
+    for words in ("1/250 of the records", "lies on the ball of radius=", "safeguard: theta", "no intervals: held"):
+        assert words in below
+    assert list(fit.summary_frame().columns) == ["coefficient", "standard_error"]
+
+
+def test_names_are_text_in_notebooks():
+    release = sd.Release({HOSTILE: sd.GaussianMechanism.from_scale(0.5)})
+    page = Reader(made(release, [1.0], Inference(np.eye(1), "sandwich"), notes=(HOSTILE,))._repr_html_())
+    assert page.tags == {"div", "p", "strong", "dl", "dt", "dd", "table", "thead", "tbody", "tr", "th", "td"}
+    assert page.text.count(HOSTILE) >= 2
+    assert "P>|z|" in page.text
+
+
+@pytest.mark.parametrize(("names", "original", "drawn"), [
+    (("a", "b", "intercept"), True, 2), (("a", "b", "intercept"), False, 3), (("a", "b"), True, 2),
+    (("intercept",), True, 1),
+])  # fmt: skip
+def test_pictures_in_original_units_leave_out_the_intercept(names, original, drawn):
+    assert Coefficients(names, np.zeros(len(names)), 0.95, original, None).drawn == range(drawn)

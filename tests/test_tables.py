@@ -1,0 +1,144 @@
+"""Tables of pandas, polars and pyarrow: what goes in comes back as what it was, with its types."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import symdebias as sd
+from symdebias import _tables
+
+PLACES = ("n", "e", "s", "w")
+COLUMNS = {
+    "year": np.arange(2000, 2012),
+    "place": np.resize(np.array(PLACES[:2]), 12),
+    "age": np.linspace(20.0, 60.0, 12, dtype=np.float32),
+    "rooms": np.resize(np.arange(8, dtype=np.int16), 12),
+    "sex": np.resize(np.array([0, 1]), 12),
+}
+RELEASE = sd.Release(
+    {
+        "age": sd.LaplaceMechanism(1.0, bounds=(20, 60)),
+        "sex": sd.RandomizedResponse(1.0, (0, 1)),
+        "place": sd.RandomizedResponse(1.0, PLACES),
+        "rooms": sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 7)),
+    },
+    sd.RandomizedResponse(1.0, ("no", "yes")),
+    noiseless=("year",), fit_intercept=True,
+)  # fmt: skip
+ANSWERS = ["no", "yes", "yes"] * 4
+# How to make a table and a column of each kind, and what to call the types that come back.
+KINDS = {
+    "pandas": (pd.DataFrame, pd.Series, lambda table, name: str(table[name].dtype)),
+    "polars": (pl.DataFrame, pl.Series, lambda table, name: str(table[name].dtype).lower()),
+    "pyarrow": (pa.table, lambda values: pa.chunked_array([values]), lambda table, name: str(table[name].type)),
+}
+
+
+def noised(kind, columns=COLUMNS, **options):
+    table, column, _ = KINDS[kind]
+    return RELEASE.privatize(table(columns), column(ANSWERS), random_state=1, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_come_back_as_what_they_were(kind):
+    found = noised(kind)
+    assert type(found.X) is type(KINDS[kind][0](COLUMNS))
+    assert _tables.column_names(found.X) == RELEASE.columns
+    types = [KINDS[kind][2](found.X, name) for name in COLUMNS]
+    assert types[0] == "int64"
+    assert types[1].startswith(("str", "object"))
+    assert types[2] in ("float64", "double")  # noise to 24 bits would be another law
+    assert types[3:] == ["int64", "int64"]
+    assert type(found.y) is type(KINDS[kind][1](ANSWERS))
+    assert set(np.asarray(found.y)) <= {"no", "yes"}
+    assert np.asarray(_tables.frame(found.X)["year"]).tolist() == COLUMNS["year"].tolist()
+    # The same numbers as of an array in the order of the release.
+    codes = [COLUMNS["age"], COLUMNS["sex"], np.resize([0, 1], 12), COLUMNS["rooms"], COLUMNS["year"]]
+    array = RELEASE.privatize(np.column_stack(codes), np.array(ANSWERS), random_state=1)
+    np.testing.assert_array_equal(RELEASE.design_matrix(found.X), array.X)
+
+
+def test_categories_stay_categories_and_name_all_that_were_declared():
+    """Never those that occur: which ones do not is a statistic of the data."""
+    given = COLUMNS | {"place": pd.Categorical(COLUMNS["place"])}
+    assert noised("pandas", given).X["place"].cat.categories.tolist() == list(PLACES)
+    ordered = pd.CategoricalDtype(PLACES, ordered=True)
+    given = COLUMNS | {"place": pd.Categorical(COLUMNS["place"], dtype=ordered)}
+    assert noised("pandas", given).X["place"].dtype == ordered
+    places = pl.Series(COLUMNS["place"])
+    found = [noised("polars", COLUMNS | {"place": places.cast(kind)}).X for kind in (pl.Categorical, pl.Enum(PLACES))]
+    assert [table["place"].dtype for table in found] == [pl.Categorical, pl.Enum(PLACES)]
+    # An enumeration without a declared category cannot hold it.
+    few = noised("polars", COLUMNS | {"place": places.cast(pl.Enum(PLACES[:2]))}).X
+    assert few["place"].dtype == pl.String
+    coded = noised("pyarrow", COLUMNS | {"place": pa.array(COLUMNS["place"]).dictionary_encode()}).X
+    assert pa.types.is_dictionary(coded["place"].type)
+
+
+def test_whole_numbers_have_64_bits_whatever_they_had():
+    """A narrower type may have been chosen for the largest true value."""
+    release = sd.Release({"rooms": sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 7))})
+    moved = sd.Release({"rooms": sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 7))}, scale={"rooms": 2.0 / 2})
+    for kind, (table, _, type_of) in KINDS.items():
+        rooms = table({"rooms": np.arange(8, dtype=np.int8)})
+        assert type_of(release.privatize(rooms, random_state=0).X, "rooms") == "int64", kind
+        # A centre or a scale makes other numbers of them.
+        assert type_of(moved.privatize(rooms, random_state=0).X, "rooms") in ("float64", "double"), kind
+
+
+def test_row_labels_are_kept_where_that_is_asked():
+    table = pd.DataFrame(COLUMNS, index=np.arange(12)[::-1])
+    y = pd.Series(ANSWERS, index=table.index, name="answer")
+    kept = RELEASE.privatize(table, y, random_state=1, keep_index=True)
+    plain = RELEASE.privatize(table.reset_index(drop=True), y.reset_index(drop=True), random_state=1)
+    assert kept.X.index.equals(table.index)
+    assert kept.y.index.equals(table.index)
+    pd.testing.assert_frame_equal(kept.X.reset_index(drop=True), plain.X)
+    assert plain.X["year"].tolist() == COLUMNS["year"].tolist()
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_rows_of_tables_and_columns_are_taken(kind):
+    table, column, _ = KINDS[kind]
+    taken = _tables.take_rows(table({"a": [1.0, 2.0, 3.0]}), np.array([2, 0]))
+    assert np.asarray(taken["a"]).tolist() == [3.0, 1.0]
+    taken = _tables.take_rows(column([1.0, 2.0, 3.0]), slice(None, None, 2))
+    assert np.asarray(taken).tolist() == [1.0, 3.0]
+    assert type(taken) is type(column([1.0]))
+
+
+def test_an_array_of_arrow_is_a_column():
+    y = pa.array(ANSWERS)
+    found = RELEASE.privatize(pa.table(COLUMNS), y, random_state=1)
+    assert type(found.y) is type(y)
+    assert found.y.to_pylist() == noised("pyarrow").y.to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["polars", "pyarrow"])
+def test_missing_values_are_named(kind):
+    table = KINDS[kind][0]({"a": [1.0, None], "b": [1.0, 2.0]})
+    release = sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(1.0)})
+    with pytest.raises(ValueError, match=r"X has NaN in row 1, column 0 \(a\)"):
+        release.privatize(table)
+
+
+def test_tables_of_arrow_with_a_name_twice_are_refused():
+    with pytest.raises(ValueError, match="more than one column named a"):
+        _tables.column_names(pa.table([[1.0], [2.0]], names=["a", "a"]))
+
+
+def test_tables_that_are_not_there_yet_are_refused():
+    with pytest.raises(TypeError, match=r"LazyFrame of polars, whose rows are not there yet.*X\.collect"):
+        RELEASE.privatize(pl.DataFrame(COLUMNS).lazy(), ANSWERS)
+
+
+def test_without_narwhals_pandas_works_and_others_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    assert isinstance(noised("pandas").X, pd.DataFrame)
+    for kind in ("polars", "pyarrow"):
+        with pytest.raises(sd.MissingDependencyError, match=r'pip install "symdebias\[tables\]"'):
+            noised(kind)
