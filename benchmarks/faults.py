@@ -255,16 +255,21 @@ def _(trial: Trial) -> str:
 @kind("fit.save: Ctrl-C")
 def _(trial: Trial) -> str:
     old_file(trial)
-    child = start(lambda: save_until_interrupted(trial))
-    time.sleep(0.02 + 0.03 * trial.random.random())
+    begun, told = os.pipe()
+
+    def work() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.write(told, b".")
+            save_in_turn(trial)
+
+    child = start(work)
+    os.read(begun, 1)
+    for end in (begun, told):
+        os.close(end)
+    time.sleep(0.03 * trial.random.random())
     require(interrupt(child) == 0, "the child failed")
     require(list(trial.folder.iterdir()) == [trial.place], "something is left beside it")
     return require_whole(trial)
-
-
-def save_until_interrupted(trial: Trial) -> None:
-    with contextlib.suppress(KeyboardInterrupt):
-        save_in_turn(trial)
 
 
 @kind("fit.save: two processes, one file")

@@ -119,10 +119,16 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
 
 
 def _archive(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+    archive = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED)
+    try:
         for name, content in members.items():
             # Without the time, so that equal fits are equal files.
             archive.writestr(zipfile.ZipInfo(name), content)
+        archive.close()
+    except BaseException:
+        # Closing an archive within a member raises a ValueError, which would hide what stopped it (Ctrl-C).
+        archive.fp = None
+        raise
 
 
 def _members(stream: Any) -> dict[str, bytes]:

@@ -1,6 +1,7 @@
 """A fit is the same in another process and from a file, and a file that is not one is refused."""
 
 import copy
+import gc
 import io
 import json
 import multiprocessing
@@ -224,6 +225,24 @@ def test_a_file_is_replaced_whole_or_not_at_all(logistic_fit, tmp_path, monkeypa
     assert [file.name for file in tmp_path.iterdir()] == ["fit.npz"]
     logistic_fit.save(path)
     assert_same(logistic_fit, sd.Fit.load(path))
+
+
+def test_ctrl_c_within_a_member_is_not_hidden(logistic_fit, tmp_path, monkeypatch):
+    """An archive that is left within a member cannot be closed, and says so where nobody asked."""
+    path = tmp_path / "fit"
+    path.write_bytes(b"old")
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with monkeypatch.context() as patch:
+        patch.setattr(zipfile._ZipWriteFile, "__init__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            logistic_fit.save(path)
+    gc.collect()
+    assert (unraisable, list(tmp_path.iterdir()), path.read_bytes()) == ([], [path], b"old")
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
 
 
 def test_every_value_of_a_fit_comes_back(tmp_path):
