@@ -129,8 +129,9 @@ class Rows:
         parts = [np.empty((0, *self.shape[1:]))]
         for begin in range(start, stop, max(1, WINDOW // step) * step):
             end = min(begin + max(1, WINDOW // step) * step, stop)
-            parts.append(self._read(slice(begin, end))[::step])
-        return np.ascontiguousarray(np.concatenate(parts))
+            # A copy: a view would keep all that it is a view of.
+            parts.append(self._read(slice(begin, end))[::step].copy())
+        return np.concatenate(parts)
 
     def _picked(self, places: np.ndarray[Any, Any]) -> FloatArray:
         """Return rows from windows that are read in order."""

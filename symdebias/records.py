@@ -177,9 +177,9 @@ class Records:
         """Whether single records are at hand; not where they are read from a beginning to an end."""
         return has_any_row(self.matrix) and has_any_row(self.target)
 
-    def thinned(self, stride: int, first: int = 0) -> "Records":
-        """Return the records first, first + stride, first + 2 stride, ..."""
-        return self.taken(slice(first, None, stride))
+    def thinned(self, stride: int) -> "Records":
+        """Return the records 0, stride, 2 stride, ...; all of them for a stride below 2."""
+        return self.taken(slice(None, None, stride)) if stride > 1 else self
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -349,10 +349,10 @@ class Records:
             gradients *= self.weights[rows, None]
         return gradients
 
-    @property
-    def stride(self) -> int:
-        """The distance of the records that a fit is tested on."""
-        return max(1, len(self.matrix) // TESTED_RECORDS)
+    @functools.cached_property
+    def tested(self) -> "Records":
+        """The records that a fit is tested on."""
+        return self.thinned(len(self) // TESTED_RECORDS)
 
 
 def _is_long(values: Any) -> bool:

@@ -294,7 +294,7 @@ def _trained(
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
-        metric = released_moments(run.thinned(run.stride))
+        metric = released_moments(run.tested)
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
