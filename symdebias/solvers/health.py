@@ -7,7 +7,7 @@ to nothing; the curvature is within its own sampling error of zero.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -338,9 +338,11 @@ class _Look:
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
+        # Each record counts once, whatever its weight.
+        part = replace(self.records, weights=np.zeros(0))
         moves = np.diag(self.step * self.units)
-        columns = np.array([self._difference(move).mean(axis=0) for move in moves])
-        found = columns / (2 * self.step * self.units[:, None])
+        columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
+        found = np.array(columns) / (2 * self.step * self.units[:, None])
         return np.asarray((found + found.T) / 2)
 
     def along(self, direction: FloatArray) -> FloatArray:
