@@ -21,7 +21,7 @@ from symdebias._domains import seen, shown
 from symdebias._rows import Rows
 
 # Row groups that are kept: those that threads work on, and the next.
-_KEPT = 4
+_KEPT = 3
 # Rows that columns are turned into at a time: they stay in a cache.
 _TURNED = 2**14
 
