@@ -489,8 +489,8 @@ def _refuse_long_complex(expression: sp.Expr) -> None:
     nodes = list(itertools.islice(sp.preorder_traversal(expression), _MOST_COMPLEX_NODES + 1))
     if len(nodes) > _MOST_COMPLEX_NODES or any(map(_is_slow, nodes)):
         raise ValueError(
-            "the expression compares, or takes a root, the size, loggamma or a hyperbolic function of, a long part that is not "
-            "real for all numbers, as with roots and logarithms. Write it shorter, or so that it is real."
+            "the expression compares, or takes a root, the size, loggamma or a hyperbolic function of, a long part "
+            "that is not real for all numbers, as with roots and logarithms. Write it shorter, or so that it is real."
         )
 
 

@@ -97,7 +97,8 @@ HOSTILE = [
     *(f"{outer}(" + f"{name}(" * 20 + "log(u)" + ")" * 21 for name in ("cosh", "tanh") for outer in ("sign", "sqrt")),
     "Heaviside(" + "sin(" * 15 + "Piecewise((u / y, u < y), (u, True))" + ")" * 16,
     "Heaviside(" + "tanh(" * 8 + "loggamma(Max(u, y))" + ")" * 9,
-    "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18, "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
+    "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18,
+    "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
     "Heaviside(exp((sqrt(u)+sqrt(y)+log(u-y))**12), 1)", "sqrt(sin((log(u)+log(y)+1)**12)**2)",
     "Piecewise((u, tanh((sqrt(u)+log(y))**12) < 1), (y, True))",
 ]  # fmt: skip
