@@ -32,6 +32,8 @@ _MOST_COMPARED = 16
 # Of what is asked for its sign and may be complex, as roots and logarithms of real numbers may: SymPy then looks for
 # real and imaginary parts, which takes minutes for cosh(cosh(...(log(u)))) and for the 12th power of three roots.
 _MOST_COMPLEX_NODES, _HIGHEST_COMPLEX_POWER = 10, 3
+# Numbers that are longer are decimal: SymPy evaluates them to many digits whenever it is asked for their sign.
+_MOST_EXACT_NODES = 20
 # log(Gamma(n)) is computed by way of n!.
 _LARGEST_FACTORIAL = 170
 
@@ -367,7 +369,8 @@ def _classified(expression: Any, value: float | None = None) -> _Part:
     if not expression.free_symbols:
         if value is None:
             raise ValueError("the expression has symbols that cancel. Leave them out.")
-        return _bounded(_Exact(expression, value))
+        longer = len(list(itertools.islice(sp.preorder_traversal(expression), _MOST_EXACT_NODES + 1)))
+        return _bounded(_Exact(expression, value) if longer <= _MOST_EXACT_NODES else value)
     return expression
 
 
@@ -515,10 +518,11 @@ def _sign_of(expression: sp.Basic) -> int | None:
     if None in signs:
         return None
     known = [sign for sign in signs if sign is not None]
-    if isinstance(expression, (sp.exp, sp.cosh, sp.erfc)):
+    # As far as SymPy knows it: that erfc is positive it does not.
+    if isinstance(expression, (sp.exp, sp.cosh)):
         return 2
-    if isinstance(expression, (sp.Abs, sp.Heaviside)):
-        return max(1, known[0]) if isinstance(expression, sp.Abs) else 1
+    if isinstance(expression, sp.Abs):
+        return max(1, known[0])
     if isinstance(expression, sp.Add):
         return 0 if 0 in known else max(known)
     if isinstance(expression, (sp.log, sp.loggamma)):

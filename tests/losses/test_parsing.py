@@ -96,6 +96,7 @@ HOSTILE = [
     # What SymPy looks for real and imaginary parts of, to find a sign.
     *(f"{outer}(" + f"{name}(" * 20 + "log(u)" + ")" * 21 for name in ("cosh", "tanh") for outer in ("sign", "sqrt")),
     "Heaviside(" + "sin(" * 15 + "Piecewise((u / y, u < y), (u, True))" + ")" * 16,
+    "sign(" + "cosh(" * 16 + "sqrt(Heaviside(y))" + ")" * 17, "exp(" + "cosh(" * 12 + "log(erfc(u))" + ")" * 13,
     "Heaviside(" + "tanh(" * 8 + "loggamma(Max(u, y))" + ")" * 9,
     "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18,
     "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
@@ -127,7 +128,8 @@ def test_any_text_is_an_expression_or_refused(text):
     ["Abs(log(y)-u)", "Max(0.9*(log(y)-u), -0.1*(log(y)-u))", "sqrt(1+tanh(u*y)**2)*cosh(log(1+u**2))",
      "Abs(sqrt(u)-1)", "Piecewise(((log(y)-u)**2/2, Abs(log(y)-u) < 1), (Abs(log(y)-u)-1/2, True))",
      "cosh(" * 30 + "u" + ")" * 30,
-     "sign(sqrt(exp(u)+u**2)+Abs(u)**(1/3)+erfc(u)**0.5+sqrt(pi+Max(u,2))+log(cosh(u))*Min(u, y))"],
+     "u*cos(" + "tan(" * 9 + "log(" + "tan(" * 8 + "tanh(" + "asinh(" * 14 + "1/3" + ")" * 34,
+     "sign(sqrt(exp(u)+u**2)+Abs(u)**(1/3)+sqrt(pi+Max(u,2))+log(cosh(u))*Min(u, y))"],
 )  # fmt: skip
 def test_signs_of_what_is_real_or_short_are_read(text):
     began = time.process_time()
