@@ -1,6 +1,9 @@
 """Solvers on corrected losses; every one returns a `Fit`."""
 
-from symdebias.solvers import literature, step_sizes
+from typing import TYPE_CHECKING
+
+from symdebias import _optional
+from symdebias.solvers import step_sizes
 from symdebias.solvers.central import (
     dp_lssgd,
     input_perturbation,
@@ -12,6 +15,11 @@ from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
+
+if TYPE_CHECKING:
+    from symdebias.solvers import literature
+else:  # methods to compare with, which no fit needs
+    __getattr__ = _optional.on_demand(__name__, {}, rooms=("literature",))
 
 __all__ = [
     "BallMinimum",
