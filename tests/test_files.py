@@ -161,3 +161,11 @@ def test_what_is_read_is_all(tmp_path):
         with pytest.raises(OSError, match=r"Bad file descriptor|not open|Permission"):
             _files.grow(descriptor, b"more")
     assert path.stat().st_size == len(NEW) * 20
+
+
+def test_places_that_take_no_file_are_told_in_words(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none is not there. Make it"):
+        _files.write_whole(tmp_path / "none" / "fit.npz", lambda stream: stream.write(b"x"))
+    with pytest.raises(IsADirectoryError, match="is a folder. Name a file"):
+        _files.write_whole(tmp_path, lambda stream: stream.write(b"x"))
+    assert not list(tmp_path.iterdir())

@@ -1,13 +1,13 @@
 """The command that derives a corrected loss from a text."""
 
 import argparse
-import json
 from collections.abc import Callable
 
 import sympy as sp
 
 from symdebias import losses
 from symdebias.driver import debias
+from symdebias.interfaces.cli import show
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
 from symdebias.release import Release
@@ -42,7 +42,7 @@ def derive(options: argparse.Namespace) -> None:
             "conditions": [str(one) for one in corrected.conditions] if resolved else [],
             "latex": corrected.to_latex() if resolved else None,
         }
-        print(json.dumps(answer, indent=2))
+        show(answer)
         return
     print(f"loss        {loss.expression}")
     print(f"method      {corrected.reason or corrected.method}")
