@@ -34,7 +34,7 @@ _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
 # Sample moments count as exactly 0 or 1 within this.
 _EXACT = 1e-9
 # Fewer records tell nothing.
-_FEWEST = 20
+FEWEST = 20
 
 
 @dataclass(frozen=True)
@@ -202,8 +202,8 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     rate = _RATE.check("false_alarm_rate", false_alarm_rate)
     apart, matrix, target = _columns_of(release, X, y)
     n = len(matrix)
-    if n < _FEWEST:
-        raise ValueError(f"X has {n} records, which tell nothing of their noise. Pass at least {_FEWEST}.")
+    if n < FEWEST:
+        raise ValueError(f"X has {n} records, which tell nothing of their noise. Pass at least {FEWEST}.")
     names = apart.columns or tuple(f"x{index}" for index in range(matrix.shape[1]))
     found: list[_Found] = []
     skipped: list[str] = []
@@ -448,7 +448,7 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
         A column was scaled; the message says how.
     """
     n, release = len(matrix), corrected.release
-    if corrected.method == "none" or n < _FEWEST or release.coupling is not None:
+    if corrected.method == "none" or n < FEWEST or release.coupling is not None:
         return
     for place, mechanism in release.placed(matrix.shape[1]):
         if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):

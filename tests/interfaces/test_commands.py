@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,19 @@ def test_a_release_is_counted_and_written(folder, capsys):
     assert (noised.target_name, noised.labels) == ("income", ("low", "high"))
     assert noised.release == sd.Release.from_schema(folder / "schema.toml")
     assert (folder / "released" / CARD).read_text() == noised.release.to_json()
+
+
+def test_records_that_were_changed_are_noted_before_they_are_fitted(folder, capsys, tmp_path):
+    """The rows of a column are halved, which a new folder with the old card does not tell by itself."""
+    noised = sd.load(folder / "seeded")
+    halved = type(noised.X)({name: noised.X[name] / 2 for name in noised.X.columns})
+    replace(noised, X=halved).save(tmp_path / "halved", target_name="income", labels=noised.labels)
+    words = ["fit", str(tmp_path / "halved"), "--loss", "squared-margin", "--l2", "1", "--json"]
+    assert cli.main(words) == 0
+    shown = capsys.readouterr()
+    assert "note: the records do not fit their card: age (" in shown.err
+    assert strict(shown.out)["records_fit_card"] is False
+    assert strict(printed(capsys, *words[:1], folder / "seeded", *words[2:]))["records_fit_card"] is True
 
 
 def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):

@@ -1,10 +1,13 @@
 """The commands for analysts: fit a folder of released records, and judge a fit."""
 
 import argparse
+import warnings
 from typing import Any
 
 from symdebias import _files, losses
 from symdebias._domains import OPEN_UNIT
+from symdebias.checks import check_records
+from symdebias.checks.records import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import evaluate as estimated
 from symdebias.exceptions import DivergenceError, InferenceError
@@ -16,6 +19,9 @@ from symdebias.release.schema import MARGIN_LOSSES
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
 
+# Of the check of records: sound ones are noted so rarely.
+_FALSE_ALARMS = 1e-6
+
 
 def fit(options: argparse.Namespace) -> None:
     """Fit released records, and print the parameters in the units of the columns."""
@@ -26,6 +32,9 @@ def fit(options: argparse.Namespace) -> None:
     if options.target is not None and (noised.y is None or options.target != noised.target_name):
         there = "is within the released vector" if noised.y is None else f"is called {noised.target_name}"
         raise ValueError(f"--target {options.target} is not the target of this folder, which {there}. Leave it out.")
+    doubts = _doubts(noised)
+    if doubts:
+        warnings.warn(doubts, stacklevel=2)
     loss = _loss_of(options.loss.replace("-", "_"), noised.release)
     corrected = debias(loss, noised.release, method=options.method)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
@@ -37,7 +46,7 @@ def fit(options: argparse.Namespace) -> None:
     if options.save is not None:
         found.save(options.save)
     if options.json:
-        show(_as_json(found, options.level))
+        show({**_as_json(found, options.level), "records_fit_card": not doubts})
         return
     summary = found.summary(options.level, original_units=_has_units(found))
     if noised.labels is not None:
@@ -115,6 +124,20 @@ def _loss_of(name: str, release: Release) -> Loss:
     if made.target_values is None:
         return made.with_target_values(known)
     return made if set(known) == set(made.target_values) else made.recoded(known)
+
+
+def _doubts(noised: Noised) -> str:
+    """Return what about released records does not fit their card; nothing where all does, or they are too few."""
+    if len(noised.X) < FEWEST:
+        return ""
+    check = check_records(noised.release, noised.X, noised.y, false_alarm_rate=_FALSE_ALARMS)
+    if check.fits:
+        return ""
+    named = ", ".join(f"{probe.column} ({probe.name})" for probe in check.flagged)
+    return (
+        f"the records do not fit their card: {named}. They were changed after the noise, and a fit that undoes the "
+        "noise of the card is wrong. Ask for them as they were released; sd.checks.check_records has the figures."
+    )
 
 
 def _designed(release: Release, loss: str) -> str:
