@@ -11,7 +11,18 @@ ROOT = Path(symdebias.__file__).parent
 # Left may be imported by right; what stands in one group never imports from another member of it.
 LAYERS = [
     {"exceptions"},
-    {"_domains", "_arrays", "_tables", "_randomness", "_optional", "_budget", "_files", "_columns", "_markup"},
+    {
+        "_domains",
+        "_arrays",
+        "_tables",
+        "_randomness",
+        "_optional",
+        "_budget",
+        "_files",
+        "_columns",
+        "_markup",
+        "_losses",
+    },
     {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},
     {"mechanisms", "transforms"},

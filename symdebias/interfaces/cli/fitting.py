@@ -4,7 +4,7 @@ import argparse
 import warnings
 from typing import Any
 
-from symdebias import _files, losses
+from symdebias import _files, _losses, losses
 from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
 from symdebias.checks.records import FEWEST
@@ -15,7 +15,6 @@ from symdebias.interfaces.cli import show, tell
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Noised, Release, load
-from symdebias.release.schema import MARGIN_LOSSES
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
 
@@ -142,7 +141,7 @@ def _doubts(noised: Noised) -> str:
 
 def _designed(release: Release, loss: str) -> str:
     """Return what a schema could do for this loss that the solver, which knows no schema, cannot say."""
-    if release.coupling is not None or loss not in MARGIN_LOSSES:
+    if release.coupling is not None or loss not in _losses.MARGIN:
         return ""
     return f' A schema with loss = "{loss}" makes a release that is designed for it.'
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symdebias import losses
+from symdebias import _losses, losses
 from symdebias._domains import POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
@@ -22,13 +22,8 @@ from symdebias.release.folder import CARD
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
 # A plan of so many takes minutes.
 _MOST_COLUMNS = 300
-_LOSSES = {
-    "logistic": (losses.logistic, "binary"),
-    "exponential": (losses.exponential, "binary"),
-    "squared-hinge": (losses.squared_hinge, "binary"),
-    "poisson": (losses.poisson, "count"),
-    "least-squares": (losses.least_squares, "normal"),
-}
+# The populations of targets.
+_FAMILIES = {"label": "binary", "count": "count", "number": "normal"}
 
 
 def audit(options: argparse.Namespace) -> int:
@@ -60,7 +55,8 @@ def plan(options: argparse.Namespace) -> None:
             "Plan for fewer."
         )
     theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
-    make, family = _LOSSES[options.loss]
+    name = options.loss.replace("-", "_")
+    make, family = getattr(losses, name), _FAMILIES[_losses.CATALOGUE[name].target]
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
