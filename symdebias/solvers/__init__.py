@@ -4,12 +4,6 @@ from typing import TYPE_CHECKING
 
 from symdebias import _optional
 from symdebias.solvers import step_sizes
-from symdebias.solvers.central import (
-    dp_lssgd,
-    input_perturbation,
-    objective_perturbation,
-    output_perturbation,
-)
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
@@ -18,8 +12,18 @@ from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smo
 
 if TYPE_CHECKING:
     from symdebias.solvers import literature
-else:  # methods to compare with, which no fit needs
-    __getattr__ = _optional.on_demand(__name__, {}, rooms=("literature",))
+    from symdebias.solvers.central import (
+        dp_lssgd,
+        input_perturbation,
+        objective_perturbation,
+        output_perturbation,
+    )
+else:  # what no fit to released records needs
+    __getattr__ = _optional.on_demand(
+        __name__,
+        {"central": ("dp_lssgd", "input_perturbation", "objective_perturbation", "output_perturbation")},
+        rooms=("literature",),
+    )
 
 __all__ = [
     "BallMinimum",
