@@ -12,12 +12,10 @@ from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smo
 
 if TYPE_CHECKING:
     from symdebias.solvers import literature
-    from symdebias.solvers.central import (
-        dp_lssgd,
-        input_perturbation,
-        objective_perturbation,
-        output_perturbation,
-    )
+    from symdebias.solvers.central.dp_lssgd import dp_lssgd
+    from symdebias.solvers.central.input import input_perturbation
+    from symdebias.solvers.central.objective import objective_perturbation
+    from symdebias.solvers.central.output import output_perturbation
 else:  # what no fit to released records needs
     __getattr__ = _optional.on_demand(
         __name__,
