@@ -22,6 +22,8 @@ LAYERS = [
         "_columns",
         "_markup",
         "_losses",
+        "_rows",
+        "_parquet",
     },
     {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},
@@ -37,7 +39,7 @@ LAYERS = [
     {"driver"},
     {"checks"},
     {"solvers"},
-    {"evaluation", "planning", "quadratic"},
+    {"evaluation", "planning", "quadratic", "blocks"},
     {"interfaces"},
     {"__main__"},
 ]

@@ -19,13 +19,14 @@ from symdebias._arrays import FloatArray, check_same_index, cluster_codes, param
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.checks.records import refuse_scaled
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
-from symdebias.solvers.metric import positive
+from symdebias.solvers.metric import positive, undecided
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import Root, newton
 from symdebias.solvers.pilot import Pilot, pilot_of
@@ -41,8 +42,10 @@ _MOVED = 0.1
 # Penalties that are tried where a fit was refused: from this share of the largest second moment on, each larger by so
 # much.
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
-# From so many records on a first run on a sixteenth of them finds where to start.
-_MANY, _THINNED = 200_000, 16
+# Columns that a refusal names.
+_NAMED = 8
+# From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
+_MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
 
@@ -161,7 +164,7 @@ def m_estimate(
                 'debias with method="surrogate".'
             )
     began = time.perf_counter()
-    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
     refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
@@ -171,6 +174,7 @@ def m_estimate(
     given = None if start is None else correction.flat(start).copy()
     known = known_scores(corrected, checked)
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
+    _require_decided(correction, metric)
     search = _Search(corrected, checked, known, penalty, metric, region, given, surrogate_radius)
     try:
         estimate, search = _found(search)
@@ -213,6 +217,21 @@ def m_estimate(
             else None,
         },
     )
+
+
+def _require_decided(correction: Correction, metric: FloatArray) -> None:
+    """Raise DivergenceError where columns determine one another, so that many parameters give the same scores."""
+    places = undecided(metric) if correction.loss.scores else []
+    if places:
+        names = correction.design.parameters
+        # The rows of all scores have the same columns.
+        taking_part = [names[place] for place in sorted({place % len(names) for place in places})]
+        more = f" and {len(taking_part) - _NAMED} more" if len(taking_part) > _NAMED else ""
+        raise DivergenceError(
+            f"these records do not decide theta: a combination of {', '.join(taking_part[:_NAMED])}{more} is 0 in each "
+            "of them, so that many parameters give the same scores. Leave out a column that others determine (one "
+            "category, where every category has an indicator beside an intercept), or raise l2."
+        )
 
 
 def _found(search: "_Search") -> "tuple[_Estimate, _Search]":
@@ -397,7 +416,7 @@ class _Search:
 
     def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:
         """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
-        part = records.thinned(_THINNED)
+        part = records.thinned(max(_THINNED, len(records) // _LARGEST_PART))
         try:
             root = newton(part, part.derivatives_or_differences(self.units)[0], theta, self.penalty, near)
         except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):

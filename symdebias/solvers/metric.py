@@ -15,6 +15,9 @@ from symdebias._arrays import FloatArray
 LEAST_SHARE = 1e-3
 # Directions of less than this share of the largest are rounding.
 _ROUNDING = 1e-12
+# A combination of columns of less than this share of the largest mean square is 0 in every record, but for the rounding
+# of sums; a column takes part in it by a share of this size.
+_REPEATED, _TAKES_PART = 1e-13, 1e-3
 
 
 def definite(metric: FloatArray) -> FloatArray:
@@ -31,6 +34,27 @@ def inverse_root(metric: FloatArray) -> FloatArray:
     scaled = np.zeros(len(sizes))
     scaled[kept] = 1 / np.sqrt(sizes[kept])
     return np.asarray(vectors * scaled / units[:, None])
+
+
+def undecided(metric: FloatArray) -> list[int]:
+    """Return the places of the parameters of a combination of columns that is 0 in every record, if there is one.
+
+    Columns that are 0 by themselves are left alone: nothing moves their parameters.
+
+    Parameters
+    ----------
+    metric : array of shape (Q, Q), float64
+        Positive semidefinite.
+    """
+    present = np.flatnonzero(np.diag(metric) > 0)
+    if len(present) == 0:
+        return []
+    units = np.sqrt(np.diag(metric)[present])
+    sizes, vectors = np.linalg.eigh(metric[np.ix_(present, present)] / np.multiply.outer(units, units))
+    if sizes[0] > _REPEATED * sizes[-1]:
+        return []
+    shares = np.abs(vectors[:, 0])
+    return [int(place) for place in present[shares > _TAKES_PART * shares.max()]]
 
 
 def positive(

@@ -528,11 +528,36 @@ def test_a_covariance_that_descent_cannot_give_is_refused(options, message):
         sd.sgd(EXPONENTIAL, GOOD_X, GOOD_Y, **options)
 
 
-def test_columns_that_repeat_others_have_no_standard_errors():
+@pytest.mark.parametrize("loss", [sd.losses.least_squares(), sd.losses.logistic()])
+@pytest.mark.parametrize(
+    ("third", "named"),
+    [
+        (lambda X: X[:, 0], "a, c is 0"),
+        (lambda X: 3 * X[:, 0] - X[:, 1] / 7, "a, b, c is 0"),
+        (lambda X: np.full(len(X), 5.0), "c, intercept is 0"),
+    ],
+    ids=["repeated", "combination", "constant beside an intercept"],
+)
+def test_columns_that_others_determine_are_named(loss, third, named):
+    X, y = regression(500)
+    y = np.sign(y) if loss.target_values else y
+    X[:, 2] = third(X)
+    X *= [1.0, 10.0, 100.0]
+    corrected = sd.debias(loss, sd.Release(features=None, noiseless=("a", "b", "c"), fit_intercept=True))
+    with pytest.raises(DivergenceError, match=rf"do not decide theta: a combination of {named}.*Leave out"):
+        sd.m_estimate(corrected, X, y)
+    assert np.isfinite(sd.m_estimate(corrected, X, y, l2=0.1).theta).all()
+    # The least spread beside them that decides.
+    X[:, 2] *= 1 + 1e-4 * np.cos(np.arange(500.0))
+    assert np.isfinite(sd.m_estimate(corrected, X, y).standard_errors).all()
+
+
+def test_a_column_of_zeros_has_no_standard_errors():
     X, y = regression()
+    X[:, 2] = 0.0
     release = sd.Release(features=None, noiseless=("a", "b", "c"))
-    X[:, 2] = X[:, 0]
     fit = sd.m_estimate(sd.debias(sd.losses.least_squares(), release), X, y)
+    assert fit.theta[2] == 0
     with pytest.raises(InferenceError, match=r"singular|positive definite"):
         _ = fit.standard_errors
 

@@ -1,6 +1,5 @@
 """What methods of the literature share: released records with the noise of labels undone, and roots of equations."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,12 +90,12 @@ class Measured:
     @property
     def matrix(self) -> FloatArray:
         """The released features."""
-        return self.labelled.matrix
+        return self.labelled.arrays[0]
 
     @property
     def y(self) -> FloatArray:
         """The released targets."""
-        return self.labelled.target
+        return self.labelled.arrays[1]
 
     @property
     def columns(self) -> int:
@@ -182,7 +181,7 @@ class Problem:
         correction, penalty = records.correction, records.correction.penalty(l2)
         units = np.ones(len(penalty))
         if correction.loss.scores:
-            sizes = np.sqrt(np.mean(records.encoded[0] ** 2, axis=0))
+            sizes = np.sqrt(np.mean(np.asarray(records.encoded[0]) ** 2, axis=0))
             correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
         return cls(records, penalty, units)
 
@@ -278,15 +277,15 @@ def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[F
 
     with np.errstate(all="ignore"):
         end = root(scaled, start * units, options={"maxfev": _EVALUATIONS * (4 + len(start))})
-        phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), math.inf
+        phi, step, slope, condition = end.x, np.full(len(start), np.inf), np.eye(len(start)), 0.0
         if np.all(np.isfinite(phi)):
             slope = _derivative(scaled, phi)
             if np.all(np.isfinite(slope)):
                 condition = float(np.linalg.cond(slope))
-            if condition < _WORST_CONDITION:
-                step = np.linalg.solve(slope, scaled(phi))
+                if condition < _WORST_CONDITION:
+                    step = np.linalg.solve(slope, scaled(phi))
     length, norm = float(np.linalg.norm(step)), float(np.linalg.norm(start))
-    if np.isfinite(condition) and not condition < _WORST_CONDITION:
+    if not condition < _WORST_CONDITION:
         raise DivergenceError(
             f"the estimating equation does not decide theta: its derivative has the condition number {condition:.3g}. "
             "Raise l2, or leave out columns that others determine."
