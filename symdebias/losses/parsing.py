@@ -193,7 +193,9 @@ def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
             warnings.simplefilter("ignore")  # of Python, about odd spellings
             tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ValueError(f"{text[:60]!r} is no expression: its parentheses or operators do not fit.") from None
+        raise ValueError(
+            f"{text[:60]!r} is no expression: its parentheses or operators do not fit. Write it as exp(-y*u)."
+        ) from None
     try:
         return _symbolic(_Reader(names).part(tree.body, 0))
     except (ArithmeticError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
