@@ -1,0 +1,135 @@
+"""What the error of an estimated noise variance does to a fit.
+
+A root theta of the mean corrected gradient G(theta, V) = 0 depends on the noise covariance V. Where that is an estimate,
+independent of the records' own noise, it adds d Var(V) d' to the covariance of theta, with d = -H^-1 dG/dV the
+derivative of the root, found by differences of G in V.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.exceptions import InferenceError
+from symdebias.mechanisms import GaussianMechanism, Mechanism
+from symdebias.records import Records
+from symdebias.release import Release
+from symdebias.release.columns import as_json
+
+# By which share of it the noise is moved for a difference: the gradient is smooth in it.
+_STEP = 1e-4
+
+
+@dataclass(frozen=True)
+class Added:
+    """What the estimate of one mechanism's noise adds.
+
+    Attributes
+    ----------
+    covariance : array of shape (Q, Q), float64
+        To the covariance of theta.
+    degrees_of_freedom : float
+        Those of the estimate.
+    """
+
+    covariance: FloatArray
+    degrees_of_freedom: float
+
+
+def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray) -> list[Added]:
+    """Return what the estimates of noise in a release add to the covariance of theta, one for each mechanism.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on. Noise scales of their own are taken as known multiples of the estimated ones.
+    theta : array of shape (Q,), float64
+        The root.
+    hessian : array of shape (Q, Q), float64
+        H, the mean Hessian with the penalty.
+
+    Raises
+    ------
+    InferenceError
+        Columns of estimated correlated noise have noise scales of their own.
+
+    Notes
+    -----
+    With f degrees of freedom and normal errors, V = L (I + Z) L' with independent entries Z_ij of variance 2/f on the
+    diagonal and 1/f off it (Wishart's law). Columns of a diagonal V are estimated by themselves.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Appendix A.6.6 (stacked
+    estimating equations).
+    """
+    if not records.correction.method.corrects:
+        return []
+    found = []
+    for place, mechanism in _estimated(records):
+        freedom = mechanism.degrees_of_freedom
+        assert freedom is not None
+        covariance = np.zeros((len(theta), len(theta)))
+        for direction in _directions(mechanism):
+            up, down = (_moved(records, place, mechanism, direction, sign * _STEP) for sign in (1, -1))
+            slope = (up.mean_gradient(theta) - down.mean_gradient(theta)) / (2 * _STEP)
+            move = np.linalg.solve(hessian, slope)
+            variance = (2 if direction[0] == direction[1] else 1) / freedom
+            covariance += variance * np.multiply.outer(move, move)
+        found.append(Added(covariance, freedom))
+    return found
+
+
+def _estimated(records: Records) -> Iterator[tuple[int, GaussianMechanism]]:
+    """Yield mechanisms of estimated noise with the number of their group; -1 for the target's."""
+    release = records.correction.release
+    for place, mechanism in (*enumerate(one for _, one in release.groups), (-1, release.target)):
+        if isinstance(mechanism, GaussianMechanism) and mechanism.degrees_of_freedom is not None:
+            yield place, mechanism
+
+
+def _directions(mechanism: GaussianMechanism) -> list[tuple[int, int]]:
+    """Return the entries of Z."""
+    width = mechanism.width or 1
+    return [(i, j) for i in range(width) for j in range(i, width) if i == j or mechanism.is_correlated]
+
+
+def _moved(
+    records: Records, place: int, mechanism: GaussianMechanism, direction: tuple[int, int], by: float
+) -> Records:
+    """Return the records under a correction for noise that is moved in one direction."""
+    correction = records.correction
+    if records.scales is not None and place >= 0:
+        if mechanism.is_correlated:
+            raise InferenceError(
+                "noise scales of the records' own have no correlation, and the noise of these columns was estimated "
+                "with one. Estimate the error of each column by itself, or average as many measurements of each record."
+            )
+        columns, _ = correction.release.placed(correction.columns)[place]
+        if mechanism.covariance is not None:
+            columns = slice(columns.start + direction[0], columns.start + direction[0] + 1)
+        scales = records.scales.copy()
+        scales[:, columns] *= np.sqrt(1 + by)
+        return replace(records, scales=scales)
+    release = _with(correction.release, place, mechanism.moved(direction, by))
+    other = replace(correction, release=release)
+    if other.program == correction.program:
+        # The same code, told of other noise.
+        vars(other)["kernels"] = correction.kernels
+    return records.under(other)
+
+
+def _with(release: Release, place: int, mechanism: Mechanism) -> Release:
+    """Return a release with another mechanism in one place."""
+    groups = [(names, mechanism if index == place else one) for index, (names, one) in enumerate(release.groups)]
+    by_names = {names: one for names, one in groups if names is not None}
+    return Release(
+        by_names if by_names or not groups else groups[0][1],
+        mechanism if place < 0 else release.target,
+        noiseless=release.noiseless,
+        fit_intercept=release.fit_intercept,
+        center=as_json(release.center),
+        scale=as_json(release.scale),
+        categories=release.categories.as_json(),
+    )
