@@ -1,4 +1,4 @@
-"""The covariance of measurement error, estimated from repeated measurements or from records whose true values are known.
+"""The covariance of measurement error, estimated from repeated measurements or from records with known true values.
 
 An estimate is a covariance with its degrees of freedom f: f times the estimate has Wishart's law for normal errors.
 """
@@ -77,7 +77,7 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
     means = filled.sum(axis=1) / np.maximum(counts, 1)[:, None]
     away = np.where(missing, 0.0, values - means[:, None, :]).reshape(-1, width)
     covariance = np.asarray(away.T @ away / freedom)
-    _require_errors(covariance, values[measured], "the measurements of each record are equal")
+    _require_errors(covariance, values[measured], "replicates of each record are equal")
     return covariance, freedom
 
 
@@ -122,21 +122,21 @@ def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
     error = measured - known
     mean = error.mean(axis=0)
     covariance = np.asarray((error - mean).T @ (error - mean) / (count - 1))
-    _require_errors(covariance, measured, "measurements and true values differ by a constant")
+    _require_errors(covariance, measured, "noised and true values differ by a constant")
     deviations = np.sqrt(np.diag(covariance))
     for place in np.flatnonzero(deviations):
         away = float(mean[place] / deviations[place]) * count**0.5
         if 2 * stats.t.sf(abs(away), count - 1) < _LEVEL / width:
             raise ValueError(
-                f"the mean error of column {place} is {away:.3g} of its standard errors from 0: measurements are "
-                "shifted. Subtract the mean of noised - true from all measurements, and pass these."
+                f"the mean of noised - true in column {place} is {away:.3g} of its standard errors from 0: "
+                "measurements are shifted. Subtract that mean from all measurements, and pass these."
             )
         found = stats.linregress(known[:, place], error[:, place]) if np.ptp(known[:, place]) > 0 else None
         if found is not None and found.pvalue < _LEVEL / width:
             raise ValueError(
-                f"the error of column {place} goes with the true value, by {found.slope:.3g} a unit: measurements are "
-                "on another scale, or true values scatter about them (Berkson's error), and neither is noise that is "
-                "added to true values. Calibrate the measurements first, or fit those of Berkson's error as they are."
+                f"noised - true in column {place} goes with the true value, by {found.slope:.3g} a unit: measurements "
+                "are on another scale, or true values scatter about them (Berkson's error), and neither is noise added "
+                "to true values. Calibrate the measurements first, or fit those of Berkson's error as they are."
             )
     return covariance, count - 1
 

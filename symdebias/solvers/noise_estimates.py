@@ -1,8 +1,8 @@
 """What the error of an estimated noise variance does to a fit.
 
-A root theta of the mean corrected gradient G(theta, V) = 0 depends on the noise covariance V. Where that is an estimate,
-independent of the records' own noise, it adds d Var(V) d' to the covariance of theta, with d = -H^-1 dG/dV the
-derivative of the root, found by differences of G in V.
+A root theta of the mean corrected gradient G(theta, V) = 0 depends on the noise covariance V. Where that is an
+estimate, independent of the records' own noise, it adds d Var(V) d' to the covariance of theta, with d = -H^-1 dG/dV
+the derivative of the root, found by differences of G in V.
 """
 
 from collections.abc import Iterator
@@ -52,17 +52,20 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     Raises
     ------
     InferenceError
-        Columns of estimated correlated noise have noise scales of their own.
+        There are too few degrees of freedom.
 
     Notes
     -----
-    With f degrees of freedom and normal errors, V = L (I + Z) L' with independent entries Z_ij of variance 2/f on the
-    diagonal and 1/f off it (Wishart's law). Columns of a diagonal V are estimated by themselves.
+    V is L (I + Z) L' for the estimate L L' of k columns with f degrees of freedom. The entries Z_ij have the variances
+    2 f^2/((f - k - 1)^2 (f - k - 3)) on the diagonal and f^2/((f - k)(f - k - 1)(f - k - 3)) off it, those of the
+    inverse Wishart law that normal errors leave for V; for large f they are the 2/f and 1/f of the estimate about V.
+    Small estimates of the noise go with small slopes, so that the latter alone would cover less often. Columns of a
+    diagonal V are estimated by themselves.
 
     References
     ----------
-    Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Appendix A.6.6 (stacked
-    estimating equations).
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Appendix A.6 (stacked
+    estimating equations); Gelman et al. 2013 (Bayesian Data Analysis), Appendix A (inverse Wishart).
     """
     if not records.correction.method.corrects:
         return []
@@ -70,13 +73,13 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     for place, mechanism in _estimated(records):
         freedom = mechanism.degrees_of_freedom
         assert freedom is not None
+        on, off = _variances(mechanism)
         covariance = np.zeros((len(theta), len(theta)))
         for direction in _directions(mechanism):
             up, down = (_moved(records, place, mechanism, direction, sign * _STEP) for sign in (1, -1))
             slope = (up.mean_gradient(theta) - down.mean_gradient(theta)) / (2 * _STEP)
             move = np.linalg.solve(hessian, slope)
-            variance = (2 if direction[0] == direction[1] else 1) / freedom
-            covariance += variance * np.multiply.outer(move, move)
+            covariance += (on if direction[0] == direction[1] else off) * np.multiply.outer(move, move)
         found.append(Added(covariance, freedom))
     return found
 
@@ -87,6 +90,20 @@ def _estimated(records: Records) -> Iterator[tuple[int, GaussianMechanism]]:
     for place, mechanism in (*enumerate(one for _, one in release.groups), (-1, release.target)):
         if isinstance(mechanism, GaussianMechanism) and mechanism.degrees_of_freedom is not None:
             yield place, mechanism
+
+
+def _variances(mechanism: GaussianMechanism) -> tuple[float, float]:
+    """Return the variances of entries of Z on the diagonal and off it."""
+    freedom, width = mechanism.degrees_of_freedom, mechanism.width if mechanism.is_correlated else 1
+    assert freedom is not None
+    assert width is not None
+    left = freedom - width - 3
+    if not left > 0:
+        raise InferenceError(
+            f"the noise was estimated with {freedom:.3g} degrees of freedom, and more than {width + 3} are needed to "
+            "tell how far it is off. Measure more records twice, or validate more."
+        )
+    return 2 * freedom**2 / ((left + 2) ** 2 * left), freedom**2 / ((left + 3) * (left + 2) * left)
 
 
 def _directions(mechanism: GaussianMechanism) -> list[tuple[int, int]]:
@@ -101,11 +118,6 @@ def _moved(
     """Return the records under a correction for noise that is moved in one direction."""
     correction = records.correction
     if records.scales is not None and place >= 0:
-        if mechanism.is_correlated:
-            raise InferenceError(
-                "noise scales of the records' own have no correlation, and the noise of these columns was estimated "
-                "with one. Estimate the error of each column by itself, or average as many measurements of each record."
-            )
         columns, _ = correction.release.placed(correction.columns)[place]
         if mechanism.covariance is not None:
             columns = slice(columns.start + direction[0], columns.start + direction[0] + 1)
@@ -123,9 +135,10 @@ def _moved(
 def _with(release: Release, place: int, mechanism: Mechanism) -> Release:
     """Return a release with another mechanism in one place."""
     groups = [(names, mechanism if index == place else one) for index, (names, one) in enumerate(release.groups)]
-    by_names = {names: one for names, one in groups if names is not None}
+    by_names: dict[str | tuple[str, ...], Mechanism] = {names: one for names, one in groups if names is not None}
+    unnamed = groups[0][1] if groups and groups[0][0] is None else None
     return Release(
-        by_names if by_names or not groups else groups[0][1],
+        by_names or unnamed,
         mechanism if place < 0 else release.target,
         noiseless=release.noiseless,
         fit_intercept=release.fit_intercept,
