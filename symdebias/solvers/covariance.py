@@ -26,8 +26,8 @@ _MANY_CLUSTERS = 1000
 # From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
 # of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
-# With fewer degrees of freedom of a whole variance there are no intervals, and from so many on it is as good as known.
-_FEWEST_FREEDOM, _MUCH_FREEDOM = 4.0, 100.0
+# A variance of so many degrees of freedom is as good as known.
+_MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
 _MUCH_LEVERAGE = 0.05
 # Where leaving out a cluster or a record leaves no more than this share of the curvature in some direction, it decides
@@ -116,12 +116,7 @@ def at_root(
         return Inference(None, kind, str(error))
     if share is not None:
         notes.append(f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that")
-    if least < _FEWEST_FREEDOM:
-        refusal = refusal or (
-            f"the noise was estimated from too little: {least:.2g} degrees of freedom remain for the variance of a "
-            "parameter, and intervals would not cover. Measure more records twice, or validate more."
-        )
-    elif share is not None and least < _MUCH_FREEDOM:
+    if share is not None and least < _MUCH_FREEDOM:
         freedom, joint = int(least), None if joint is None else min(joint, least)
         notes.append(f"intervals and tests are by Student's t with {freedom} degrees of freedom")
     if penalty.any():

@@ -129,10 +129,6 @@ def test_where_the_estimate_rests_on_little_intervals_are_by_t_or_refused():
     refused = fitted({("a", "b"): GaussianMechanism.from_estimate(0.6, 4)}, X, y)
     with pytest.raises(InferenceError, match="estimated with 4 degrees of freedom, and more than 4 are needed"):
         refused.confidence_interval()
-    barely = fitted({("a", "b"): GaussianMechanism.from_estimate(1.2, 4.1)}, X, y)
-    with pytest.raises(InferenceError, match="estimated from too little"):
-        barely.confidence_interval()
-    assert np.all(barely.standard_errors > plain.standard_errors)
 
 
 def test_clusters_sgd_and_uncorrected_losses():
