@@ -70,7 +70,7 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     if not records.correction.method.corrects:
         return []
     found = []
-    for place, mechanism in _estimated(records):
+    for place, mechanism in _estimated(records.correction.release):
         freedom = mechanism.degrees_of_freedom
         assert freedom is not None
         on, off = _variances(mechanism)
@@ -84,9 +84,13 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     return found
 
 
-def _estimated(records: Records) -> Iterator[tuple[int, GaussianMechanism]]:
+def is_estimated(release: Release) -> bool:
+    """Whether the noise of a column, or of the target, was estimated."""
+    return any(True for _ in _estimated(release))
+
+
+def _estimated(release: Release) -> Iterator[tuple[int, GaussianMechanism]]:
     """Yield mechanisms of estimated noise with the number of their group; -1 for the target's."""
-    release = records.correction.release
     for place, mechanism in (*enumerate(one for _, one in release.groups), (-1, release.target)):
         if isinstance(mechanism, GaussianMechanism) and mechanism.degrees_of_freedom is not None:
             yield place, mechanism

@@ -140,6 +140,8 @@ def test_clusters_sgd_and_uncorrected_losses():
     release = sd.Release({("a", "b"): GaussianMechanism.from_estimate(0.6, 30)}, fit_intercept=True)
     naive = sd.debias(sd.losses.least_squares(), release, method="none")
     assert "the noise was estimated" not in sd.m_estimate(naive, X, y).summary()
+    by_others = sd.literature.regression_calibration(sd.losses.least_squares(), release, X, y)
+    assert "the noise was estimated, and is taken as known here" in by_others.summary()
     corrected = sd.debias(sd.losses.least_squares(), release)
     trained = sd.sgd(corrected, X, y, average=0.5, epochs=40, covariance="plug-in", random_state=0)
     np.testing.assert_allclose(trained.standard_errors, together.standard_errors, rtol=0.1)
