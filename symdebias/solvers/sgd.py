@@ -29,6 +29,7 @@ from symdebias.solvers.descent import Descent, averaged_share, first_averaged, h
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
@@ -72,6 +73,7 @@ def sgd(
     order: str = "shuffled",
     sample_weight: Any = None,
     noise_scale: Any = None,
+    offset: Any = None,
     record: int | Sequence[int] | None = None,
     early_stopping: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -131,6 +133,8 @@ def sgd(
         Non-negative weights; a batch is averaged with them.
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+    offset : array of shape (n,), optional
+        A known term of the score; see `m_estimate`.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -187,7 +191,7 @@ def sgd(
     return _trained(
         corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
         smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
-        order=order, sample_weight=sample_weight, noise_scale=noise_scale, record=record,
+        order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
         early_stopping=early_stopping, random_state=random_state, progress=progress,
     )[0]  # fmt: skip
 
@@ -258,7 +262,7 @@ def continued(
 def _trained(
     corrected: CorrectedLoss, X: Any, y: Any, after: Reached | None, *, step_size: Any, batch_size: int, epochs: int,
     l2: float, radius: float | None, smoothing: float, smoothing_mode: str, average: bool | float,
-    covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, record: Any,
+    covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, offset: Any, record: Any,
     early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
 ) -> tuple[Fit, Reached]:  # fmt: skip
     """Train; see `sgd` and `continued`."""
@@ -276,6 +280,10 @@ def _trained(
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
+    marked = {} if offset is None else {"offset": True}
+    if offset is not None:
+        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+        l2 *= factor
     run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
     refuse_scaled(corrected, run.matrix)
     penalty = run.correction.penalty(l2)
@@ -321,7 +329,7 @@ def _trained(
         if not begun:
             return None
         descent, found = begun[-1]
-        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **told}, notes=notes)
+        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **marked, **told}, notes=notes)
 
     def beginning(corrected: CorrectedLoss) -> Callable[[Descent], object]:
         return lambda descent: begun.append((descent, corrected))
@@ -368,7 +376,7 @@ def _trained(
                 inference = _by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
-        told |= {**health.as_diagnostics(), "score_variance": variance, **designed}
+        told |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
         return fit_of(descent, resolved, told, inference=inference), reached
 
 
