@@ -128,7 +128,8 @@ def examined(
     root = inverse_root(metric)
     rows = slice(None, None, records.stride)
     tested = len(range(0, len(records.matrix), records.stride))
-    gradients = records.gradients(theta, rows, by_derivatives=hessian is not None)
+    own = _relative_weights(records, rows)
+    gradients = own * records.gradients(theta, rows, by_derivatives=hessian is not None)
     share, size = _carrying_share(gradients @ root, theta)
     count = len(theta)
     # Without noise a few records may well be all that there is to fit.
@@ -149,10 +150,9 @@ def examined(
     if with_curvature:
         curvature, found = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None:
-            penalised = gradients + penalty * theta
-            error = score_error(
-                found + np.diag(penalty), penalised.T @ penalised / len(penalised), records.total, metric
-            )
+            penalised = gradients + own * (penalty * theta)
+            meat = penalised.T @ penalised / len(penalised)
+            error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
             length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
             uncertainty = error / length if length > 0 else math.inf
             signs += uncertain_curvature(correction, curvature, uncertainty)
@@ -247,6 +247,14 @@ def warn_of_standstill(
         )
 
 
+def _relative_weights(records: Records, rows: slice) -> FloatArray:
+    """Return the weights of some records over their mean, shape (m, 1), or a single 1 where all weigh the same."""
+    if not len(records.weights):
+        return np.ones((1, 1))
+    own = records.weights[rows]
+    return np.asarray(own / own.mean() if own.any() else own)[:, None]
+
+
 def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, float]:
     """Return the share of records that carry the gradient, and the mean square of their gradients.
 
@@ -274,7 +282,8 @@ def _inflation(records: Records, theta: FloatArray, root: FloatArray, size: floa
         return None
     uncorrected = records.thinned(records.stride).under(plain)
     with np.errstate(all="ignore"):
-        gradients = uncorrected.gradients(theta, slice(None)) @ root
+        own = _relative_weights(uncorrected, slice(None))
+        gradients = own * (uncorrected.gradients(theta, slice(None)) @ root)
         before = float(np.mean(np.sum(gradients**2, axis=1)))
     if not (before > 0 and math.isfinite(size / before)):
         return None
@@ -337,7 +346,7 @@ class _Look:
             self.records.gradients(self.theta + sign * move, rows, by_derivatives=self.by_derivatives)
             for sign in (1.0, -1.0)
         )
-        return above - below
+        return np.asarray(_relative_weights(self.records, rows) * (above - below))
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""

@@ -157,3 +157,14 @@ def test_releases_that_hide_the_target_have_none():
     coin = sd.Release(target=sd.RandomizedResponse(1.0, categories=(0, 1)), noiseless=("x", "z"))
     with pytest.raises(ValueError, match="leaves no number that it could be taken off"):
         sd.m_estimate(sd.debias(sd.losses.poisson(), coin), X, np.minimum(Y, 1), offset=OFFSET)
+
+
+def test_short_exposures_do_not_look_like_a_fit_that_is_lost():
+    """Few events in little time are high rates of little weight: without weights 1 of 400 carries the gradient."""
+    rng = np.random.default_rng(4)
+    true, offset = rng.normal(size=(400, 2)), np.log(rng.uniform(0, 1, 400) ** 6)
+    y = rng.poisson(np.exp(true @ THETA[:2] + 2.0 + offset))
+    y[np.argsort(offset)[:3]] = 1
+    fit = sd.m_estimate(corrected(), true + NOISE * rng.normal(size=(400, 1)) * [1, 0], y, offset=offset)
+    assert fit.diagnostics["carrying_share"] > 0.1
+    assert np.all(np.abs(fit.theta - [*THETA[:2], 2.0]) < 4 * fit.standard_errors)
