@@ -116,9 +116,11 @@ def at_root(
         return Inference(None, kind, str(error))
     if share is not None:
         notes.append(f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that")
-    if share is not None and least < _MUCH_FREEDOM:
+    if share is not None and least < _MUCH_FREEDOM and int(least) != freedom:
         freedom, joint = int(least), None if joint is None else min(joint, least)
-        notes.append(f"intervals and tests are by Student's t with {freedom} degrees of freedom")
+        notes.append(
+            f"with those of the estimated noise, intervals are by Student's t with {freedom} degrees of freedom"
+        )
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
     if by_descent:
