@@ -114,7 +114,7 @@ def debias(
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990; van Rooyen &
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2 and eq. (16); Stefanski 1989; Nakamura 1990; van Rooyen &
     Williamson 2018 and Badanidiyuru et al. 2023 (arXiv 2312.05659), for channels of labels.
 
     Examples

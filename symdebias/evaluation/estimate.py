@@ -161,7 +161,7 @@ def evaluate(
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3; Nakamura 1990.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990.
 
     Examples
     --------
