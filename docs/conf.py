@@ -1,7 +1,7 @@
 """Settings of the documentation: Markdown by MyST, docstrings by numpydoc, theme furo, formulas as MathML.
 
-Build with ``sphinx-build -W -n docs docs/_build``: every warning is an error, every name must resolve. A page of the site
-loads nothing from elsewhere. Each public name has a page of its own, written by autosummary from the lists in
+Build with ``sphinx-build -W -n docs docs/_build``: every warning is an error, every name must resolve. A page of the
+site loads nothing from elsewhere. Each public name has a page of its own, written by autosummary from the lists in
 ``reference.md``; it ends with the pages on which the name is used.
 """
 
