@@ -34,6 +34,12 @@ class StepSize:
         Non-negative: how far the decay has come before the first step.
     power : float
         0 constant, 1/2 inverse square root, 1 inverse time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> StepSize(0.3, power=0.5)(np.array([1.0, 4.0, 9.0])).round(2)
+    array([0.3 , 0.15, 0.1 ])
     """
 
     scale: float
