@@ -32,8 +32,8 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 
 autodoc_member_order = "bysource"
-# Names of the field stand in signatures as they are written, not spelled out to their definitions.
-autodoc_typehints_format = "short"
+# The docstrings say types, with shapes and units; in signatures the arguments and their defaults are found sooner.
+autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 autosummary_generate = True
 # Members are listed by autodoc once; a second table of them would only repeat it.

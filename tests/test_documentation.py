@@ -94,7 +94,7 @@ def test_links_lead_somewhere_and_pictures_have_a_description(name):
 
 
 def test_links_are_seen():
-    page = "A [page](a.md#part), `[no](link)`, $[n](o)$, [with `code` (in)](b.md), ![Picture](c.png)\n```text\n[no](d.md)\n```"
+    page = "[page](a.md#part), `[no](link)`, $[n](o)$, [with `code` (in)](b.md), ![A](c.png)\n```text\n[no](d.md)\n```"
     assert [target for _, _, target in LINK.findall(prose(page))] == ["a.md#part", "b.md", "c.png"]
     assert anchors("# One, two: `three`\n```text\n# no\n```\n## Four-five?") == {"one-two-three", "four-five"}
     assert examples(examples) == []
