@@ -5,7 +5,7 @@ noised records, compiled, with a certificate.
 
 What every fit needs stands here. The rest has rooms: `losses`, `planning` before the data exist, `labels` for
 randomizers of labels, `step_sizes`, `evaluation` of models, `literature` for methods to compare with, `quadratic`
-losses, `checks` of mechanisms and solvers, and `exceptions`.
+losses, `checks` of mechanisms and solvers, `blocks` for records that are larger than memory, and `exceptions`.
 """
 
 import difflib
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from symdebias import _optional
 
 if TYPE_CHECKING:
-    from symdebias import checks, evaluation, exceptions, labels, losses, planning, quadratic
+    from symdebias import blocks, checks, evaluation, exceptions, labels, losses, planning, quadratic
     from symdebias._budget import derivation_limits
     from symdebias.assessment import Certificate, bias
     from symdebias.corrected import CorrectedLoss
@@ -157,6 +157,7 @@ __all__ = [
     "UniformMechanism",
     "VarianceWarning",
     "bias",
+    "blocks",
     "checks",
     "debias",
     "derivation_limits",

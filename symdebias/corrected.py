@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from symdebias import _markup, assessment
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
+from symdebias._rows import Rows
 from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
 from symdebias.derivation import Method, Surrogate, SurrogateParts
@@ -95,20 +96,16 @@ class CorrectedLoss:
         """The correction to show: for two noised columns where the release does not know their number."""
         return self.at(columns_to_show(self.declared, self.release))
 
-    def records(
-        self, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None, check_finite: bool = True
-    ) -> Records:
+    def records(self, X: Any, y: Any, *, noise_scale: Any = None, **options: Any) -> Records:
         """Return checked records under this correction.
 
         Parameters
         ----------
-        X, y, sample_weight, noise_scale, check_finite
+        X, y, noise_scale, **options
             As for `symdebias.records.Records.of`.
         """
         correction = self.at(self._width(X), per_record=noise_scale is not None)
-        return Records.of(
-            correction, X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=check_finite
-        )
+        return Records.of(correction, X, y, noise_scale=noise_scale, **options)
 
     def of(self, records: Records) -> Records:
         """Return records that were checked under another correction of the same loss and release under this one."""
@@ -116,7 +113,9 @@ class CorrectedLoss:
         return records.under(self.at(records.correction.features, per_record=per_record))
 
     def _width(self, X: Any) -> int:
-        return self._known_width or int(self.release.design_matrix(X, check_finite=False).shape[1])
+        # A table has its columns in its first row as well.
+        first = X[:1] if isinstance(X, (np.ndarray, Rows)) and np.ndim(X) == 2 else X
+        return self._known_width or int(self.release.design_matrix(first, check_finite=False).shape[1])
 
     def _width_of(self, theta: ArrayLike) -> int:
         scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)
@@ -314,12 +313,10 @@ class CorrectedLoss:
 
     # ---- the numeric side --------------------------------------------------------------------------------
 
-    def _evaluated(
-        self, theta: Any, X: Any, y: Any, noise_scale: Any, sample_weight: Any = None
-    ) -> tuple[FloatArray, Records]:
+    def _evaluated(self, theta: Any, X: Any, y: Any, noise_scale: Any, **options: Any) -> tuple[FloatArray, Records]:
         """Return checked parameters as one vector, within the limits of the correction, and checked records."""
         self.require_resolved()
-        records = self.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+        records = self.records(X, y, noise_scale=noise_scale, **options)
         vector = records.correction.flat(theta)
         if noise_scale is None:
             records.correction.limits.require(vector, finite_variance=False)
@@ -352,7 +349,7 @@ class CorrectedLoss:
         ValueError, TypeError
             The data or theta do not fit.
         """
-        vector, records = self._evaluated(theta, X, y, noise_scale)
+        vector, records = self._evaluated(theta, X, y, noise_scale, by_blocks=True)
         return records.losses(vector)
 
     def gradient(self, theta: ArrayLike, X: Any, y: Any, *, noise_scale: Any = None) -> FloatArray:
@@ -388,7 +385,7 @@ class CorrectedLoss:
         float
             The (weighted) mean.
         """
-        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight)
+        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return records.mean_loss(vector)
 
     def mean_gradient(
@@ -406,7 +403,7 @@ class CorrectedLoss:
         array of shape (q,), or (K, q), float64
             The (weighted) mean.
         """
-        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight)
+        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return records.correction.shaped(records.mean_gradient(vector))
 
     def mean_hessian(
@@ -430,7 +427,7 @@ class CorrectedLoss:
         NoExactCorrectionError
             There are too many columns of categories to sum over their combinations.
         """
-        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight)
+        vector, records = self._evaluated(theta, X, y, noise_scale, sample_weight=sample_weight, by_blocks=True)
         return records.derivatives()(vector).hessian
 
     def score_variance(self, theta: ArrayLike, *, noise_scale: Any = None) -> float:

@@ -433,6 +433,10 @@ class Correction:
         values: FloatArray = np.array(noise.outputs)[codes.astype(int)]
         return values
 
+    def encoded_target(self, target: FloatArray) -> FloatArray:
+        """Return checked targets as kernels take them: as they are, or codes of them."""
+        return self.codes_of_targets(target).astype(float) if self.program.codes else target
+
     def encode(
         self, matrix: FloatArray, target: FloatArray, scales: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
@@ -456,8 +460,7 @@ class Correction:
             The targets, or codes of them.
         """
         program = self.program
-        if program.codes:
-            target = self.codes_of_targets(target).astype(float)
+        target = self.encoded_target(target)
         if not isinstance(program, ScoreProgram):
             return self._encoded_features(matrix, scales), target
         design = self.design

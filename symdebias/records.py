@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, weights_array
+from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
+from symdebias._rows import WINDOW, Rows, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
@@ -50,9 +51,9 @@ class Records:
     ----------
     correction : Correction
         The loss as it is corrected for them.
-    matrix : array of shape (n, p), float64
+    matrix : array of shape (n, p), float64, or Rows
         Columns in the release's order, codes in columns of categories.
-    target : array of shape (n,), float64
+    target : array of shape (n,), float64, or Rows
         Values of the target.
     weights : array of shape (n,) or (0,), float64
         The weights; empty where all records weigh the same.
@@ -61,8 +62,8 @@ class Records:
     """
 
     correction: Correction
-    matrix: FloatArray
-    target: FloatArray
+    matrix: FloatArray | Rows
+    target: FloatArray | Rows
     weights: FloatArray
     scales: FloatArray | None = None
 
@@ -76,6 +77,7 @@ class Records:
         sample_weight: Any = None,
         noise_scale: Any = None,
         check_finite: bool = True,
+        by_blocks: bool = False,
     ) -> "Records":
         """Return records that a user gave, checked.
 
@@ -93,6 +95,9 @@ class Records:
             Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
         check_finite : bool
             False leaves NaN and infinity in X to a caller that finds them in its own pass.
+        by_blocks : bool
+            Whether the caller does with `Rows`: what would have to be copied as a whole (a long array of another type
+            or layout, a source that is read by blocks) is then read anew in every pass.
 
         Raises
         ------
@@ -100,7 +105,12 @@ class Records:
             The data do not fit; the message names the row and column.
         """
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
-        matrix, target = correction.checked_records(X, y, check_finite=check_finite)
+        matrix: FloatArray | Rows
+        target: FloatArray | Rows
+        if by_blocks and (_is_long(X) or _is_long(y)):
+            matrix, target = _in_blocks(correction, X, y)
+        else:
+            matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
 
@@ -109,9 +119,23 @@ class Records:
         return replace(self, correction=correction, scales=self.scales if correction.per_record else None)
 
     @functools.cached_property
-    def encoded(self) -> tuple[FloatArray, FloatArray]:
+    def encoded(self) -> tuple[FloatArray | Rows, FloatArray | Rows]:
         """Columns and target as kernels take them."""
-        return self.correction.encode(self.matrix, self.target, self.scales)
+        if not isinstance(self.matrix, Rows) and not isinstance(self.target, Rows):
+            return self.correction.encode(self.matrix, self.target, self.scales)
+
+        first = self.matrix[:1]
+        if self.correction.encode(first, self.target[:1], None if self.scales is None else self.scales[:1])[0] is first:
+            # Columns are taken as they are, and read by themselves.
+            if not self.correction.program.codes:
+                return self.matrix, self.target
+            return self.matrix, Rows.made_of(self.target, self.correction.encoded_target)
+
+        def encode(rows: Any) -> tuple[FloatArray, FloatArray]:
+            scales = None if self.scales is None else self.scales[rows]
+            return self.correction.encode(self.matrix[rows], self.target[rows], scales)
+
+        return paired(len(self), encode, has_any_row=self.has_any_row)
 
     @property
     def columns(self) -> int:
@@ -126,15 +150,36 @@ class Records:
         """The number of records, or the sum of their weights."""
         return float(self.weights.sum()) if len(self.weights) else float(len(self.matrix))
 
+    def mean_of(self, value: Callable[[slice], FloatArray]) -> float:
+        """Return the weighted mean of what a function says of records, shape (m,), for each slice of them."""
+
+        def summed_up(rows: slice) -> float:
+            found = value(rows)
+            return float(self.weights[rows] @ found) if len(self.weights) else float(found.sum())
+
+        return float(sum(over_chunks(len(self), summed_up))) / self.total
+
     @property
     def is_noised(self) -> bool:
         """Whether the release has noised anything."""
         release = self.correction.release
         return release.target is not None or any(True for _ in release.noises(self.columns))
 
-    def thinned(self, stride: int, first: int = 0) -> "Records":
-        """Return the records first, first + stride, first + 2 stride, ..."""
-        return self.taken(slice(first, None, stride))
+    @property
+    def arrays(self) -> tuple[FloatArray, FloatArray]:
+        """`matrix` and `target` of records that were not asked for by blocks."""
+        assert not isinstance(self.matrix, Rows)
+        assert not isinstance(self.target, Rows)
+        return self.matrix, self.target
+
+    @property
+    def has_any_row(self) -> bool:
+        """Whether single records are at hand; not where they are read from a beginning to an end."""
+        return has_any_row(self.matrix) and has_any_row(self.target)
+
+    def thinned(self, stride: int) -> "Records":
+        """Return the records 0, stride, 2 stride, ...; all of them for a stride below 2."""
+        return self.taken(slice(None, None, stride)) if stride > 1 else self
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -215,7 +260,12 @@ class Records:
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the corrected losses of the records at theta, shape (n,), unweighted."""
         out = np.empty(len(self.matrix))
-        self.correction.kernels.loss(theta, *self.encoded, self.correction.noise, out)
+        matrix, target = self.encoded
+
+        def work(rows: slice) -> None:
+            self.correction.kernels.loss(theta, matrix[rows], target[rows], self.correction.noise, out[rows])
+
+        over_chunks(len(out), work)
         return out
 
     def mean_loss(self, theta: FloatArray) -> float:
@@ -299,7 +349,57 @@ class Records:
             gradients *= self.weights[rows, None]
         return gradients
 
-    @property
-    def stride(self) -> int:
-        """The distance of the records that a fit is tested on."""
-        return max(1, len(self.matrix) // TESTED_RECORDS)
+    @functools.cached_property
+    def tested(self) -> "Records":
+        """The records that a fit is tested on."""
+        return self.thinned(len(self) // TESTED_RECORDS)
+
+
+def _is_long(values: Any) -> bool:
+    """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
+    if isinstance(values, Rows):
+        return True
+    if type(values) not in (np.ndarray, np.memmap) or values.ndim not in (1, 2) or len(values) <= CHUNK:
+        return False
+    ready = values.dtype == np.float64 and values.flags.carray
+    return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready
+
+
+def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:
+    """Return columns and targets that are checked once, block by block, and read in every pass.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Records.of`; rows are counted from the first of a block.
+    """
+    count = len(X)
+    if y is not None and np.ndim(y) == 1 and len(y) != count:
+        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
+    columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
+    target = y
+    if y is not None and not isinstance(y, Rows):
+        target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
+    for start in range(0, count, WINDOW):
+        rows = slice(start, min(start + WINDOW, count))
+        try:
+            correction.checked_records(columns[rows], None if y is None else target[rows])
+        except ValueError as error:
+            if start == 0:
+                raise
+            raise ValueError(f"in the records from {start:,} on, with rows counted from there: {error}") from None
+    if correction.collected is None and y is not None:
+
+        def checked_columns(part: FloatArray) -> FloatArray:
+            return correction.checked_matrix(part, check_finite=False)
+
+        def checked_targets(part: FloatArray) -> FloatArray:
+            return correction.checked_target(part, len(part))
+
+        matrix = Rows.made_of(columns, checked_columns)
+        return matrix, Rows.made_of(target, checked_targets) if isinstance(target, Rows) else checked_targets(target)
+
+    def checked(rows: Any) -> tuple[FloatArray, FloatArray]:
+        return correction.checked_records(columns[rows], None if y is None else target[rows], check_finite=False)
+
+    return paired(count, checked, has_any_row=columns.has_any_row and has_any_row(target))

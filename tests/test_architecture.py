@@ -11,7 +11,19 @@ ROOT = Path(symdebias.__file__).parent
 # Left may be imported by right; what stands in one group never imports from another member of it.
 LAYERS = [
     {"exceptions"},
-    {"_domains", "_arrays", "_tables", "_randomness", "_optional", "_budget", "_files", "_columns", "_markup"},
+    {
+        "_domains",
+        "_arrays",
+        "_tables",
+        "_randomness",
+        "_optional",
+        "_budget",
+        "_files",
+        "_columns",
+        "_markup",
+        "_rows",
+        "_parquet",
+    },
     {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},
     {"mechanisms", "transforms"},
@@ -26,7 +38,7 @@ LAYERS = [
     {"driver"},
     {"checks"},
     {"solvers"},
-    {"evaluation", "planning", "quadratic"},
+    {"evaluation", "planning", "quadratic", "blocks"},
     {"interfaces"},
     {"__main__"},
 ]

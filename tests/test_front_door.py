@@ -21,7 +21,8 @@ FUNCTIONS = {
 # Imported when they are first asked for, since they need scikit-learn.
 ESTIMATORS = {"CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor", "ReleaseScaler"}
 ROOMS = {
-    "checks", "evaluation", "exceptions", "labels", "literature", "losses", "planning", "quadratic", "step_sizes",
+    "blocks", "checks", "evaluation", "exceptions", "labels", "literature", "losses", "planning", "quadratic",
+    "step_sizes",
 }  # fmt: skip
 # What is asked for so often that it has a second place.
 AGAIN = {"labels.optimal_unbiased_randomizer", "planning.plan"}

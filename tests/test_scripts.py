@@ -292,6 +292,7 @@ LONG = {
     "intervals.py --replicates 100 --part 'least squares' --processes 1": "p 10, target noise 1",
     "mechanisms.py --records 2000 --repeats 1": "mixed, 6 columns, exponential",
     "surrogates.py --records 2000 --part time": "squared hinge, 12 + 12 waves",
+    "larger_than_memory.py --records 20000 --columns 2": "sgd, exponential, one pass",
 }
 
 

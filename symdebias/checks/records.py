@@ -16,6 +16,7 @@ from scipy import special, stats
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
+from symdebias._rows import Rows, blocks_of
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import ChannelMechanism, Mechanism
@@ -443,7 +444,7 @@ def _log_p_of_ties(n: int, count: int) -> float:
     return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(_RESOLUTION))
 
 
-def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
+def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     """Refuse records whose noised columns went through a scaler that was fitted to them.
 
     Noise with a guarantee is that of the declared bounds, in their units: a column that was standardised by its own
@@ -454,7 +455,7 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
     ----------
     corrected : CorrectedLoss
         The loss that they are fitted to. One without correction undoes no noise, and takes records of any kind.
-    matrix : array of shape (n, p), float64
+    matrix : array of shape (n, p), float64, or Rows
         Released records, checked.
 
     Raises
@@ -471,11 +472,10 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
         noise = mechanism.noise_on(place.stop - place.start)
         if not isinstance(noise, (AdditiveNoise, SphericalNoise)):
             continue
-        part = matrix[:, place]
-        means, lows = part.mean(axis=0), part.min(axis=0)
+        means, lows, _ = _extent(matrix, place)
         suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
         for index in np.flatnonzero(suspects):
-            how = _scaled_how(part[:, index])
+            how = _scaled_how(matrix, place.start + int(index))
             if how and _log_p_of_scaling(math.sqrt(noise.variance), n) < math.log(1e-7):
                 raise ValueError(
                     f"column {place.start + index} of X has {how}, to nine digits: a scaler was fitted to the released "
@@ -484,14 +484,25 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray) -> None:
                 )
 
 
-def _scaled_how(column: FloatArray) -> str:
+def _extent(matrix: FloatArray | Rows, place: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, minima and maxima of some columns."""
+    sums, lows, highs = 0.0, math.inf, -math.inf
+    for block in blocks_of(matrix):
+        part = block[:, place]
+        sums, lows = sums + part.sum(axis=0), np.minimum(lows, part.min(axis=0))
+        highs = np.maximum(highs, part.max(axis=0))
+    return np.asarray(sums / len(matrix)), np.asarray(lows), np.asarray(highs)
+
+
+def _scaled_how(matrix: FloatArray | Rows, column: int) -> str:
     """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
-    spread = float(column.std())
-    if not spread > 0:
+    mean, low, high = (float(one[0]) for one in _extent(matrix, slice(column, column + 1)))
+    if not high > low:
         return ""
-    if abs(float(column.mean())) <= _EXACT and min(abs(spread - 1), abs(float(column.std(ddof=1)) - 1)) <= _EXACT:
-        return "a mean of 0 and a standard deviation of 1"
-    low, high = float(column.min()), float(column.max())
+    if abs(mean) <= _EXACT:
+        squares = sum(float(np.sum((block[:, column] - mean) ** 2)) for block in blocks_of(matrix))
+        if any(abs(math.sqrt(squares / (len(matrix) - less)) - 1) <= _EXACT for less in (0, 1)):
+            return "a mean of 0 and a standard deviation of 1"
     if min(abs(low), abs(low + 1)) <= _EXACT and abs(high - 1) <= _EXACT:
         return f"a minimum of {round(low)} and a maximum of 1"
     return ""
@@ -507,7 +518,7 @@ def _log_p_of_scaling(sigma: float, n: int) -> float:
 
 
 def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
-    how = _scaled_how(column)
+    how = _scaled_how(column[:, None], 0)
     log_p = _log_p_of_scaling(sigma, n) if how else 0.0
     return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
 

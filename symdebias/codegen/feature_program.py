@@ -168,6 +168,11 @@ class FeatureProgram:
         )
         return statements, "\n".join(lines)
 
+    @property
+    def number_kept(self) -> int:
+        """How many numbers `accumulate` keeps of a block of records: none."""
+        return 0
+
     def accumulate(self, *, weighted: bool) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
         statements, text = self._summed("gradient", "start, stop", weighted=weighted)

@@ -216,9 +216,10 @@ class Kernels:
 
         return WithWorkspace(compiled, noisy_pass)
 
-    def _sums(self) -> tuple[FloatArray, FloatArray]:
-        """Return a workspace for sums over records and one for the gradient that is assembled from them."""
-        return np.empty(self.program.number_of_sums), np.empty(self.program.number_of_parameters)
+    def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
+        program = self.program
+        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), np.empty(program.number_kept)
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
@@ -271,7 +272,7 @@ def kernel(theta, X, y, weights, total, noise):
         piece = self.program.accumulate(weighted=weighted)
         text = f"""{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
-def accumulate(theta, X, y, weights, noise, start, stop, sums):
+def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {_indent(piece.text, 4)}
 """
         return Piece(text, piece.functions)
@@ -283,20 +284,20 @@ def accumulate(theta, X, y, weights, noise, start, stop, sums):
         text = f"""{piece.text}
 {_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
-def kernel(theta, X, y, weights, total, noise, size, sums, gradient, out):
+def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
     for part in range(out.shape[0]):
         for j in range({self.program.number_of_sums}):
             sums[j] = 0.0
         end = (part + 1)*size if (part + 1)*size < X.shape[0] else X.shape[0]
         for start in range(part*size, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-            accumulate(theta, X, y, weights, noise, start, stop, sums)
+            accumulate(theta, X, y, weights, noise, start, stop, kept, sums)
         assemble(theta, noise, sums, total, gradient)
         for j in range({self.program.number_of_parameters}):
             out[part, j] = gradient[j]
 """
         signature = numba.void(
-            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _matrix
+            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector, _matrix
         )
         return text, piece.functions | assembled.functions, signature
 
@@ -341,7 +342,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
+           kept, smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
     records = X.shape[0]
     dealt = order.shape[0]*run_length
     hand = rows.shape[0]
@@ -377,13 +378,13 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                                 targets[place] = y[row]{deal_weight}
                 first = position - group*hand
                 length = length if length < count*run_length - first else count*run_length - first
-                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, sums)
+                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, kept, sums)
 {_indent(add_weights.format(weights="read_weights"), 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
                 length = length if length < records - first else records - first
-                accumulate(point, X, y, weights, noise, first, first + length, sums)
+                accumulate(point, X, y, weights, noise, first, first + length, kept, sums)
 {_indent(add_weights.format(weights="weights"), 16)}
             position += length
 {_indent(skip, 8)}
@@ -396,7 +397,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
+            _vector, _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -461,18 +462,18 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 piece = self._derivatives(False)
                 shapes = ((q,), (q, q), (q, q), *(shape for _, shape in piece.sums))
                 filled = [np.zeros(shape) for shape in shapes]
-                work = (np.zeros(shape) for _, shape in piece.workspace)
-                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *work)
+                own = (np.zeros(shape) for _, shape in piece.workspace)
+                mean = kernel(theta, X, y, weights, 3.5, noise, *filled, np.zeros((0, 0)), *own)
                 return [mean, *(float(value) for array in filled for value in array.ravel())]
             out = np.zeros((n,) if name == "loss" else (q,))
-            sums, gradient = self._sums()
+            work = self._sums()
             if name == "sgd_pass":
                 out += theta
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
-                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, sums, gradient, np.empty(q),
+                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, *work, np.empty(q),
                     np.empty((0, p)), np.empty(0), np.empty(0), np.empty((0, p)), np.empty(0), np.empty(0),
                 )  # fmt: skip
             elif name == "noisy_pass":
@@ -481,12 +482,12 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 draws, report = np.full((2, q), 0.1), np.zeros(2, np.int64)
                 kernel(
                     out, X, y, norms, rows, ends, draws, noise, np.full(2, 0.1), 0.5, 2.0**-20, 2.0, np.zeros(q), 1.0,
-                    np.inf, np.inf, smoothing, theta.copy(), 0.0, report, np.empty(q), gradient, np.empty(q),
+                    np.inf, np.inf, smoothing, theta.copy(), 0.0, report, np.empty(q), np.empty(q), np.empty(q),
                 )  # fmt: skip
             elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, n, sums, gradient, out.reshape(1, q))
+                kernel(theta, X, y, weights, 3.5, noise, n, *work, out.reshape(1, q))
             return [float(value) for value in out.ravel()]
 
         return probe

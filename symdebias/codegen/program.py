@@ -137,6 +137,10 @@ class Program(Protocol):
     def loss(self) -> RecordCode:
         """Return the code of the loss of one record."""
 
+    @property
+    def number_kept(self) -> int:
+        """How many numbers `accumulate` keeps of a block of records."""
+
     def accumulate(self, *, weighted: bool) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
 

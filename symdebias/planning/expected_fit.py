@@ -257,7 +257,7 @@ class Study:
             matrix, target = correction.true_records(X, y)
             return correction.design.rows(matrix), target
         matrix = self.plain.release.true_matrix(X)
-        return self.plain.release.design(X.shape[1]).rows(matrix), self.plain.records(X, y).target
+        return self.plain.release.design(X.shape[1]).rows(matrix), self.plain.records(X, y).arrays[1]
 
     def _resolved(self, corrected: CorrectedLoss, n: float, quick: bool) -> CorrectedLoss:
         """Return the surrogate that a fit to n records would design for the population's scores."""

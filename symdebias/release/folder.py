@@ -13,6 +13,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -37,30 +38,43 @@ def save(
     if format not in RECORDS:
         raise ValueError(f"format={shown(format, 60)} is not known. Choose one of {', '.join(RECORDS)}.")
     _files.require_free(path)
-    release = noised.release
-    columns, target = columns_of(noised), None
-    if noised.y is not None:
-        target = target_name or getattr(noised.y, "name", None) or noised.target_name
-        check_name("target_name", target)
-        if target in columns:
-            raise ValueError(f"target_name={shown(target, 80)} is a column of the features. Give another name.")
-        columns[target] = _target_of(noised)
+    columns, target = named_columns(noised, target_name)
     records = io.BytesIO()
     _WRITERS[format](records, columns)
-    card = release.to_json().encode()
+    card, count = noised.release.to_json().encode(), len(next(iter(columns.values())))
+    digests = {CARD: digest(card), RECORDS[format]: digest(records.getvalue())}
+    manifest = manifest_of(noised, RECORDS[format], count, target, labels, digests)
+    contents = {CARD: card, RECORDS[format]: records.getvalue(), MANIFEST: manifest}
+    _files.write_folder(path, {name: functools.partial(_write, content) for name, content in contents.items()})
+
+
+def named_columns(noised: "Noised", target_name: Any) -> tuple[dict[str, Any], str | None]:
+    """Return the released columns by name, the target last, and its name; None where there is none."""
+    columns = columns_of(noised)
+    if noised.y is None:
+        return columns, None
+    target: str = target_name or getattr(noised.y, "name", None) or noised.target_name
+    check_name("target_name", target)
+    if target in columns:
+        raise ValueError(f"target_name={shown(target, 80)} is a column of the features. Give another name.")
+    return columns | {target: _target_of(noised)}, target
+
+
+def manifest_of(
+    noised: "Noised", file: str, count: int, target: str | None, labels: Sequence[Any] | None, digests: dict[str, str]
+) -> bytes:
+    """Return the manifest of so many records in a file."""
     manifest = {
         "format": FORMAT,
-        "records": RECORDS[format],
-        "count": len(next(iter(columns.values()))),
+        "records": file,
+        "count": count,
         "target": target,
         "labels": _checked_labels(noised.labels if labels is None else labels),
         "seeded": noised.seeded,
         "hardened": noised.hardened,
-        "digests": {CARD: digest(card), RECORDS[format]: digest(records.getvalue())},
+        "digests": digests,
     }
-    described = json.dumps(manifest, indent=2, allow_nan=False).encode()
-    contents = {CARD: card, RECORDS[format]: records.getvalue(), MANIFEST: described}
-    _files.write_folder(path, {name: functools.partial(_write, content) for name, content in contents.items()})
+    return json.dumps(manifest, indent=2, allow_nan=False).encode()
 
 
 def _write(content: bytes, stream: BinaryIO) -> None:
@@ -101,6 +115,14 @@ def _checked_labels(labels: Sequence[Any] | None) -> list[Any] | None:
 def digest(content: bytes) -> str:
     """Return the SHA-256 of a file, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file that is read by blocks; that of nothing where there is none."""
+    if not path.is_file():
+        return digest(b"")
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _write_csv(stream: io.BytesIO, columns: dict[str, Any]) -> None:

@@ -12,12 +12,14 @@ import numpy as np
 from symdebias import _columns, _optional
 from symdebias._columns import Table
 from symdebias._domains import seen
+from symdebias._parquet import ParquetColumns
 from symdebias.exceptions import FormatError, MissingDependencyError, SymdebiasError
 from symdebias.release.card import refuse_constant, without_repeats
-from symdebias.release.folder import CARD, FORMAT, MANIFEST, RECORDS, digest
+from symdebias.release.folder import CARD, FORMAT, MANIFEST, RECORDS, digest, file_digest
 from symdebias.release.groups import labels_of, labels_of_target
 from symdebias.release.noised import Noised
 from symdebias.release.release import Release
+from symdebias.release.stored import released_rows
 
 _ENTRIES = {"format", "records", "count", "target", "labels", "seeded", "hardened", "digests"}
 _LONGEST_MANIFEST = 100_000
@@ -27,13 +29,16 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def load(path: str | os.PathLike[str]) -> Noised:
+def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     """Read released records and their release from a folder that `Noised.save` wrote.
 
     Parameters
     ----------
     path : path
         The folder.
+    in_memory : bool
+        False leaves records in their file of Parquet: ``X`` and ``y`` are `symdebias.blocks.Rows`, which solvers read
+        block by block in each pass, with codes in place of text. They are checked by the solver.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def load(path: str | os.PathLike[str]) -> Noised:
             f"{name} is not there. Name the folder that noised.save() or symdebias privatize wrote."
         )
     try:
-        return _noised(place)
+        return _noised(place, in_memory=in_memory)
     except MissingDependencyError:
         raise
     except _DAMAGE as error:
@@ -81,7 +86,7 @@ def load(path: str | os.PathLike[str]) -> Noised:
     )
 
 
-def _noised(place: Path) -> Noised:
+def _noised(place: Path, *, in_memory: bool) -> Noised:
     if not (place / MANIFEST).is_file():
         raise ValueError(f"it has no file {MANIFEST}")
     if (place / MANIFEST).stat().st_size > _LONGEST_MANIFEST:
@@ -100,14 +105,16 @@ def _noised(place: Path) -> Noised:
         raise ValueError(f"seeded and hardened of its {MANIFEST} must be true or false")
     if not isinstance(manifest["digests"], dict):
         raise ValueError(f"its {MANIFEST} has no digests")
-    contents = {}
-    for file in (CARD, RECORDS[kind]):
-        contents[file] = (place / file).read_bytes() if (place / file).is_file() else b""
-        if digest(contents[file]) != manifest["digests"].get(file):
-            raise ValueError(f"its file {file} is not the one that was written with it: changed, cut short, or missing")
+    if not in_memory and kind != "parquet":
+        raise ValueError("its records are in CSV, and only Parquet is read by blocks")
+    contents = {CARD: _content(place / CARD, manifest)}
     release = Release.from_json(contents[CARD].decode())
     if release.columns is None:
         raise ValueError("its card has no names of columns")
+    if not in_memory:
+        _require_digest(place / RECORDS[kind], file_digest(place / RECORDS[kind]), manifest)
+        return _left_on_disk(place / RECORDS[kind], release, manifest)
+    contents[RECORDS[kind]] = _content(place / RECORDS[kind], manifest)
     wanted = [*release.columns, *([] if target is None else [target])]
     text_columns = {name for name, sent in labels_of(release.groups, "sent").items() if sent.is_text}
     sent = labels_of_target(release.target, "sent")
@@ -126,9 +133,40 @@ def _noised(place: Path) -> Noised:
             release.released_target(y, rows=len(X))
     else:
         release.columns_of(X, y)
-    labels = _labels(manifest["labels"])
+    return _described(X, y, release, manifest)
+
+
+def _described(X: Any, y: Any, release: Release, manifest: Mapping[str, Any]) -> Noised:
+    target, labels = manifest["target"], _labels(manifest["labels"])
     more: dict[str, Any] = {} if target is None else {"target_name": target}
     return Noised(X, y, release, manifest["seeded"], manifest["hardened"], labels=labels, **more)
+
+
+def _content(path: Path, manifest: Mapping[str, Any]) -> bytes:
+    content = path.read_bytes() if path.is_file() else b""
+    _require_digest(path, digest(content), manifest)
+    return content
+
+
+def _require_digest(path: Path, found: str, manifest: Mapping[str, Any]) -> None:
+    if found != manifest["digests"].get(path.name):
+        raise ValueError(
+            f"its file {path.name} is not the one that was written with it: changed, cut short, or missing"
+        )
+
+
+def _left_on_disk(path: Path, release: Release, manifest: Mapping[str, Any]) -> Noised:
+    """Return records that are read by blocks from their file."""
+    stored = ParquetColumns([path])
+    assert release.columns is not None
+    target = manifest["target"]
+    wanted = [*release.columns, *([] if target is None else [target])]
+    if sorted(stored.names) != sorted(wanted):
+        raise ValueError(f"its {path.name} does not have the columns {', '.join(wanted)}")
+    if len(stored) != manifest["count"]:
+        raise ValueError(f"it has {len(stored):,} records, and its {MANIFEST} says another number")
+    X, y = released_rows(stored, release, target)
+    return _described(X, y, release, manifest)
 
 
 def _labels(labels: Any) -> tuple[Any, Any] | None:

@@ -7,7 +7,7 @@ to nothing; the curvature is within its own sampling error of zero.
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -126,9 +126,8 @@ def examined(
         return Health(None, None, None, ())
     signs: list[str] = []
     root = inverse_root(metric)
-    rows = slice(None, None, records.stride)
-    tested = len(range(0, len(records.matrix), records.stride))
-    gradients = records.gradients(theta, rows, by_derivatives=hessian is not None)
+    tested = len(records.tested)
+    gradients = records.tested.gradients(theta, slice(None), by_derivatives=hessian is not None)
     share, size = _carrying_share(gradients @ root, theta)
     count = len(theta)
     # Without noise a few records may well be all that there is to fit.
@@ -230,11 +229,11 @@ def warn_of_standstill(
     stacklevel : int
         As for `warnings.warn`.
     """
-    rows = slice(None, None, records.stride)
+    tested, rows = records.tested, slice(None)
     root = inverse_root(metric)
-    found = records.gradients(theta, rows)
+    found = tested.gradients(theta, rows)
     after = float(np.linalg.norm((found.mean(axis=0) + penalty * theta) @ root))
-    before = float(np.linalg.norm((records.gradients(start, rows).mean(axis=0) + penalty * start) @ root))
+    before = float(np.linalg.norm((tested.gradients(start, rows).mean(axis=0) + penalty * start) @ root))
     noise = float(np.linalg.norm((found - found.mean(axis=0)) @ root)) / len(found)
     if after > _STANDSTILL * before and after > _CERTAIN * noise:
         times_before, times_noise = (after / size if size > 0 else math.inf for size in (before, noise))
@@ -272,7 +271,7 @@ def _inflation(records: Records, theta: FloatArray, root: FloatArray, size: floa
     plain = records.correction.uncorrected
     if plain is None:
         return None
-    uncorrected = records.thinned(records.stride).under(plain)
+    uncorrected = records.tested.under(plain)
     with np.errstate(all="ignore"):
         gradients = uncorrected.gradients(theta, slice(None)) @ root
         before = float(np.mean(np.sum(gradients**2, axis=1)))
@@ -306,7 +305,7 @@ def curvatures(
     squares : array of shape (2,), float64
         The mean squares of the records' own curvatures in the directions of the least and of the largest.
     """
-    look = _Look(records, theta, metric + np.diag(penalty), max(1, len(records.matrix) // _LOOKED_AT))
+    look = _Look(records.thinned(len(records) // _LOOKED_AT), theta, metric + np.diag(penalty))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
@@ -318,7 +317,6 @@ class _Look:
     records: Records
     theta: FloatArray
     metric: FloatArray
-    stride: int
     by_derivatives: bool = False
 
     @property
@@ -332,18 +330,19 @@ class _Look:
         return 1e-4 * (1 + float(np.abs(self.theta / self.units).max()))
 
     def _difference(self, move: FloatArray) -> FloatArray:
-        rows = slice(None, None, self.stride)
         above, below = (
-            self.records.gradients(self.theta + sign * move, rows, by_derivatives=self.by_derivatives)
+            self.records.gradients(self.theta + sign * move, slice(None), by_derivatives=self.by_derivatives)
             for sign in (1.0, -1.0)
         )
         return above - below
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
+        # Each record counts once, whatever its weight.
+        part = replace(self.records, weights=np.zeros(0))
         moves = np.diag(self.step * self.units)
-        columns = np.array([self._difference(move).mean(axis=0) for move in moves])
-        found = columns / (2 * self.step * self.units[:, None])
+        columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
+        found = np.array(columns) / (2 * self.step * self.units[:, None])
         return np.asarray((found + found.T) / 2)
 
     def along(self, direction: FloatArray) -> FloatArray:
@@ -411,7 +410,7 @@ def least_curvature(
         return None, np.zeros((0, 0))
     stride = max(1, n // _LOOKED_AT)
     while True:
-        look = _Look(records, theta, weighing, stride, by_derivatives=hessian is not None)
+        look = _Look(records.thinned(stride), theta, weighing, by_derivatives=hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found

@@ -44,8 +44,8 @@ _MOVED = 0.1
 _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 # Columns that a refusal names.
 _NAMED = 8
-# From so many records on a first run on a sixteenth of them finds where to start.
-_MANY, _THINNED = 200_000, 16
+# From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
+_MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
 
@@ -164,7 +164,7 @@ def m_estimate(
                 'debias with method="surrogate".'
             )
     began = time.perf_counter()
-    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
+    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
     refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
@@ -416,7 +416,7 @@ class _Search:
 
     def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:
         """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
-        part = records.thinned(_THINNED)
+        part = records.thinned(max(_THINNED, len(records) // _LARGEST_PART))
         try:
             root = newton(part, part.derivatives_or_differences(self.units)[0], theta, self.penalty, near)
         except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):

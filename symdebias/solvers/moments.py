@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
@@ -43,8 +44,8 @@ class Moments:
 
 def moments_of(
     design: ColumnDesign,
-    matrix: FloatArray,
-    target: FloatArray,
+    matrix: FloatArray | Rows,
+    target: FloatArray | Rows,
     weights: FloatArray,
     covariance: FloatArray,
     multipliers: Sequence[FloatArray | None] = (),
@@ -56,9 +57,9 @@ def moments_of(
     ----------
     design : symdebias.release.design.ColumnDesign
         How columns enter the score.
-    matrix : array of shape (n, p), float64
+    matrix : array of shape (n, p), float64, or Rows
         Released records.
-    target : array of shape (n,), float64
+    target : array of shape (n,), float64, or Rows
         Released targets.
     weights : array of shape (n,) or (0,), float64
         Weights; empty where all records weigh the same.
@@ -78,13 +79,14 @@ def moments_of(
     cross, square = np.zeros(size), 0.0
     for start in range(0, len(matrix), CHUNK):
         rows = slice(start, start + CHUNK)
-        estimated = design.estimated_rows(matrix[rows])
+        block, released = matrix[rows], target[rows]
+        estimated = design.estimated_rows(block)
         weight = weights[rows] if len(weights) else None
-        weighted = target[rows] if weight is None else weight * target[rows]
+        weighted = released if weight is None else weight * released
         # Both sums in one pass.
         plain, crossed = np.stack([np.ones(len(estimated)) if weight is None else weight, weighted]) @ estimated
         cross += crossed
-        square += float(weighted @ target[rows])
+        square += float(weighted @ released)
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
                 continue
@@ -92,7 +94,7 @@ def moments_of(
             means[place] += plain if share is None or share is weight else share @ estimated
             masses[place] += float(len(estimated) if share is None else share.sum())
             if curved:
-                grams[place] += _product(design, matrix[rows], estimated, share)
+                grams[place] += _product(design, block, estimated, share)
     for place, (multiplier, _) in enumerate(wanted):
         if multiplier is None and place > 0:
             grams[place], means[place], masses[place] = grams[0], means[0], masses[0]

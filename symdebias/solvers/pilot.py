@@ -114,7 +114,7 @@ def pilot_of(
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
     stride = max(1, len(records) // fewest)
     while True:
-        part = records.thinned(stride) if stride > 1 else records
+        part = records.thinned(stride)
         try:
             climbed = _climb(climbing, part, penalty, region, start)
         except DivergenceError:

@@ -115,7 +115,7 @@ def quadratic_pilot(
     multipliers = [
         None
         if parts.is_residual or part.multiplier == sp.Integer(1)
-        else _multiplier(correction, part.multiplier, records.target)
+        else _multiplier(correction, part.multiplier, records.arrays[1])
         for part in parts.parts
     ]
     bent = [not (part.function == 0 and sp.degree(part.exact, parts.variable) <= 1) for part in parts.parts]

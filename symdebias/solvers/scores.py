@@ -389,27 +389,33 @@ def _told(
     All that are far from the rest, and as many of the others as are needed: a score that is missing in a sample may be
     where a surrogate is off by thousands.
     """
-    design, matrix, target = records.correction.design, records.matrix, records.target
-    own = records.weights if len(records.weights) else np.ones(len(matrix))
+    design, matrix, target, weights = records.correction.design, records.matrix, records.target, records.weights
     step = max(1, len(matrix) // _SAMPLE)
     sampled = np.arange(0, len(matrix), step)
     if step == 1:
-        chosen, chances = sampled, own
+        chosen, chances = sampled, weights if len(weights) else np.ones(len(matrix))
     else:
         root = inverse_root(metric)
-        spread = math.sqrt(float(own @ target**2) / float(own.sum())) if corrected.surrogate_parts.is_residual else 0.0
+        square = 0.0
+        if corrected.surrogate_parts.is_residual:
+            square = records.mean_of(lambda rows: target[rows] ** 2)
 
-        def distances(rows: slice) -> FloatArray:
-            found = leverages(design, matrix[rows], root)
-            return found if spread == 0 else found + (target[rows] / spread) ** 2
+        def distances(part: FloatArray, targets: FloatArray) -> FloatArray:
+            found = leverages(design, part, root)
+            return found if square == 0 else found + targets**2 / square
 
-        leverage = np.concatenate(over_chunks(len(matrix), distances))
-        far = leverage > np.quantile(leverage[sampled], 1 - _FAR)
-        near = sampled[~far[sampled]]
-        others = float(own[~far].sum())
-        chosen = np.concatenate([near, np.flatnonzero(far)])
-        mass = float(own[near].sum())
-        chances = np.concatenate([own[near] * (others / mass if mass > 0 else 0.0), own[far]])
+        every = slice(None, None, step)
+        within = np.quantile(distances(np.ascontiguousarray(matrix[every]), target[every]), 1 - _FAR)
+
+        def beyond(rows: slice) -> Any:
+            return rows.start + np.flatnonzero(distances(matrix[rows], target[rows]) > within)
+
+        far = np.concatenate(over_chunks(len(matrix), beyond))
+        near = np.setdiff1d(sampled, far, assume_unique=True)
+        of_near, of_far = (weights[part] if len(weights) else np.ones(len(part)) for part in (near, far))
+        chosen = np.concatenate([near, far])
+        mass, others = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
+        chances = np.concatenate([of_near * (others / mass if mass > 0 else 0.0), of_far])
     if not chances.sum() > 0:
         chances = np.ones(len(chosen))
     return chosen, chances / chances.sum()

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
+from symdebias._rows import WINDOW, Rows, blocks_of
 from symdebias.checks.records import refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import DivergenceError, InferenceError
@@ -276,7 +277,14 @@ def _trained(
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
-    run = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named)
+    run = corrected.records(
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
+    )
+    if order == "shuffled" and not run.has_any_row:
+        raise ValueError(
+            'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
+            'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
+        )
     refuse_scaled(corrected, run.matrix)
     penalty = run.correction.penalty(l2)
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
@@ -286,7 +294,7 @@ def _trained(
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
-        metric = released_moments(run.thinned(run.stride))
+        metric = released_moments(run.tested)
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
@@ -456,7 +464,8 @@ class _Training:
         )
         begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
-        deal, longest = _Deal.as_given(), max(1, _SEGMENT // batch_size)
+        is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
+        deal, longest = _Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
             for epoch in range(self.epochs):
                 if self.rng is not None:
@@ -464,10 +473,12 @@ class _Training:
                 origin = epoch * per_epoch
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
                     first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
+                    dealt = matrix, target, run.weights, deal.order, _RUNS, deal.run_length, deal.shift, first
+                    if is_read:
+                        dealt = _read(run, deal, first, end)
                     if not descent.take(
-                        kernel, lower, upper, matrix, target, run.weights, deal.order, _RUNS, deal.run_length,
-                        deal.shift, first, correction.noise, sizes[lower:upper], batch_size, self.penalty, self.bound,
-                        growth, runaway, limits, self.smoothing, scaling,
+                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, self.penalty,
+                        self.bound, growth, runaway, limits, self.smoothing, scaling,
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
@@ -518,6 +529,16 @@ class _Deal:
         inside = positions < dealt
         runs = self.order[np.where(inside, first + run, 0)] if dealt else np.zeros_like(positions)
         return (np.where(inside, runs * self.run_length + card, positions) + self.shift) % records
+
+
+def _read(run: Records, deal: _Deal, first: int, end: int) -> tuple[Any, ...]:
+    """Return the records at positions of an order, as the kernel takes records that stand in their order."""
+    given = _Deal.as_given()
+    rows = slice(first, end) if len(deal.order) == 0 else deal.rows(np.arange(first, end), len(run))
+    matrix, target = run.encoded
+    weights = run.weights[rows] if len(run.weights) else run.weights
+    taken = matrix[rows], np.ascontiguousarray(target[rows]), weights
+    return *taken, given.order, _RUNS, given.run_length, given.shift, 0
 
 
 class _BestEpoch:
@@ -591,13 +612,24 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
 
 def _explain_overflow(run: Records, X: Any) -> NoReturn:
     """Raise the error that says which record has no finite square."""
-    matrix = run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
-    with np.errstate(all="ignore"):
-        bad = np.argwhere(~np.isfinite(matrix**2))
-    raise DivergenceError(
-        f"record {bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the record out, or "
-        "scale the column down in the release."
-    )
+    _require_finite(run, X)
+    first = 0
+    for block in blocks_of(run.matrix):
+        with np.errstate(all="ignore"):
+            bad = np.argwhere(~np.isfinite(block**2))
+        if len(bad):
+            raise DivergenceError(
+                f"record {first + bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the "
+                "record out, or scale the column down in the release."
+            )
+        first += len(block)
+    raise AssertionError("all squares are finite")
+
+
+def _require_finite(run: Records, X: Any) -> None:
+    """Raise the error about NaN and infinity in the data, where they were left to be found in the pass."""
+    if not isinstance(run.matrix, Rows):
+        run.correction.checked_matrix(X)
 
 
 def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, sizes: FloatArray) -> NoReturn:
@@ -606,7 +638,7 @@ def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, s
     if descent.stopped == 2:
         where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
         run.correction.limits.require(theta, finite_variance=True, at=where)
-    run.correction.checked_matrix(X)  # NaN and infinity in the data have a message of their own
+    _require_finite(run, X)
     with np.errstate(all="ignore"):
         largest = np.abs(run.gradients(theta, batch)).max(axis=1)
     bad = np.flatnonzero(~np.isfinite(largest))

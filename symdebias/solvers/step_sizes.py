@@ -196,9 +196,8 @@ def learned_steps(
     least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
     noisy = max(squares[0] / least, squares[1] / largest)
     # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
-    rows = slice(None, None, records.stride)
     root = inverse_root(weighing)
-    gradients = (records.gradients(theta, rows) + penalty * theta) @ root
+    gradients = (records.tested.gradients(theta, slice(None)) + penalty * theta) @ root
     spread = float(np.mean(np.sum(gradients**2, axis=1)))
     step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
     size = max(float(theta @ weighing @ theta), step, _LEAST_SIZE * spread / largest**2)

@@ -2,12 +2,13 @@
 
 from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, Piece
+from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
 
 
 def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> Piece:
-    """Return the body that adds the gradient sums of rows start to stop to ``sums``.
+    """Return the body that adds the gradient sums of rows start to stop, a block at most, to ``sums``.
 
     Parameters
     ----------
@@ -52,56 +53,59 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
     after += [line for part in collected for line in part.after]
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
-    lines = (_unrolled if columns.is_unrolled else _looped)(loop, before, each, after)
-    return Piece("\n".join(lines), statements.functions | loop.called, loop.functions)
+    return Piece("\n".join(_in_loops(loop, before, each, after)), statements.functions | loop.called, loop.functions)
 
 
-def _unrolled(loop: RecordLoop, before: list[str], each: list[str], after: list[str]) -> list[str]:
-    """Return one loop over records, with loops over columns written out."""
+def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str]) -> list[str]:
+    """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
+
+    A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
+    """
     columns = loop.columns
-    p, q, m = columns.sizes
-    both = [(k, j) for k in range(m) for j in range(p)]
-    inside = [
-        *columns.base(unrolled=True),
-        *loop.lookups(),
-        *each,
-        *(f"g{k}_{j} += slope{k}*X[i, {j}]" for k, j in both),
-        *(f"total{k} += slope{k}" for k in range(m) if columns.intercept is not None),
-    ]
+    scores = range(len(columns.scores))
+    summed = _sums_unrolled if columns.is_unrolled else _sums_by_loops
+    held = [f"kept[{k * BLOCK} + i - start]" for k in scores]
+    every = "for i in range(start, stop):"
+    first, inside, last = summed(columns)
     return [
         *before,
-        *columns.unrolled_parameters(),
-        *(f"g{k}_{j} = 0.0" for k, j in both),
-        "for i in range(start, stop):",
+        *first,
+        every,
+        *("    " + line for line in columns.base(unrolled=columns.is_unrolled)),
+        *(f"    {place} = base{k}" for k, place in enumerate(held)),
+        every,
+        *(f"    base{k} = {place}" for k, place in enumerate(held)),
+        *("    " + line for line in (*loop.lookups(), *each)),
+        *(f"    {place} = slope{k}" for k, place in enumerate(held)),
+        *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
+        every,
+        *(f"    slope{k} = {place}" for k, place in enumerate(held)),
         *("    " + line for line in inside),
-        *(f"sums[{k * q + columns.linear[j]}] += g{k}_{j}" for k, j in both),
+        *last,
         *after,
     ]
 
 
-def _looped(loop: RecordLoop, before: list[str], each: list[str], after: list[str]) -> list[str]:
-    """Return loops over records for scores, slopes and sums, with what passes between them in ``kept``."""
-    columns = loop.columns
+def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[str]]:
+    """Return lines before, in and after a loop that sums slopes times columns, in numbers of their own."""
     p, q, m = columns.sizes
-    lines = [*before, f"kept = np.empty(({m}, {BLOCK}))", f"local = np.zeros(({m}, {p}))"]
-    lines.append("for i in range(start, stop):")
-    lines += ["    " + line for line in columns.base(unrolled=False)]
-    lines += [f"    kept[{k}, i - start] = base{k}" for k in range(m)]
-    lines.append("for i in range(start, stop):")
-    lines += [f"    base{k} = kept[{k}, i - start]" for k in range(m)]
-    lines += ["    " + line for line in (*loop.lookups(), *each)]
-    lines += [f"    kept[{k}, i - start] = slope{k}" for k in range(m)]
-    lines += [f"    total{k} += slope{k}" for k in range(m)]
-    lines.append("for i in range(start, stop):")
+    both = [(k, j) for k in range(m) for j in range(p)]
+    return (
+        [*columns.unrolled_parameters(), *(f"g{k}_{j} = 0.0" for k, j in both)],
+        [f"g{k}_{j} += slope{k}*X[i, {j}]" for k, j in both],
+        [f"sums[{k * q + columns.linear[j]}] += g{k}_{j}" for k, j in both],
+    )
+
+
+def _sums_by_loops(columns: ScoreColumns) -> tuple[list[str], list[str], list[str]]:
+    """Return the same with loops over columns."""
+    p, q, m = columns.sizes
+    inside: list[str] = []
+    last: list[str] = []
     for k in range(m):
-        lines += [
-            f"    slope{k} = kept[{k}, i - start]",
-            f"    for j in range({p}):",
-            f"        local[{k}, j] += slope{k}*X[i, j]",
-        ]
-    for k in range(m):
-        lines += [f"for j in range({p}):", f"    sums[{k * q} + {columns.place('j')}] += local[{k}, j]"]
-    return [*lines, *after]
+        inside += [f"for j in range({p}):", f"    local[{k}, j] += slope{k}*X[i, j]"]
+        last += [f"for j in range({p}):", f"    sums[{k * q} + {columns.place('j')}] += local[{k}, j]"]
+    return [f"local = np.zeros(({m}, {p}))"], inside, last
 
 
 def assemble(loop: RecordLoop) -> Piece:

@@ -15,7 +15,7 @@ from typing import TypeVar
 import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import Layout, Piece, RecordCode
+from symdebias.codegen.program import BLOCK, Layout, Piece, RecordCode
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
@@ -203,6 +203,11 @@ class ScoreProgram:
         ]
         called = statements.functions | loop.called
         return RecordCode("\n".join(loop.before(statements)), "\n".join(inside), called, loop.functions)
+
+    @property
+    def number_kept(self) -> int:
+        """How many numbers `accumulate` keeps of a block of records: their scores, then their slopes."""
+        return len(self.scores) * BLOCK
 
     def accumulate(self, *, weighted: bool) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""

@@ -222,7 +222,7 @@ def dp_lssgd(
     scores = max(1, len(loss.scores))
     smoothing_numbers = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
     penalty = correction.penalty(l2)
-    norms = row_norms(run.matrix, constant=fit_intercept)
+    norms = row_norms(run.arrays[0], constant=fit_intercept)
     kernel = correction.kernels.noisy_pass(smoothed=bool(len(smoothing_numbers)))
     descent = Descent(theta, added.steps, radius=bound, share=share, record=record)
     most = max(1, min(_DRAWS // length, int(_DRAWS / max(1.0, n * added.probability))))

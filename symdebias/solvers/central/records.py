@@ -93,7 +93,7 @@ def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
             f"loss must be a symdebias.Loss: these solvers take true records; got {type(loss).__name__}.{remedy}"
         )
     records = plain(loss, fit_intercept=bounds.constant).records(X, y)
-    matrix, target = records.matrix, records.target
+    matrix, target = records.arrays
     if bounds.record_radius is not None:
         # Refuses what is too long for any radius.
         row_norms(matrix, constant=False)

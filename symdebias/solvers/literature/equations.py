@@ -90,12 +90,12 @@ class Measured:
     @property
     def matrix(self) -> FloatArray:
         """The released features."""
-        return self.labelled.matrix
+        return self.labelled.arrays[0]
 
     @property
     def y(self) -> FloatArray:
         """The released targets."""
-        return self.labelled.target
+        return self.labelled.arrays[1]
 
     @property
     def columns(self) -> int:
@@ -181,7 +181,7 @@ class Problem:
         correction, penalty = records.correction, records.correction.penalty(l2)
         units = np.ones(len(penalty))
         if correction.loss.scores:
-            sizes = np.sqrt(np.mean(records.encoded[0] ** 2, axis=0))
+            sizes = np.sqrt(np.mean(np.asarray(records.encoded[0]) ** 2, axis=0))
             correction.shaped(units)[..., : len(sizes)] = np.where(sizes > 0, sizes, 1.0)
         return cls(records, penalty, units)
 

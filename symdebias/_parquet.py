@@ -1,0 +1,194 @@
+"""Files of Parquet, read a row group at a time, the next one ahead of its use.
+
+A row group is what such a file is written and compressed by; it is decoded as a whole, and a few are kept.
+"""
+
+import bisect
+import itertools
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from symdebias import _optional
+from symdebias._arrays import FloatArray
+from symdebias._domains import seen, shown
+from symdebias._rows import Rows
+
+# Row groups that are kept: those that threads work on, and the next.
+_KEPT = 3
+# Rows that columns are turned into at a time: they stay in a cache.
+_TURNED = 2**14
+
+
+def paths_of(source: Any) -> list[Path]:
+    """Return the files of a data set, in the order of their names.
+
+    Parameters
+    ----------
+    source : path or sequence of paths
+        A file, a folder of files that end with ``.parquet``, or files in the order of their records.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    """
+    if not isinstance(source, (str, os.PathLike)):
+        paths = [Path(one) for one in source]
+    else:
+        place = Path(source)
+        paths = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    missing = [path for path in paths if not path.is_file()]
+    if missing or not paths:
+        name = seen(str(missing[0] if missing else source), 200)
+        raise FileNotFoundError(f"{name} is no file of Parquet, and no folder with files that end with .parquet.")
+    return paths
+
+
+class ParquetColumns:
+    """Some columns of files of Parquet, which are one table together.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        The files, in the order of their records.
+
+    Raises
+    ------
+    ValueError
+        A file is no Parquet, or there are no records.
+    MissingDependencyError
+        pyarrow is not installed.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        arrow = _optional.require("pyarrow", extra="parquet")
+        parquet = _optional.require("pyarrow.parquet", extra="parquet")
+        self._files = []
+        for path in paths:
+            try:
+                self._files.append(parquet.ParquetFile(path))
+            except arrow.ArrowException as error:
+                raise ValueError(f"{seen(path.name, 80)} is no file of Parquet: {error}") from None
+        self._groups = [
+            (place, group) for place, file in enumerate(self._files) for group in range(file.metadata.num_row_groups)
+        ]
+        counts = [self._files[place].metadata.row_group(group).num_rows for place, group in self._groups]
+        self._starts = list(itertools.accumulate(counts, initial=0))
+        if not self._starts[-1]:
+            raise ValueError(f"{seen(paths[0].name, 80)} has no records. Pass a file with at least one.")
+        self._reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the first file."""
+        return tuple(self._files[0].schema_arrow.names)
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raise ValueError where a file lacks a column."""
+        for file in self._files:
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            if missing:
+                raise ValueError(
+                    f"the file has no column {shown(missing[0], 80)}; it has "
+                    f"{', '.join(file.schema_arrow.names):.200}. Name columns that every file has."
+                )
+
+    def rows(self, names: Sequence[str], make: Callable[[dict[str, Any]], FloatArray]) -> Rows:
+        """Return the rows that a function makes of columns, read group by group.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The columns.
+        make : callable
+            From columns by name, arrays of shape (m,), to m rows.
+        """
+        self.require(names)
+        groups = _Groups(lambda place: make(self._columns(place, names)), len(self._groups))
+        starts = self._starts
+
+        def read(rows: slice) -> FloatArray:
+            if rows.stop <= rows.start:
+                return first[:0]
+            parts = []
+            for place in range(bisect.bisect_right(starts, rows.start) - 1, bisect.bisect_left(starts, rows.stop)):
+                begin = starts[place]
+                parts.append(groups[place][max(0, rows.start - begin) : rows.stop - begin])
+            return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+        first = groups[0]
+        return Rows((len(self), *first.shape[1:]), read)
+
+    def blocks(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield columns by name, row group after row group."""
+        self.require(names)
+        for place in range(len(self._groups)):
+            yield self._columns(place, names)
+
+    def _columns(self, place: int, names: Sequence[str]) -> dict[str, Any]:
+        file, group = self._groups[place]
+        # A file is read by one thread at a time.
+        with self._reading:
+            table = self._files[file].read_row_group(group, columns=list(names), use_threads=False)
+        return {name: table.column(name).to_numpy() for name in names}
+
+
+class _Groups:
+    """What is made of row groups: the last ones are kept, and the next is made ahead."""
+
+    def __init__(self, make: Callable[[int], FloatArray], count: int) -> None:
+        self._make, self._count = make, count
+        self._kept: OrderedDict[int, Future[FloatArray]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._reader: tuple[int, ThreadPoolExecutor] | None = None
+
+    def __getitem__(self, place: int) -> FloatArray:
+        with self._lock:
+            wanted = self._asked(place)
+            if place + 1 < self._count:
+                self._asked(place + 1)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return wanted.result()
+
+    def _asked(self, place: int) -> "Future[FloatArray]":
+        if self._reader is None or self._reader[0] != os.getpid():
+            # Threads and what they were doing stay behind in a fork.
+            self._reader = os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="symdebias-read")
+            self._kept.clear()
+        if place not in self._kept:
+            self._kept[place] = self._reader[1].submit(self._make, place)
+        self._kept.move_to_end(place)
+        return self._kept[place]
+
+
+def numbers(columns: dict[str, Any]) -> FloatArray:
+    """Return columns of numbers as the columns of one array, shape (m, p), float64.
+
+    Raises
+    ------
+    TypeError
+        A column has something else.
+    """
+    for name, values in columns.items():
+        if values.dtype.kind not in "iuf":
+            raise TypeError(
+                f"the column {shown(name, 80)} has no numbers, but {values.dtype}. Name columns of numbers, or give "
+                "the release that declares their categories."
+            )
+    found = np.empty((len(next(iter(columns.values()))), len(columns)))
+    for start in range(0, len(found), _TURNED):
+        rows = slice(start, start + _TURNED)
+        for place, values in enumerate(columns.values()):
+            found[rows, place] = values[rows]
+    return found

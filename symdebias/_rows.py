@@ -1,0 +1,197 @@
+"""Rows of numbers that are read when they are asked for, so that no more than some blocks of them are in memory.
+
+What reads them asks for slices, in order where it can. A source behind them may be an array of another kind, or a file.
+"""
+
+import itertools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+
+# Rows that are read at a time where a slice has a stride, or rows are picked.
+WINDOW = 2**17
+# What was made for one half of a pair and waits for the other: as many blocks as threads may be working on.
+_KEPT = 8
+
+
+class Rows:
+    """An array of numbers, one row for each record, that is never there as a whole.
+
+    Indexing with a slice or with an array of row numbers reads these rows and returns them as float64, C order.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (n,) or (n, p).
+    read : callable
+        From a slice of consecutive rows to these rows, float64, C order. Called from several threads at once.
+    pick : callable, optional
+        From an array of row numbers, or a slice with a stride, to these rows: for a source that has any row at hand.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        As given.
+    """
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        read: Callable[[slice], FloatArray],
+        pick: Callable[[Any], FloatArray] | None = None,
+    ) -> None:
+        self.shape, self._read, self._pick = shape, read, pick
+
+    @classmethod
+    def of_array(cls, array: np.ndarray[Any, Any]) -> "Rows":
+        """Return the rows of an array of any real type and layout, a memory map too."""
+
+        def numbers(rows: Any) -> FloatArray:
+            return np.ascontiguousarray(array[rows], dtype=np.float64)
+
+        return cls(array.shape, numbers, numbers)
+
+    @classmethod
+    def made_of(cls, source: Any, make: Callable[[FloatArray], FloatArray]) -> "Rows":
+        """Return the rows that a function makes of rows, one of each.
+
+        Parameters
+        ----------
+        source : Rows or array
+            What they are made of, one row at least.
+        make : callable
+            From some rows to as many.
+        """
+
+        def made(rows: Any) -> FloatArray:
+            return make(source[rows])
+
+        shape = len(source), *made(slice(0, 1)).shape[1:]
+        return cls(shape, made, made if has_any_row(source) else None)
+
+    @property
+    def has_any_row(self) -> bool:
+        """Whether single rows are read as they are, not with all that stand between them."""
+        return self._pick is not None
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        raise TypeError(
+            f"these {len(self):,} records are read by blocks, and all of them are wanted at once here. Pass them as an "
+            f"array if there is room: X[:], which takes {8 * np.prod(self.shape, dtype=float) / 2**20:,.0f} MiB."
+        )
+
+    # Not one row after another, as Python would have it of what has a length and an index.
+    __iter__ = None
+
+    def __getitem__(self, rows: Any) -> FloatArray:
+        """Return some rows, float64, C order.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            The rows; a slice goes forward, and numbers are not negative.
+        """
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step < 1:
+                raise IndexError(f"rows are read forward; got the step {step}. Reverse what was read.")
+            if step == 1:
+                return self._read(slice(start, max(start, stop)))
+            if self._pick is not None:
+                return self._pick(slice(start, stop, step))
+            return self._strided(start, stop, step)
+        places = rows
+        if not isinstance(places, np.ndarray) or places.ndim != 1 or places.dtype.kind not in "iu":
+            raise IndexError("rows are taken by a slice or by an array of their numbers.")
+        if len(places) and not (0 <= places.min() and places.max() < len(self)):
+            raise IndexError(f"there are {len(self)} rows, numbered from 0; got {places.min()} to {places.max()}.")
+        return self._pick(places) if self._pick is not None else self._picked(places)
+
+    def _strided(self, start: int, stop: int, step: int) -> FloatArray:
+        parts = [np.empty((0, *self.shape[1:]))]
+        for begin in range(start, stop, max(1, WINDOW // step) * step):
+            end = min(begin + max(1, WINDOW // step) * step, stop)
+            # A copy: a view would keep all that it is a view of.
+            parts.append(self._read(slice(begin, end))[::step].copy())
+        return np.concatenate(parts)
+
+    def _picked(self, places: np.ndarray[Any, Any]) -> FloatArray:
+        """Return rows from windows that are read in order."""
+        found = np.empty((len(places), *self.shape[1:]))
+        order = np.argsort(places, kind="stable")
+        ends = np.searchsorted(places[order], np.arange(0, len(self) + WINDOW, WINDOW))
+        for window, (first, end) in enumerate(itertools.pairwise(ends)):
+            if end > first:
+                begin = window * WINDOW
+                block = self._read(slice(begin, min(begin + WINDOW, len(self))))
+                found[order[first:end]] = block[places[order[first:end]] - begin]
+        return found
+
+
+def has_any_row(source: Any) -> bool:
+    """Whether single rows of rows, or of an array, are at hand."""
+    return not isinstance(source, Rows) or source.has_any_row
+
+
+def blocks_of(source: Any) -> Iterator[FloatArray]:
+    """Yield consecutive blocks of rows, or an array as one block."""
+    if not isinstance(source, Rows):
+        yield source
+        return
+    for start in range(0, len(source), WINDOW):
+        yield source[start : start + WINDOW]
+
+
+def paired(count: int, make: Callable[[Any], tuple[FloatArray, FloatArray]], *, has_any_row: bool) -> tuple[Rows, Rows]:
+    """Return rows of two kinds that are made together: what was made last is kept until its other half is asked for.
+
+    Parameters
+    ----------
+    count : int
+        The number of rows, one at least.
+    make : callable
+        From a slice, or from an array of row numbers, to rows of both kinds.
+    has_any_row : bool
+        Whether single rows are at hand.
+    """
+    kept: OrderedDict[tuple[int, int], tuple[FloatArray, FloatArray]] = OrderedDict()
+    lock = threading.Lock()
+
+    def remembering(rows: slice) -> tuple[FloatArray, FloatArray]:
+        key = rows.start, rows.stop
+        with lock:
+            if key in kept:
+                return kept.pop(key)
+        made = make(rows)
+        with lock:
+            kept[key] = made
+            while len(kept) > _KEPT:
+                kept.popitem(last=False)
+        return made
+
+    def half(place: int) -> Rows:
+        def picked(rows: Any) -> FloatArray:
+            return make(rows)[place]
+
+        shape = count, *make(slice(0, 1))[place].shape[1:]
+        return Rows(shape, lambda rows: remembering(rows)[place], picked if has_any_row else None)
+
+    return half(0), half(1)

@@ -1,0 +1,220 @@
+"""Records in files and from functions: read by blocks, released by blocks, and the same as in memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+COUNT = 30_000
+RELEASE = sd.Release(
+    {
+        ("age", "hours"): sd.GaussianMechanism.from_scale(0.4),
+        "place": sd.RandomizedResponse(3.0, categories=("n", "e", "s")),
+    },
+    sd.RandomizedResponse(3.0),
+    fit_intercept=True,
+)
+
+
+def people():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-0.6, 0.6, (COUNT, 2)), rng.integers(0, 3, COUNT)])
+    y = np.where(rng.random(COUNT) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1] - X[:, 2] + 1)), 1.0, -1.0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Return records that were released by blocks, in memory and by blocks."""
+    X, y = people()
+    folder = tmp_path_factory.mktemp("released") / "folder"
+    blocks = ((X[start : start + 7_000], y[start : start + 7_000]) for start in range(0, COUNT, 7_000))
+    assert sd.blocks.privatize(RELEASE, blocks, folder, target_name="rich", random_state=3) == COUNT
+    return folder, sd.load(folder), sd.load(folder, in_memory=False)
+
+
+def test_a_folder_that_was_released_by_blocks_is_fitted_as_in_memory(stored):
+    folder, whole, read = stored
+    assert read.release == whole.release == RELEASE
+    assert (
+        (read.seeded, read.hardened, read.target_name)
+        == (whole.seeded, whole.hardened, "rich")
+        == (True, False, "rich")
+    )
+    assert pq.ParquetFile(folder / "records.parquet").metadata.num_row_groups == 5
+    # Text is read as codes of the declared categories.
+    assert set(whole.X["place"]) == {"n", "e", "s"}
+    np.testing.assert_array_equal(read.X[:], RELEASE.design_matrix(whole.X))
+    np.testing.assert_array_equal(read.y[:], whole.y)
+    corrected = sd.debias(sd.losses.exponential(), RELEASE)
+    expected, found = (sd.m_estimate(corrected, noised.X, noised.y) for noised in (whole, read))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-8)
+    how = {"order": "given", "random_state": 0}
+    expected, found = (sd.sgd(corrected, noised.X, noised.y, **how) for noised in (whole, read))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-8)
+
+
+def test_categories_that_are_numbers_are_read_as_their_codes(tmp_path):
+    release = sd.Release({"rooms": sd.RandomizedResponse(2.0, categories=(10.0, 30.0, 20.0))})
+    blocks = [np.arange(30.0)[:, None] % 3] * 2
+    sd.blocks.privatize(release, blocks, tmp_path / "out", random_state=0)
+    whole, read = (sd.load(tmp_path / "out", in_memory=in_memory) for in_memory in (True, False))
+    assert set(whole.X["rooms"]) == {10.0, 20.0, 30.0}
+    np.testing.assert_array_equal(read.X[:], release.design_matrix(whole.X))
+
+
+def test_noise_of_blocks_is_that_of_the_mechanism_and_independent(stored):
+    """Equal true records in two blocks have other noise; the share of flipped labels has a 5-sigma test."""
+    X, y = people()
+    _, whole, _ = stored
+    noise = np.asarray(whole.X["age"]) - X[:, 0]
+    assert len(np.unique(noise)) == COUNT
+    assert abs(noise.std() / 0.4 - 1) < 5 / np.sqrt(2 * COUNT)
+    flipped = float(np.mean(np.asarray(whole.y) != y))
+    chance = 1 / (1 + np.exp(3.0))
+    assert abs(flipped - chance) < 5 * np.sqrt(chance / COUNT)
+
+
+def test_blocks_without_a_seed_are_hardened(tmp_path):
+    release = sd.Release({"age": sd.LaplaceMechanism(1.0, bounds=(0, 90))})
+    blocks = [np.full((50, 1), 40.0)] * 2
+    assert sd.blocks.privatize(release, blocks, tmp_path / "out") == 100
+    noised = sd.load(tmp_path / "out")
+    assert (noised.seeded, noised.hardened) == (False, True)
+    assert noised.guarantee.epsilon == 1.0
+    assert len(set(noised.X["age"])) == 100
+
+
+@pytest.mark.parametrize("blocks", [[], [(np.zeros((5, 2)), np.ones(5))], [(np.zeros((5, 3)), np.ones(4))]])
+def test_blocks_that_do_not_fit_leave_no_folder(blocks, tmp_path):
+    with pytest.raises(ValueError, match=r"yielded nothing|columns|entries"):
+        sd.blocks.privatize(RELEASE, blocks, tmp_path / "out")
+    good = (np.zeros((20, 3)), np.ones(20))
+    with pytest.raises(ValueError, match="NaN"):
+        sd.blocks.privatize(RELEASE, [good, (np.full((20, 3), np.nan), np.ones(20))], tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="does not name its columns"):
+        sd.blocks.privatize(sd.Release(sd.LaplaceMechanism(1.0, radius=1.0)), [good], tmp_path / "out")
+
+
+def test_damaged_and_foreign_folders_are_refused(stored, tmp_path):
+    folder = stored[0]
+    for damaged in folder.iterdir():
+        copy = tmp_path / damaged.name
+        copy.mkdir()
+        for one in folder.iterdir():
+            content = one.read_bytes()
+            (copy / one.name).write_bytes(content[:-1] if one == damaged else content)
+        with pytest.raises(sd.FormatError):
+            sd.load(copy, in_memory=False)
+    sd.Release({"a": sd.LaplaceMechanism(1.0, bounds=(0, 1))}).privatize([[0.5]] * 3).save(tmp_path / "csv")
+    with pytest.raises(sd.FormatError, match="only Parquet is read by blocks"):
+        sd.load(tmp_path / "csv", in_memory=False)
+
+
+def test_parquet_files_are_one_table(tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(5_000, 2)), rng.normal(size=5_000)
+    for number, rows in enumerate((slice(0, 1_200), slice(1_200, 5_000))):
+        table = pa.table({"b": X[rows, 1], "y": y[rows], "a": X[rows, 0], "text": ["t"] * len(y[rows])})
+        pq.write_table(table, tmp_path / f"part-{number}.parquet", row_group_size=500)
+    for source in (tmp_path, str(tmp_path), sorted(tmp_path.glob("*.parquet"))):
+        read, target = sd.blocks.from_parquet(source, columns=("a", "b"), target="y")
+        np.testing.assert_array_equal(read[:], X)
+        np.testing.assert_array_equal(target[1_100:1_300], y[1_100:1_300])
+        np.testing.assert_array_equal(read[::700], X[::700])
+    assert sd.blocks.from_parquet(tmp_path / "part-0.parquet", columns="a")[1] is None
+    for how, message in (
+        ({"columns": ["a", "c"]}, "no column 'c'; it has b, y, a, text"),
+        ({"columns": ["a"], "target": "z"}, "no column 'z'"),
+        ({}, "Give one of them"),
+        ({"columns": ["a"], "release": RELEASE}, "Give one of them"),
+        ({"release": sd.Release(sd.LaplaceMechanism(1.0, radius=1.0))}, "does not name its columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sd.blocks.from_parquet(tmp_path, **how)
+    with pytest.raises(TypeError, match="'text' has no numbers"):
+        sd.blocks.from_parquet(tmp_path, columns=["text"])
+    (tmp_path / "other.parquet").write_bytes(b"not one")
+    with pytest.raises(ValueError, match="is no file of Parquet"):
+        sd.blocks.from_parquet(tmp_path, columns=["a"])
+    with pytest.raises(FileNotFoundError, match="is no file of Parquet"):
+        sd.blocks.from_parquet(tmp_path / "none", columns=["a"])
+
+
+def chunks(X, y, size):
+    return lambda: ((X[start : start + size], y[start : start + size]) for start in range(0, len(X), size))
+
+
+@pytest.mark.parametrize("size", [900, 40_000])
+def test_blocks_of_a_function_are_fitted_as_in_memory(size):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(70_000, 2))
+    y = X @ [1.0, -0.5] + rng.normal(size=len(X))
+    X += 0.5 * rng.normal(size=X.shape)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    read, target = sd.blocks.from_iterator(chunks(X, y, size))
+    expected, found = sd.m_estimate(corrected, X, y), sd.m_estimate(corrected, read, target)
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-10)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+
+
+def test_functions_that_yield_something_else_are_refused():
+    for blocks, error, message in (
+        (iter([]), TypeError, "Pass a function without arguments"),
+        (lambda: iter([]), ValueError, "yielded nothing"),
+        (lambda: [np.zeros((3, 2)), np.zeros((3, 3))], ValueError, "has 3 columns and no target, unlike the first"),
+        (lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))], ValueError, "no target, unlike the first"),
+        (lambda: [(np.zeros((3, 2)), np.zeros(4))], ValueError, "3 records and targets of shape"),
+        (lambda: [{"a": [1.0]}], TypeError, "real numbers"),
+    ):
+        with pytest.raises(error, match=message):
+            sd.blocks.from_iterator(blocks)
+    lengths = iter([10, 5])
+    read, _ = sd.blocks.from_iterator(lambda: [np.zeros((next(lengths), 2))])
+    with pytest.raises(ValueError, match="yielded 5 records, and 10 before"):
+        read[:]
+
+
+def test_a_copy_is_a_memory_map_that_is_shuffled(tmp_path):
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(40_000, 2)), rng.normal(size=40_000)
+    read, target = sd.blocks.from_iterator(chunks(X, y, 3_000))
+    copied, labels = (
+        sd.blocks.to_memory_map(read, tmp_path / "X.npy"),
+        sd.blocks.to_memory_map(target, tmp_path / "y.npy"),
+    )
+    assert isinstance(copied, np.memmap)
+    np.testing.assert_array_equal(copied, X)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    expected, found = (sd.sgd(corrected, *data, random_state=2) for data in ((X, y), (copied, labels)))
+    np.testing.assert_array_equal(found.theta, expected.theta)
+    with pytest.raises(TypeError, match="Pass what from_parquet or from_iterator returned"):
+        sd.blocks.to_memory_map(X, tmp_path / "X.npy")
+
+
+def test_memory_is_that_of_some_blocks():
+    """The records take 64 MB, and are never there at once."""
+
+    def blocks(count=40):
+        rng = np.random.default_rng(0)
+        for _ in range(count):
+            X = rng.normal(size=(20_000, 10))
+            yield X, X[:, 0]
+
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    # What a compilation takes is not counted.
+    sd.m_estimate(corrected, *sd.blocks.from_iterator(lambda: blocks(1)))
+    tracemalloc.start()
+    try:
+        sd.m_estimate(corrected, *sd.blocks.from_iterator(blocks))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6

@@ -1,0 +1,208 @@
+"""Records that are read by blocks give the fits of records in memory, and only some blocks are there at once."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+from symdebias._rows import WINDOW, Rows, paired
+
+COUNT = 40_000
+
+
+def population(columns=3, count=COUNT):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.6, 0.6, (count, columns))
+    y = np.where(rng.random(count) < 1 / (1 + np.exp(-X @ np.linspace(2, -1, columns))), 1.0, -1.0)
+    return X, y
+
+
+def in_order(array):
+    """Return rows of an array that can only be read from the beginning to the end, by slices."""
+
+    def read(rows):
+        assert rows.step in (None, 1)
+        return np.array(array[rows], dtype=np.float64)
+
+    return Rows(array.shape, read)
+
+
+def on_disk(array, folder):
+    path = folder / "records.npy"
+    np.save(path, array)
+    return np.load(path, mmap_mode="r")
+
+
+KINDS = {
+    "float32": lambda X, folder: X.astype(np.float32),
+    "Fortran order": lambda X, folder: np.asfortranarray(X),
+    "strided": lambda X, folder: np.repeat(X, 2, axis=0)[::2],
+    "read-only": lambda X, folder: np.frombuffer(X.astype(np.float32).tobytes(), np.float32).reshape(X.shape),
+    "memory map": on_disk,
+    "memory map of float32": lambda X, folder: on_disk(X.astype(np.float32), folder),
+    "any row": lambda X, folder: Rows.of_array(X),
+    "in order": lambda X, folder: in_order(X),
+}
+RELEASES = {
+    "normal": sd.Release(sd.GaussianMechanism.from_scale(0.3), sd.RandomizedResponse(3.0), fit_intercept=True),
+    "categories": sd.Release(
+        {("a", "b"): sd.GaussianMechanism.from_scale(0.3), "c": sd.RandomizedResponse(3.0, categories=(0.0, 1.0, 2.0))},
+        sd.RandomizedResponse(3.0),
+        fit_intercept=True,
+    ),
+    "margin": sd.Release(sd.SphericalCapMechanism(5.0, 1.2), "margin", fit_intercept=True),
+}
+
+
+@pytest.fixture(scope="module")
+def released():
+    X, y = population()
+    codes = np.column_stack([X[:, :2], np.digitize(X[:, 2], [-0.2, 0.2])])
+    return {
+        name: release.privatize(codes if name == "categories" else X, y, random_state=1)
+        for name, release in RELEASES.items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fits_are_those_of_records_in_memory(kind, released, tmp_path):
+    noised = released["normal"]
+    corrected = sd.debias(sd.losses.exponential(), noised.release)
+    read = KINDS[kind](noised.X, tmp_path)
+    whole = np.ascontiguousarray(read[:], dtype=np.float64)
+    # Labels of a type of their own as well.
+    y = in_order(noised.y) if kind == "in order" else noised.y.astype(np.int8)
+    expected, found = (sd.m_estimate(corrected, X, labels) for X, labels in ((whole, noised.y), (read, y)))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-10)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
+    orders = ("given",) if kind == "in order" else ("given", "shuffled")
+    for order in orders:
+        how = {"order": order, "random_state": 3, "average": True, "epochs": 2}
+        expected, found = (sd.sgd(corrected, X, labels, **how) for X, labels in ((whole, noised.y), (read, y)))
+        np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    theta = found.theta
+    for mean in ("mean_loss", "mean_gradient", "mean_hessian", "loss"):
+        expected, found = (getattr(corrected, mean)(theta, X, noised.y) for X in (whole, read))
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["categories", "margin"])
+def test_releases_whose_columns_are_encoded(name, released):
+    """Codes become rows of indicators, and a vector with its label columns of its own."""
+    noised = released[name]
+    corrected = sd.debias(
+        sd.losses.exponential() if name == "categories" else sd.losses.squared_margin(), noised.release
+    )
+    expected = sd.m_estimate(corrected, noised.X, noised.y)
+    y = None if noised.y is None else in_order(noised.y)
+    for X in (in_order(noised.X), np.asfortranarray(noised.X)):
+        found = sd.m_estimate(corrected, X, noised.y if y is None else y)
+        np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+        np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-8)
+    how = {"order": "given", "random_state": 0}
+    found, expected = (sd.sgd(corrected, X, noised.y, **how) for X in (in_order(noised.X), noised.X))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+
+
+def test_weights_clusters_and_noise_of_the_records_own():
+    X, y = population()
+    rng = np.random.default_rng(2)
+    scales, weights = rng.uniform(0.1, 0.3, COUNT), rng.uniform(0.5, 2.0, COUNT)
+    clusters = np.arange(COUNT) // 500
+    X = np.asarray(X + scales[:, None] * rng.normal(size=X.shape), dtype=np.float32)
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.2)))
+    how = {"sample_weight": weights, "noise_scale": scales, "clusters": clusters}
+    expected, found = (sd.m_estimate(corrected, columns, y, **how) for columns in (X.astype(float), in_order(X)))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-8)
+
+
+def test_a_surrogate_is_designed_and_fitted_by_blocks(released):
+    noised = released["normal"]
+    corrected = sd.debias(sd.losses.logistic(), noised.release)
+    expected, found = (sd.m_estimate(corrected, X, noised.y) for X in (noised.X, in_order(noised.X)))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
+def test_memory_does_not_grow_with_the_records(dtype, solver):
+    """A copy in float64 would take 64 MB; blocks, samples and parts take 25 MB, however many records there are."""
+    X, y = population(columns=10, count=800_000)
+    X = X.astype(dtype)
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    how = {} if solver == "m_estimate" else {"random_state": 0}
+    # What a compilation takes is not counted.
+    getattr(sd, solver)(corrected, X[:40_000], y[:40_000], **how)
+    tracemalloc.start()
+    try:
+        getattr(sd, solver)(corrected, X, y, **how)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+
+
+def test_bad_records_are_named_with_their_block(released):
+    noised = released["normal"]
+    corrected = sd.debias(sd.losses.exponential(), noised.release)
+    X, y = noised.X.astype(np.float32), noised.y
+    with pytest.raises(ValueError, match="y has 39999 entries, but X has 40000 rows"):
+        sd.m_estimate(corrected, X, y[1:])
+    with pytest.raises(ValueError, match=r"labels must be -1 or \+1"):
+        sd.m_estimate(corrected, X, np.where(y > 0, 1, 0).astype(np.int8))
+    X[7, 1] = np.nan
+    for solver in (sd.m_estimate, sd.sgd):
+        with pytest.raises(ValueError, match="NaN in row 7, column 1"):
+            solver(corrected, X, y)
+    many = Rows.of_array(np.zeros((WINDOW + 10, 3), dtype=np.float32))
+    labels = np.ones(WINDOW + 10)
+    labels[-1] = np.inf
+    with pytest.raises(ValueError, match=rf"in the records from {WINDOW:,} on.*y has infinity in row 9"):
+        sd.m_estimate(corrected, many, Rows.of_array(labels))
+    with pytest.raises(ValueError, match="X has 2 columns"):
+        sd.m_estimate(corrected, in_order(noised.X[:, :2]), y)
+
+
+def test_what_is_read_in_order_is_not_shuffled_nor_taken_as_a_whole(released):
+    noised = released["normal"]
+    corrected = sd.debias(sd.losses.exponential(), noised.release)
+    with pytest.raises(ValueError, match='Give order="given" where its rows stand in no particular order'):
+        sd.sgd(corrected, in_order(noised.X), noised.y)
+    with pytest.raises(TypeError, match=r"all of them are wanted at once here.*X\[:\], which takes 1 MiB"):
+        sd.literature.naive(sd.losses.logistic(), noised.release, in_order(noised.X), noised.y)
+
+
+@pytest.mark.parametrize("source", [Rows.of_array, in_order])
+def test_rows_are_taken_as_from_an_array(source):
+    array = np.arange(3.0 * (2 * WINDOW + 5)).reshape(-1, 3)
+    rows = source(array)
+    assert (len(rows), rows.shape, rows.ndim) == (len(array), array.shape, 2)
+    assert repr(rows) == f"Rows(shape={array.shape})"
+    places = np.random.default_rng(0).integers(0, len(array), 500)
+    slices = slice(3, 9), slice(None, None, 7), slice(5, None, 100_000), slice(4, 4), slice(9, 2)
+    for part in (*slices, places, places[:0]):
+        np.testing.assert_array_equal(rows[part], array[part])
+    assert rows[10:20].flags.c_contiguous
+    for wrong in (slice(None, None, -1), -1, 3, np.array([-1]), np.array([len(array)]), np.array([0.5]), (0, 1)):
+        with pytest.raises(IndexError):
+            rows[wrong]
+    with pytest.raises(TypeError):
+        iter(rows)
+
+
+def test_pairs_are_made_once():
+    made = []
+
+    def make(rows):
+        made.append(rows)
+        return np.ones((len(range(100)[rows]), 2)), np.zeros(len(range(100)[rows]))
+
+    left, right = paired(100, make, has_any_row=False)
+    made.clear()
+    for start in range(0, 100, 25):
+        assert left[start : start + 25].shape == (25, 2)
+        assert right[start : start + 25].shape == (25,)
+    assert len(made) == 4
