@@ -128,8 +128,9 @@ def m_estimate(
     Distances are root mean squares of the released score. So fits are the same in all units and origins of the released
     numbers with their noise.
 
-    The matrix of Newton's method is the mean corrected Hessian, made positive definite: its eigenvalues, relative to the
-    second moments of the released records, enter by their sizes. Steps are halved until the mean corrected loss falls.
+    The matrix of Newton's method is the mean corrected Hessian, made positive definite: its eigenvalues, relative to
+    the second moments of the released records, enter by their sizes. Steps are halved until the mean corrected loss
+    falls.
 
     A step is one pass over the data on all cores, without an array of gradients. Where the Hessian is too long to be
     written out (more than 512 combinations of categories, several scores under Laplace noise) it is found by central
