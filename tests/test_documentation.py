@@ -98,3 +98,12 @@ def test_links_are_seen():
     assert [target for _, _, target in LINK.findall(prose(page))] == ["a.md#part", "b.md", "c.png"]
     assert anchors("# One, two: `three`\n```text\n# no\n```\n## Four-five?") == {"one-two-three", "four-five"}
     assert examples(examples) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"index.md"}))
+def test_a_page_begins_with_its_answer_and_not_with_a_section(name):
+    title, blank, answer = PAGES[name].split("\n")[:3]
+    assert title.startswith("# ")
+    assert blank == ""
+    assert answer
+    assert not answer.startswith("#")
