@@ -889,6 +889,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--only", default="", help="only kinds with these words")
     options = parser.parse_args()
+    # A shell lets jobs in the background ignore Ctrl-C, and their children with them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     text, lost = report(options.times, options.only)
     print(text)
     if lost:

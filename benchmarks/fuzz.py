@@ -123,7 +123,7 @@ class Report:
 
 def expression(rng: random.Random, depth: int = 4) -> str:
     """Return a text of the grammar."""
-    kind = rng.randrange(10) if depth else rng.randrange(3)
+    kind = rng.randrange(12) if depth else rng.randrange(3)
     below = [expression(rng, depth - 1) for _ in range(2)] if kind > 2 else []
     if kind < 2:
         return rng.choice("uy")
@@ -137,7 +137,15 @@ def expression(rng: random.Random, depth: int = 4) -> str:
         return (
             f"Piecewise(({below[0]}, {below[1]} {rng.choice(['<', '>=', '==', '!='])} {rng.choice('uy')}), (u, True))"
         )
-    return f"{rng.choice(WORDS[2:19])}({below[0]})" if kind == 8 else f"Max({below[0]}, {below[1]})"
+    if kind == 8:
+        return f"{rng.choice(WORDS[2:19])}({below[0]})"
+    if kind == 9:
+        return f"Max({below[0]}, {below[1]})"
+    if kind == 10:
+        # What SymPy looks for real and imaginary parts of.
+        return f"{rng.choice(WORDS[2:19])}((sqrt({below[0]}) + log({below[1]}) + y**(1/3))**{rng.randrange(1, 13)})"
+    name, levels = rng.choice(WORDS[2:19]), rng.randrange(2, 20)
+    return f"{rng.choice(WORDS[2:19])}({f'{name}(' * levels}{below[0]}{')' * levels})"
 
 
 def read_expression(text: str) -> None:

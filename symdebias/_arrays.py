@@ -17,7 +17,9 @@ from symdebias._tables import column_like as column_like
 from symdebias._tables import column_names as column_names
 from symdebias._tables import frame as frame
 from symdebias._tables import is_column as is_column
+from symdebias._tables import is_number_as_text as is_number_as_text
 from symdebias._tables import is_table as is_table
+from symdebias._tables import shown_names as shown_names
 from symdebias._tables import table_like as table_like
 from symdebias._tables import take_rows as take_rows
 from symdebias._tables import with_dtype_of as with_dtype_of
@@ -71,7 +73,7 @@ def features_array(
             raise ValueError(
                 "the columns of X are not those of the release"
                 + (f"; missing: {', '.join(missing)}" if missing else "")
-                + (f"; not in the release: {', '.join(extra)}" if extra else "")
+                + (f"; not in the release: {shown_names(extra)}" if extra else "")
                 + ". Select and name the columns as declared."
             )
         names, table = found if columns is None else columns, frame(X)

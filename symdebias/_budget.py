@@ -5,6 +5,7 @@ in every thread. So the steps of a derivation ask here, before the calls that ma
 still short enough that the call is short, and whether there is time left.
 """
 
+import functools
 import math
 import time
 from collections.abc import Iterator
@@ -140,6 +141,63 @@ def expand(expression: sp.Expr) -> sp.Expr:
     if most_terms(expression) > _limits.get().operations:
         _refuse(_limits.get())
     return sp.expand(expression)
+
+
+def expand_around_forms(expression: sp.Expr) -> sp.Expr:
+    """Multiply an expression out, and leave linear forms, denominators and roots in it as they are.
+
+    Derivatives of a function of a residual are short in the residual and cancel in its parts: of (1 + (u - y)^2)^8,
+    multiplied out at u = y = 6, float64 has no digit left.
+
+    Raises
+    ------
+    DerivationLimitError
+        It would have more terms than are allowed, or is too long, or the time is over.
+
+    Examples
+    --------
+    >>> u, y = sp.symbols("u y", real=True)
+    >>> expand_around_forms((1 + u) * u / (1 + (u - y) ** 2) ** 4)
+    u*(u + 1)/((u - y)**2 + 1)**4
+    >>> expand_around_forms((2 * u - 2 * y) * (u + (y - u) ** 2))
+    2*u*(u - y) + 2*(u - y)**3
+    """
+    check(expression)
+    forms: dict[sp.Expr, sp.Dummy] = {}
+    sums: dict[sp.Expr, sp.Dummy] = {}
+
+    def hold(node: sp.Basic, known: dict[sp.Expr, sp.Dummy]) -> sp.Dummy:
+        if node not in known:
+            known[node] = sp.Dummy(f"held{len(known)}", real=node.is_real, positive=node.is_positive)
+        return known[node]
+
+    @functools.cache
+    def held(node: sp.Basic) -> sp.Basic:
+        if node.is_Atom:
+            return node
+        if node.is_Add and _is_linear(node):
+            number, form = node.as_content_primitive()
+            sign = -1 if form.could_extract_minus_sign() else 1
+            return sign * number * hold(sign * form, forms)
+        arguments = [held(argument) for argument in node.args]
+        if node.is_Pow and arguments[0].is_Add and not (node.exp.is_Integer and node.exp > 0):
+            arguments[0] = hold(arguments[0], sums)
+        return node.func(*arguments)
+
+    # The expression itself may be a linear form, or have one beside other terms.
+    written = sp.Add(*(held(term) for term in sp.Add.make_args(expression)))
+    written = expand(written)
+    back = {dummy: node for known in (forms, sums) for node, dummy in known.items()}
+    # Sums hold forms, and roots hold roots.
+    while written.atoms(sp.Dummy) & back.keys():
+        written = written.xreplace(back)
+    return written
+
+
+def _is_linear(total: sp.Add) -> bool:
+    """Whether a sum is a linear form of symbols, with a constant or without."""
+    parts = (term.as_coeff_Mul()[1] for term in total.args)
+    return all(part.is_number or part.is_Symbol for part in parts)
 
 
 def diff(expression: sp.Expr, *by: sp.Symbol) -> sp.Expr:

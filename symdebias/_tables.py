@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
-from symdebias._domains import shown
 
 # Packages whose tables and columns go through narwhals, which knows how to make more of them.
 _THROUGH_NARWHALS = {"polars", "pyarrow", "modin", "cudf", "narwhals"}
@@ -82,16 +81,45 @@ def column_names(table: Any) -> tuple[str, ...]:
     """
     # Not by narwhals, which refuses names that stand twice in words of its own.
     names = tuple(table.column_names if _package(table) == "pyarrow" else table.columns)
-    for name in names:
+    for place, name in enumerate(names):
         if not isinstance(name, str):
+            # Names are those of the first record where a file has no line of names: none of them is shown.
             raise TypeError(
-                f"X has a column whose name {shown(name, 60)} is not text. Columns are matched by name. Rename "
-                "the columns, or pass an array."
+                f"the name of column {place} of X is not text, but has the type {type(name).__name__}. Columns are "
+                "matched by name. Rename the columns, or pass an array."
             )
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise ValueError(f"X has more than one column named {', '.join(twice)}. Give each a name of its own.")
+        raise ValueError(f"X has more than one column named {shown_names(twice)}. Give each a name of its own.")
     return names
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Return names of columns for a message, or how many they are where one is a number.
+
+    Then they may be the first record of a file that has no line of names.
+
+    Examples
+    --------
+    >>> shown_names(["age", "income"]), shown_names(["State-gov", "77516"])
+    ('age, income', '2 columns, of whose names 1 is a number (of the first record, where a file has no line of names)')
+    """
+    if count := sum(map(is_number_as_text, names)):
+        verb = "is a number" if count == 1 else "are numbers"
+        return (
+            f"{len(names)} column{'s' if len(names) > 1 else ''}, of whose names {count} {verb} (of the first record, "
+            "where a file has no line of names)"
+        )
+    return ", ".join(names)
+
+
+def is_number_as_text(name: str) -> bool:
+    """Whether a name is spelled as a number."""
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
 
 
 def take_rows(data: Any, rows: Any) -> Any:

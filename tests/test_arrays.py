@@ -224,7 +224,7 @@ OF_ANOTHER_TYPE = {
     "X, sparse": (of_features(SPARSE), r"\(1000, 1000\) with 1000 stored .* takes 7.63 MiB"),
     "X, sparse by coordinates": (of_features(scipy.sparse.eye_array(3, format="coo")), r"pass X.toarray\(\)"),
     "X, text in a table": (of_features(Table({"a": [1.0], "b": ["x"]})), "column b of X must hold real numbers"),
-    "X, numbered columns": (of_features(Table({0: [1.0], 1: [2.0]})), "whose name 0 is not text"),
+    "X, numbered columns": (of_features(Table({0: [1.0], 1: [2.0]})), "name of column 0 of X is not text"),
     "y, text": (of_target(["a", "b"]), "y must hold real numbers"),
     "y, booleans": (of_target([True, False]), "y must hold real numbers"),
     "y, complex": (of_target([1j, 0]), "y must hold real numbers"),
@@ -356,7 +356,7 @@ def test_pandas_duplicated_columns_are_refused(pandas):
 
 
 def test_pandas_unnamed_columns_are_refused(pandas):
-    with pytest.raises(TypeError, match=r"not text\. Columns are matched by name"):
+    with pytest.raises(TypeError, match=r"not text, but has the type int\. Columns are matched by name"):
         features_array(pandas.DataFrame(MATRIX))
 
 

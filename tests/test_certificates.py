@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -175,3 +176,19 @@ def test_a_certificate_of_a_high_power_stops_at_what_rounding_leaves(monkeypatch
     certificate = sd.debias(loss, gaussian_release(1.8)).certificate
     assert max(nodes) < 2**11
     assert 0 < certificate.loss_bias < 1e-12 * certificate.loss_scale
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [sd.GaussianMechanism.from_scale(0.5), sd.DiscreteLaplaceMechanism.from_scale(0.3, step=0.5)],
+)
+def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
+    loss = sd.Loss((U - Y) ** 16, score=U, target=Y, target_values=(-1, 1))
+    certificate = sd.debias(loss, sd.Release(mechanism).bind(["x"])).certificate
+    # Values that are summed have up to 1e8 times the size of their mean.
+    assert 1e-9 < certificate.gradient_bias < 1e-12 * certificate.gradient_scale
+    assert certificate.is_rounding
+    assert "(which is rounding: of values up to" in str(certificate)
+    off = replace(certificate, loss_bias=1e-8 * certificate.loss_scale)
+    assert not off.is_rounding
+    assert "which quadrature does not settle" in str(off)

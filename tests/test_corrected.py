@@ -324,3 +324,15 @@ def test_corrected_losses_can_be_sent_to_another_process():
     assert copy.release == corrected.release
     # A pool receives it with every task, and derives it once.
     assert pickle.loads(pickle.dumps(corrected)) is copy
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_a_correction_of_a_residual_keeps_its_digits_far_from_zero(features):
+    noise = sd.LaplaceMechanism.from_scale(0.5)
+    release = sd.Release({f"x{j}": noise for j in range(features)}, target=noise)
+    corrected = sd.debias(sd.losses.cauchy(), release)
+    assert corrected.method == "exact"
+    theta, residuals = np.full(features, 1 / features), np.linspace(-3, 3, 13)
+    near, far = (corrected.loss(theta, np.full((13, features), at), at - residuals) for at in (0.0, 2.0**14))
+    # Multiplied out in score and target, the powers of the residual cancel all digits.
+    np.testing.assert_allclose(far, near, rtol=1e-12)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symdebias.assessment.kernel_bias import kernel_biases, true_codes
+from symdebias.assessment.kernel_bias import ROUNDING, kernel_biases, true_codes
 from symdebias.assessment.score_bias import Biases, TargetNoise, score_biases, score_functions, searched_biases
 from symdebias.bounds.enclosures import Enclosed, enclosed
 from symdebias.correction import Correction
@@ -36,7 +36,8 @@ class Certificate:
     gradient_bias : float
         The same of the norm of the bias of the gradient.
     loss_scale, gradient_scale : float
-        The larger of 1 and the largest |corrected value| found: what rounding errors are relative to.
+        The larger of 1 and the largest |corrected value| found, or mean of it over the noise: what rounding errors are
+        relative to.
     theta_radius : float
         The domain has ||theta|| up to this,
     record_radius : float
@@ -148,10 +149,21 @@ class Certificate:
         loss, gradient = _rounded_up(self.loss_bias), _rounded_up(self.gradient_bias)
         if self.proved:
             return f"bias of the loss at most {loss}, of the gradient at most {gradient} (by interval arithmetic)"
-        return (
-            f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
-            f"(by quadrature, settled to {self.quadrature_error:.0e})"
-        )
+        found = f"bias of the loss: largest found {loss}, of the gradient: largest found {gradient} "
+        if self.exact and max(self.loss_bias, self.gradient_bias) > ROUNDING:
+            largest = max(self.loss_scale, self.gradient_scale)
+            said = "which is rounding" if self.is_rounding else "which quadrature does not settle"
+            return found + f"({said}: of values up to {largest:.0e} that nearly cancel)"
+        return found + f"(by quadrature, settled to {self.quadrature_error:.0e})"
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether what was found of an exact correction is no more than rounding: 1e-9 of the values that are summed.
+
+        Corrections of high powers take values of many digits more than their mean has.
+        """
+        shares = self.loss_bias / self.loss_scale, self.gradient_bias / self.gradient_scale
+        return self.exact and max(shares) <= ROUNDING
 
     def _within(self, limit: float) -> str:
         radius = self.theta_radius * limit / self.reach

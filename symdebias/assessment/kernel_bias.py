@@ -23,6 +23,8 @@ from symdebias.transforms.quadrature import Rule
 from symdebias.zonal import ZonalNoise
 
 _POINTS = 24
+# What rules and sums in float64 leave of an exact correction, relative to the values that they add up.
+ROUNDING = 1e-9
 # Columns with additive noise that are integrated over at once; the other columns have parameter 0 at that point.
 _MOST_DIMENSIONS = 3
 _MOST_FEATURES = 5
@@ -59,6 +61,7 @@ def released_records(
     active: FloatArray | None = None,
     scales: FloatArray | None = None,
     noise_on: tuple[bool, bool] = (True, True),
+    far: bool = False,
 ) -> SeenRecord:
     """Return what a true record may look like once released.
 
@@ -78,6 +81,8 @@ def released_records(
         Standard deviations of this record's own for columns with normal noise.
     noise_on : pair of bool
         Whether the features and whether the target are noised.
+    far : bool
+        Whether sums over a grid go as far out as high powers need.
     """
     count = len(record)
     parts: list[Rule] = []
@@ -105,7 +110,7 @@ def released_records(
         for column in columns:
             if active is not None and not active[column]:
                 continue
-            one = quadrature.rule(noise if noise.covariance is None else _unit(noise), 1, nodes)
+            one = quadrature.rule(noise if noise.covariance is None else _unit(noise), 1, nodes, far=far)
             if scales is not None and noise.is_gaussian:
                 one = Rule(one.points * (scales[column] / math.sqrt(noise.variance)), one.weights)
             parts.append(one)
@@ -115,7 +120,7 @@ def released_records(
         parts.append(quadrature.channel_rule(target_noise, int(target)))
         places.append((slice(count, count + 1), True))
     elif isinstance(target_noise, AdditiveNoise):
-        parts.append(quadrature.rule(target_noise, 1, nodes))
+        parts.append(quadrature.rule(target_noise, 1, nodes, far=far))
         places.append((slice(count, count + 1), False))
     whole = quadrature.product(parts)
     # The target stands beside the columns.
@@ -196,12 +201,20 @@ def kernel_biases(
         arguments = truth.arguments(theta, np.tile(record, (len(values), 1)), values)
         wanted = np.broadcast_to(function(*arguments), values.shape)
         gradient = truth.gradient([slope(*arguments) for slope in slopes], np.tile(record, (len(values), 1)))
-        found = []
-        for nodes in _nodes(release, active, columns):
+
+        def means(
+            nodes: int,
+            *,
+            far: bool = False,
+            record: FloatArray = record,
+            theta: FloatArray = theta,
+            active: FloatArray = active,
+            target: float = float(tried[0]),
+        ) -> tuple[FloatArray, SeenRecord]:
             seen = released_records(
-                release, record, float(tried[0]), nodes=nodes, active=active, noise_on=(True, channel is None)
+                release, record, target, nodes=nodes, active=active, noise_on=(True, channel is None), far=far
             )
-            means = []
+            found = []
             for code in range(shares.shape[1]):
                 y = seen.y if channel is None else np.full(len(seen.y), float(code))
                 X, y = encoded(correction, seen.X, y)
@@ -209,19 +222,44 @@ def kernel_biases(
                 total = float(seen.weights.sum())
                 mean = float(mean_loss(theta, X, y, seen.weights, total, noise))
                 mean_gradient(theta, X, y, seen.weights, total, noise, out)
-                means.append(np.append(mean, out))
-            found.append(shares @ np.array(means))
-        for index, (coarse, fine) in enumerate(zip(*found, strict=True)):
-            size_of_all = (float(np.abs(fine).max()), float(np.abs(gradient[index]).max()), abs(float(wanted[index])))
-            scale = max(1.0, *size_of_all)
+                found.append(np.append(mean, out))
+            return shares @ np.array(found), seen
+
+        coarse_nodes, nodes = _nodes(release, active, columns)
+        (coarse, _), (fine, seen) = means(coarse_nodes), means(nodes)
+        off = np.abs(fine - np.column_stack([wanted, gradient])).max(axis=1)
+        large = correction.is_exact and bool(np.any(off > ROUNDING * _scales(fine, wanted, gradient)))
+        # Where large values cancel, their tails count, and rounding is relative to them.
+        fine, seen = means(nodes, far=True) if large else (fine, seen)
+        sizes = _sizes(correction, theta, seen, shares.shape[1] if channel is not None else None) if large else (0, 0)
+        for index, scale in enumerate(_scales(fine, wanted, gradient).tolist()):
             worst.include(
-                loss_scale=scale,
-                gradient_scale=scale,
-                loss_bias=abs(float(fine[0] - wanted[index])),
-                gradient_bias=float(np.linalg.norm(fine[1:] - gradient[index])),
-                quadrature_error=float(np.max(np.abs(fine - coarse) / scale)),
+                loss_scale=max(scale, sizes[0]),
+                gradient_scale=max(scale, sizes[1]),
+                loss_bias=abs(float(fine[index, 0] - wanted[index])),
+                gradient_bias=float(np.linalg.norm(fine[index, 1:] - gradient[index])),
+                quadrature_error=float(np.max(np.abs(fine[index] - coarse[index]) / scale)),
             )
     return worst
+
+
+def _scales(means: FloatArray, wanted: FloatArray, gradient: FloatArray) -> FloatArray:
+    """Return the largest of 1 and the sizes of means and of what they should be, for each target."""
+    every = np.column_stack([np.ones(len(wanted)), means, wanted, gradient])
+    return np.asarray(np.abs(every).max(axis=1))
+
+
+def _sizes(correction: Correction, theta: FloatArray, seen: SeenRecord, outcomes: int | None) -> tuple[float, float]:
+    """Return the means of the sizes of a corrected loss and its gradient, the largest of any outcome of a channel."""
+    kernels, noise, largest = correction.kernels, correction.noise, [0.0, 0.0]
+    for code in range(outcomes or 1):
+        X, y = encoded(correction, seen.X, seen.y if outcomes is None else np.full(len(seen.y), float(code)))
+        values, gradients = np.empty(len(y)), np.empty((len(y), len(theta)))
+        kernels.loss(theta, X, y, noise, values)
+        kernels.gradient(theta, X, y, noise, gradients)
+        sizes = np.abs(values), np.linalg.norm(gradients, axis=1)
+        largest = [max(before, float(seen.weights @ size)) for before, size in zip(largest, sizes, strict=True)]
+    return largest[0], largest[1]
 
 
 def _record(rng: np.random.Generator, release: Release, columns: int, radius: float) -> FloatArray:

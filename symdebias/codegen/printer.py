@@ -214,10 +214,24 @@ def _prepare(expression: sp.Expr, changing: set[sp.Symbol]) -> sp.Expr:
     expression = expression.replace(sp.sinh, lambda x: (sp.exp(x) - sp.exp(-x)) / 2).replace(
         sp.cosh, lambda x: (sp.exp(x) + sp.exp(-x)) / 2
     )
+    expression = expression.replace(_is_product_with_tower, _with_one_exponential)
     return expression.replace(
         lambda node: isinstance(node, sp.exp) and bool(node.free_symbols & changing),
         lambda node: split(node.args[0]),
     )
+
+
+def _is_product_with_tower(node: sp.Basic) -> bool:
+    return node.is_Mul and any(isinstance(one, sp.exp) and one.args[0].has(sp.exp) for one in node.args)
+
+
+def _with_one_exponential(product: sp.Expr) -> sp.Expr:
+    """Write e^z e^(-e^z) as e^(z - e^z): its factors are infinity and 0 where the product is 0."""
+    terms = []
+    for term in sp.Add.make_args(sp.expand_mul(product, deep=False)):
+        exponentials, others = sp.sift(sp.Mul.make_args(term), lambda one: isinstance(one, sp.exp), binary=True)
+        terms.append(sp.Mul(*others) * sp.exp(sp.Add(*(one.args[0] for one in exponentials))))
+    return sp.Add(*terms)
 
 
 def _share_exponentials(expressions: list[sp.Expr], changing: set[sp.Symbol]) -> list[sp.Expr]:

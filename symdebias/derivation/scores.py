@@ -326,7 +326,7 @@ def _derivative(
     """Return a derivative out of one of lower order, kept short: powers of expit are polynomials."""
     if len(scores) == 1:
         return second_derivative(known[powers[0] - 1,], scores[0])
-    return _budget.expand(
+    return _budget.expand_around_forms(
         _budget.diff(expression, *(score for score, power in zip(scores, powers, strict=True) for _ in range(power)))
     )
 

@@ -6,6 +6,7 @@ SymPy sees them, and length, depth and size are bounded.
 """
 
 import ast
+import itertools
 import math
 import re
 import warnings
@@ -28,6 +29,11 @@ _LEAST_POWER = 1e-12
 _LARGEST_INTEGER = 10**40
 _LARGEST_ROOT = 100
 _MOST_COMPARED = 16
+# Of what is asked for its sign and may be complex, as roots and logarithms of real numbers may: SymPy then looks for
+# real and imaginary parts, which takes minutes for cosh(cosh(...(log(u)))) and for the 12th power of three roots.
+_MOST_COMPLEX_NODES, _HIGHEST_COMPLEX_POWER = 10, 3
+# Numbers that are longer are decimal: SymPy evaluates them to many digits whenever it is asked for their sign.
+_MOST_EXACT_NODES = 20
 # log(Gamma(n)) is computed by way of n!.
 _LARGEST_FACTORIAL = 170
 
@@ -54,6 +60,8 @@ _FUNCTIONS: dict[str, tuple[Any, Callable[[float], float]]] = {
     "sign": (sp.sign, lambda x: float((x > 0) - (x < 0))),
     "Heaviside": (sp.Heaviside, lambda x: (1.0 + (x > 0) - (x < 0)) / 2),
 }
+# Those that SymPy builds by asking for the sign of what they take, or that it is slow to find the sign of.
+_ASKING = {"Abs", "sign", "Heaviside", "loggamma", "sinh", "cosh", "tanh"}
 _EXTREMA = {"Max": sp.Max, "Min": sp.Min}
 _CONSTANTS: dict[str, tuple[Any, float]] = {
     "pi": (sp.pi, math.pi),
@@ -282,6 +290,7 @@ class _Reader:
         if name not in _FUNCTIONS:
             raise ValueError(f"the expression calls {name[:40]}, which is not one of {', '.join(sorted(_FUNCTIONS))}.")
         if name == "Heaviside" and len(parts) == 2 and not isinstance(parts[0], (Fraction, float, _Exact)):
+            _refuse_long_complex(parts[0])
             return _classified(sp.Heaviside(*map(_symbolic, parts)))
         if len(parts) != 1:
             raise ValueError(f"{name} takes one argument; got {len(parts)}.")
@@ -335,6 +344,7 @@ def _compared(part: _Part) -> sp.Expr:
     expression = _symbolic(part)
     if expression.has(sp.Piecewise):
         raise ValueError("the expression compares a Piecewise with something. Compare within its cases.")
+    _refuse_long_complex(expression)
     return expression
 
 
@@ -359,7 +369,8 @@ def _classified(expression: Any, value: float | None = None) -> _Part:
     if not expression.free_symbols:
         if value is None:
             raise ValueError("the expression has symbols that cancel. Leave them out.")
-        return _bounded(_Exact(expression, value))
+        longer = len(list(itertools.islice(sp.preorder_traversal(expression), _MOST_EXACT_NODES + 1)))
+        return _bounded(_Exact(expression, value) if longer <= _MOST_EXACT_NODES else value)
     return expression
 
 
@@ -412,6 +423,8 @@ def _power(base: _Part, exponent: _Part) -> _Part:
             raise ValueError(f"the expression has an exponent with a denominator above {_LARGEST_ROOT}.")
     numeric = isinstance(base, (Fraction, float, _Exact))
     if not numeric:
+        if not (isinstance(exponent, Fraction) and exponent.denominator == 1):
+            _refuse_long_complex(base)
         return _classified(sp.Pow(base, _symbolic(exponent)))
     assert isinstance(base, (Fraction, float, _Exact))
     if not isinstance(exponent, (Fraction, float, _Exact)):
@@ -442,6 +455,8 @@ def _applied(name: str, part: _Part) -> _Part:
         return _power(part, Fraction(1, 2))
     if name == "exp":
         _refuse_logarithms(_symbolic(part))
+    if name in _ASKING:
+        _refuse_long_complex(_symbolic(part))
     if not isinstance(part, (Fraction, float, _Exact)):
         return _classified(function(part))
     try:
@@ -467,6 +482,65 @@ def _refuse_logarithms(exponent: sp.Expr) -> None:
         coefficient = sp.Mul(*(factor for factor in factors if factor.is_Number))
         if not term.free_symbols or not abs(coefficient) <= _LARGEST_EXPONENT:
             raise ValueError("the expression has a logarithm in an exponent, which is a power. Write the power.")
+
+
+def _refuse_long_complex(expression: sp.Expr) -> None:
+    """Refuse what SymPy is to find a sign of, where it may be complex and is not short."""
+    # SymPy's own answer to whether it is real takes as long.
+    if _sign_of(expression) is not None:
+        return
+    nodes = list(itertools.islice(sp.preorder_traversal(expression), _MOST_COMPLEX_NODES + 1))
+    if len(nodes) > _MOST_COMPLEX_NODES or any(map(_is_slow, nodes)):
+        raise ValueError(
+            "the expression compares, or takes a root, the size, loggamma or a hyperbolic function of, a long part "
+            "that is not real for all numbers, as with roots and logarithms. Write it shorter, or so that it is real."
+        )
+
+
+def _is_slow(node: sp.Basic) -> bool:
+    if isinstance(node, sp.Pow):
+        return bool(node.exp.is_Integer and abs(node.exp) > _HIGHEST_COMPLEX_POWER)
+    return isinstance(node, (sp.sinh, sp.cosh, sp.tanh))
+
+
+def _sign_of(expression: sp.Basic) -> int | None:
+    """Return 2 for what is positive by its form, 1 for what is not negative, 0 for real, and None for anything else."""
+    if expression.is_Number:
+        return 2 if expression > 0 else 0 if expression < 0 else 1
+    if not expression.args:
+        return 2 if expression in _NAME_OF_CONSTANT else 0
+    if isinstance(expression, sp.Piecewise):
+        signs = [_sign_of(value) for value, _ in expression.args]
+        return None if None in signs else min(sign for sign in signs if sign is not None)
+    signs = [_sign_of(part) for part in expression.args]
+    if isinstance(expression, sp.Pow):
+        return _sign_of_power(*expression.args, *signs)
+    if None in signs:
+        return None
+    known = [sign for sign in signs if sign is not None]
+    # As far as SymPy knows it: that erfc is positive it does not.
+    if isinstance(expression, (sp.exp, sp.cosh)):
+        return 2
+    if isinstance(expression, sp.Abs):
+        return max(1, known[0])
+    if isinstance(expression, sp.Add):
+        return 0 if 0 in known else max(known)
+    if isinstance(expression, (sp.log, sp.loggamma)):
+        return 0 if known[0] == 2 else None
+    if isinstance(expression, (sp.Mul, sp.Min)):
+        return min(known)
+    return max(known) if isinstance(expression, sp.Max) else 0
+
+
+def _sign_of_power(base: sp.Expr, exponent: sp.Expr, of_base: int | None, of_exponent: int | None) -> int | None:
+    if of_base is None or of_exponent is None:
+        return None
+    if of_base == 2:
+        return 2
+    if exponent.is_Integer and exponent > 0:
+        return 1 if exponent % 2 == 0 else of_base
+    # The inverse of what may be 0 is infinite there.
+    return 1 if of_base == 1 and exponent.is_positive else None
 
 
 # ---- writing ---------------------------------------------------------------------------------------------

@@ -25,7 +25,9 @@ def bound_to(release: "Release", X: Any) -> "Release":
     if release.columns is not None:
         return release
     if _arrays.is_table(X):
-        return release.bind(_arrays.column_names(X))
+        own = _arrays.column_names(X)
+        _refuse_numbers(release, own)
+        return release.bind(own)
     _refuse_nameless_categories(release)
     if release.groups and release.noiseless:
         raise ValueError(
@@ -37,6 +39,18 @@ def bound_to(release: "Release", X: Any) -> "Release":
     check_count(release, count)
     names = [f"x{index}" for index in range(count - len(release.noiseless))]
     return release.bind((*names, *release.noiseless))
+
+
+def _refuse_numbers(release: "Release", names: Sequence[str]) -> None:
+    """Refuse names that may be values: of a file without a line of names, the first record would be published."""
+    open_names = [name for name in names if name not in release.noiseless]
+    count = sum(map(_arrays.is_number_as_text, open_names))
+    if count and list(names) != [str(place) for place in range(len(names))]:
+        raise ValueError(
+            f"the names of {count} columns of X are numbers, as those of the first record where a file has no line of "
+            "names, and a release publishes its names. Name the columns, or declare their names first: "
+            "release.bind(names)."
+        )
 
 
 def _refuse_nameless_categories(release: "Release") -> None:

@@ -68,7 +68,8 @@ def noised_records(
     for (place, mechanism), part in zip(placed, clipped, strict=True):
         noised = mechanism.add_noise(part, source)
         released[:, place] = noised.reshape(len(noised), -1)
-    sent: Any = target
+    # A copy: an array of the caller's would take along the table that it is a view of, and what is changed in it later.
+    sent: Any = None if target is None else target.copy()
     if clipped_target is not None and release.target is not None:
         sent = release.target.add_noise(clipped_target, source)
         labels = labels_of_target(release.target, "sent")

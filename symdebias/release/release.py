@@ -240,16 +240,15 @@ class Release:
         """
         names = self.categories.released(checked_names(columns, "columns"))
         if len(set(names)) < len(names):
-            raise ValueError(f"the columns {', '.join(names)} repeat a name. Name each column once.")
+            raise ValueError(f"the columns {_arrays.shown_names(names)} repeat a name. Name each column once.")
         if self.columns is not None:
             if set(names) != set(self.columns):
-                raise ValueError(
-                    f"the release has the columns {', '.join(self.columns)}; got {', '.join(names)}. Bind the same."
-                )
+                own, got = ", ".join(self.columns), _arrays.shown_names(names)
+                raise ValueError(f"the release has the columns {own}; got {got}. Bind the same.")
             return self
         missing = [name for name in self.noiseless if name not in names]
         if missing:
-            raise ValueError(f"the noiseless columns {', '.join(missing)} are not among {', '.join(names)}.")
+            raise ValueError(f"the noiseless columns {', '.join(missing)} are not among {_arrays.shown_names(names)}.")
         noised = tuple(name for name in names if name not in self.noiseless)
         features: dict[str | tuple[str, ...], Mechanism] | None = None
         noiseless = names

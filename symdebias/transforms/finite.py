@@ -61,7 +61,7 @@ def differential_operator(expression: sp.Expr, variable: sp.Symbol, coefficients
     for coefficient in coefficients[1:]:
         term = -_budget.diff(term, variable, variable)
         total += coefficient * term
-    return _budget.expand(total)
+    return _budget.expand_around_forms(total)
 
 
 def difference_operator(

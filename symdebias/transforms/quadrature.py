@@ -22,6 +22,8 @@ from symdebias.zonal import ZonalNoise
 # A sum over a grid ends where the rest is below rounding.
 _NEGLIGIBLE = 1e-22
 _MOST_STEPS = 4000
+# How many times further it goes for high powers.
+_FAR = 2.6
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Rule:
     weights: FloatArray
 
 
-def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
+def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int, *, far: bool = False) -> Rule:
     """Return a rule for additive noise on so many columns.
 
     Parameters
@@ -51,6 +53,8 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
         The number of columns.
     nodes : int
         Nodes per column, of each side for Laplace noise; spherical noise takes one dimension more, of the norm.
+    far : bool
+        Whether sums over a grid go as far out as powers of 32 need for 16 digits.
 
     Raises
     ------
@@ -67,7 +71,7 @@ def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int) -> Rule:
             return Rule(math.sqrt(noise.variance) * whole.points, whole.weights)
         values, vectors = np.linalg.eigh(np.array(noise.covariance))
         return Rule(whole.points @ (vectors * np.sqrt(np.maximum(values, 0.0))).T, whole.weights)
-    points, weights = one_dimensional(noise, nodes)
+    points, weights = one_dimensional(noise, nodes, far=far)
     return product([Rule(points[:, None], weights)] * width)
 
 
@@ -183,8 +187,8 @@ def size(noise: AdditiveNoise | SphericalNoise | ZonalNoise, width: int, nodes: 
 
 
 @functools.lru_cache(maxsize=256)
-def one_dimensional(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of one coordinate."""
+def one_dimensional(noise: AdditiveNoise, nodes: int, *, far: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights of one coordinate; a sum over a grid goes further out where `far`."""
     if noise.is_gaussian:
         t, weights = np.polynomial.hermite_e.hermegauss(nodes)
         return math.sqrt(noise.variance) * t, weights / weights.sum()
@@ -194,7 +198,7 @@ def one_dimensional(noise: AdditiveNoise, nodes: int) -> tuple[FloatArray, Float
         )
     density = sp.lambdify(VALUE, noise.density, "numpy")
     if noise.step is not None:
-        return _on_grid(noise, density)
+        return _on_grid(noise, density, far=far)
     if noise.inverse_polynomial is not None and len(noise.inverse_polynomial) == 2:
         # Laplace noise, by its characteristic function.
         scale = math.sqrt(noise.inverse_polynomial[1])
@@ -226,12 +230,14 @@ def of_density(noise: AdditiveNoise) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _on_grid(noise: AdditiveNoise, density: Any, *, scaled: bool = True) -> tuple[FloatArray, FloatArray]:
+def _on_grid(
+    noise: AdditiveNoise, density: Any, *, scaled: bool = True, far: bool = False
+) -> tuple[FloatArray, FloatArray]:
     assert noise.step is not None
     reach = math.sqrt(noise.variance) / noise.step
-    # Half of the tail rate is left for what grows: two-sided sums up to where both are negligible.
+    # Part of the tail rate is left for what grows: two-sided sums up to where both are negligible.
     if noise.tail_rate < math.inf:
-        reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * 1.3
+        reach = -math.log(_NEGLIGIBLE) / (noise.tail_rate * noise.step) * (_FAR if far else 1.3)
     steps = min(_MOST_STEPS, math.ceil(max(reach, 8.0)))
     points: FloatArray = noise.step * np.arange(-steps, steps + 1, dtype=float)
     weights: FloatArray = np.array(np.broadcast_to(np.asarray(density(points), dtype=float), points.shape))

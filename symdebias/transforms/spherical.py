@@ -26,7 +26,7 @@ _HIGHEST_ORDER = 24
 def second_derivative(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     """Return a second derivative, kept short: powers of expit are polynomials."""
     for _ in range(2):  # of sums, term by term: the derivative of a Horner form is long
-        expression = _budget.expand(_budget.diff(_budget.expand(expression), variable))
+        expression = _budget.expand_around_forms(_budget.diff(_budget.expand_around_forms(expression), variable))
     return stable.in_logistic_density(expression)
 
 
@@ -115,7 +115,7 @@ def derivative_terms(
             if len(variables) == 1:
                 expression = second_derivative(expression, variables[0])
             else:
-                expression = _budget.expand(_laplacian(expression, variables, covariance))
+                expression = _budget.expand_around_forms(_laplacian(expression, variables, covariance))
             if expression == 0:
                 return
         scale = covariance[0, 0] ** k if len(variables) == 1 else sp.Integer(1)

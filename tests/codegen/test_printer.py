@@ -40,6 +40,15 @@ def test_printed_lines_compute_the_expression(expression, u):
     assert evaluate([expression], **values)[0] == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
+@pytest.mark.parametrize("u", [-1000.0, 1.0, 400.0, 1000.0])
+def test_exponentials_of_exponentials_underflow_to_zero(u):
+    tower = sp.exp(-sp.exp(U * Y))
+    expression = sp.diff(tower, U, 2) + (sp.exp(U) - 1) * tower
+    expected = float(expression.subs({U: u, Y: 1}).evalf()) if u < 100 else 0.0
+    with np.errstate(all="ignore"):
+        assert evaluate([expression], u=u, y=1.0, s=0.3)[0] == pytest.approx(expected, rel=1e-12)
+
+
 def test_what_does_not_depend_on_the_record_is_computed_before_it():
     printed = print_statements([sp.exp(-U - S / 2)], fixed={S: "s"}, varying={U: "u"})
     assert any("s" in line for line in printed.setup)

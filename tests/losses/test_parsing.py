@@ -93,6 +93,15 @@ HOSTILE = [
     "1/0", "1/(u-u)", "0**-1", "sqrt(-1)", "(-8)**(1/3)", "u**13", "u**1e2", "1" * 41, "u" * 2001, "tan(pi/2)",
     "*".join(["u"] * 450), "-" * 1990 + "u", "(" * 900 + "u" + ")" * 900, "exp(" * 45 + "u" + ")" * 45,
     "Max(" + ",".join(f"u*{k}" for k in range(20)) + ")", "Max(Piecewise((u, u < y), (y, True)), u)",
+    # What SymPy looks for real and imaginary parts of, to find a sign.
+    *(f"{outer}(" + f"{name}(" * 20 + "log(u)" + ")" * 21 for name in ("cosh", "tanh") for outer in ("sign", "sqrt")),
+    "Heaviside(" + "sin(" * 15 + "Piecewise((u / y, u < y), (u, True))" + ")" * 16,
+    "sign(" + "cosh(" * 16 + "sqrt(Heaviside(y))" + ")" * 17, "exp(" + "cosh(" * 12 + "log(erfc(u))" + ")" * 13,
+    "Heaviside(" + "tanh(" * 8 + "loggamma(Max(u, y))" + ")" * 9,
+    "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18,
+    "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
+    "Heaviside(exp((sqrt(u)+sqrt(y)+log(u-y))**12), 1)", "sqrt(sin((log(u)+log(y)+1)**12)**2)",
+    "Piecewise((u, tanh((sqrt(u)+log(y))**12) < 1), (y, True))",
 ]  # fmt: skip
 
 
@@ -112,6 +121,20 @@ def test_any_text_is_an_expression_or_refused(text):
         return
     assert isinstance(found, sp.Expr)
     assert found.free_symbols <= {U, Y}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Abs(log(y)-u)", "Max(0.9*(log(y)-u), -0.1*(log(y)-u))", "sqrt(1+tanh(u*y)**2)*cosh(log(1+u**2))",
+     "Abs(sqrt(u)-1)", "Piecewise(((log(y)-u)**2/2, Abs(log(y)-u) < 1), (Abs(log(y)-u)-1/2, True))",
+     "cosh(" * 30 + "u" + ")" * 30,
+     "u*cos(" + "tan(" * 9 + "log(" + "tan(" * 8 + "tanh(" + "asinh(" * 14 + "1/3" + ")" * 34,
+     "sign(sqrt(exp(u)+u**2)+Abs(u)**(1/3)+sqrt(pi+Max(u,2))+log(cosh(u))*Min(u, y))"],
+)  # fmt: skip
+def test_signs_of_what_is_real_or_short_are_read(text):
+    began = time.process_time()
+    assert isinstance(parsing.read(text, NAMES), sp.Expr)
+    assert time.process_time() - began < 2
 
 
 def test_symbols_with_odd_names_get_others():

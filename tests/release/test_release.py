@@ -350,6 +350,28 @@ def test_tables_that_do_not_fit_are_refused(pandas):
         release.privatize(table, table[["x0"]])
 
 
+@pytest.mark.parametrize("names", [["31000", "State-gov"], ["State-gov", "0.123456"], ["31000", "31000"]])
+@pytest.mark.parametrize("release", [Release(UNIT), Release(UNIT, noiseless=("year",)), RELEASES["bound"]])
+def test_the_first_record_of_a_file_without_names_is_neither_shown_nor_published(pandas, release, names):
+    table = pandas.DataFrame([[0.1, 0.2]] * 3, columns=names)
+    with pytest.raises(ValueError, match=r"of the first record|those of the first record") as refusal:
+        release.privatize(table, [1, -1, 1], random_state=0)
+    assert not any(name in str(refusal.value) for name in names)
+
+
+def test_columns_may_be_named_by_numbers_that_are_declared(pandas):
+    for names, release in ((["0", "1"], Release(UNIT)), (["1990", "2000"], Release(UNIT).bind(["1990", "2000"]))):
+        table = pandas.DataFrame([[0.1, 0.2]] * 3, columns=names)
+        assert list(release.privatize(table, random_state=0).X.columns) == names
+
+
+def test_a_target_without_noise_is_a_copy():
+    y = np.array([1.0, -1.0, 1.0])
+    noised = Release(UNIT).privatize(np.zeros((3, 2)), y, random_state=0)
+    assert not np.shares_memory(noised.y, y)
+    np.testing.assert_array_equal(noised.y, y)
+
+
 # ---- coefficients in original units ----------------------------------------------------------------------
 
 

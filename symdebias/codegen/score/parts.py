@@ -64,12 +64,12 @@ class Parts:
 
     def _part(self, value: sp.Expr) -> tuple[sp.Expr, sp.Symbol] | None:
         """Return a number and a part whose product is the value, or None for 0: multiples of one are one part."""
-        value = _budget.expand(value)
+        value = _budget.expand_around_forms(value)
         if value == 0:
             return None
         number, part = value.as_content_primitive()
         if part.could_extract_minus_sign():
-            number, part = -number, _budget.expand(-part)
+            number, part = -number, _budget.expand_around_forms(-part)
         if part not in self._symbols:
             symbol = sp.Symbol(f"part{len(self.values)}", real=True)
             self._symbols[part], self.values[symbol] = symbol, part
