@@ -67,7 +67,8 @@ def pages_in_use():
         examples[path.stem] = "\n".join(re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", text, re.MULTILINE))
     found = {}
     for name in listed_names():
-        called = re.compile(rf"(?<!\w){re.escape(name.rpartition('.')[2])}\(")
+        _, _, place = name.partition(".")
+        called = re.compile(rf"\bsd\.{re.escape(place)}\b|(?<![\w.]){place.rpartition('.')[2]}\(")
         pages = [page for page, example in examples.items() if called.search(example)]
         if pages:
             found[name] = "\n".join(f"* :doc:`{titles[page]} </{page}>`" for page in pages)
