@@ -67,12 +67,6 @@ def fit_of_true_records(schema: sd.Schema, X, y) -> sd.Fit:
     return sd.m_estimate(sd.debias(getattr(sd.losses, schema.loss)(), as_they_are), open_records.X, open_records.y)
 
 
-def in_units(fit: sd.Fit) -> np.ndarray:
-    """Return the standard errors of the coefficients in their own units."""
-    linear = np.column_stack([fit.corrected.release.original_units(row) for row in np.eye(len(fit.theta))])
-    return np.sqrt(np.diag(linear @ fit.covariance @ linear.T))
-
-
 def report(table: Path, folder: Path, *, epsilon: float = 4.0, draws: int = 1, seed: int | None = None) -> str:
     """Return the table of coefficients, after the steps with their seconds."""
     (folder / "schema.toml").write_text(SCHEMA.format(epsilon=epsilon))
@@ -101,8 +95,8 @@ def report(table: Path, folder: Path, *, epsilon: float = 4.0, draws: int = 1, s
             lines.append(", ".join(f"{name} {one:.1f} s" for name, one in zip(seconds, steps, strict=True)))
             lines.append(f"{len(y):,} records; per unit of each column:")
             lines.append(f"  {'':<18}{'corrected':>11}{'std err':>10}{'true records':>14}{'apart':>8}")
-        errors = in_units(fit)
-        rows = zip(fit.names, fit.coefficients, errors, truth.coefficients, strict=True)
+        frame = fit.summary_frame(original_units=True)
+        rows = zip(fit.names, frame["coefficient"], frame["standard_error"], truth.coefficients, strict=True)
         lines += [
             f"  {name:<18}{value:>11.4f}{error:>10.4f}{true:>14.4f}{(value - true) / error:>8.1f}"
             for name, value, error, true in rows

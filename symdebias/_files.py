@@ -48,6 +48,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     OSError
         It could not be written. What was there is unchanged.
     """
+    require_place(path)
     place = Path(path)
     with contextlib.suppress(FileNotFoundError):
         mode = place.stat().st_mode
@@ -104,6 +105,15 @@ def write_folder(path: str | os.PathLike[str], files: Mapping[str, Callable[[Bin
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     keep_name(place)
+
+
+def require_place(path: str | os.PathLike[str]) -> None:
+    """Raise FileNotFoundError where a file has no folder, IsADirectoryError where a folder has its name."""
+    place = Path(os.path.realpath(path))
+    if place.is_dir():
+        raise IsADirectoryError(f"{place} is a folder. Name a file.")
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"the folder {place.parent} is not there. Make it, or name another place.")
 
 
 def require_free(path: str | os.PathLike[str]) -> None:

@@ -133,9 +133,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = 
     lines += [f"<caption>{escaped(caption)}</caption>"] if caption else []
     lines.append("<thead><tr>" + "".join(f'<th scope="col">{escaped(name)}</th>' for name in head) + "</tr></thead>")
     lines.append("<tbody>")
+    columns = head[1:]
     for name, *cells in rows:
-        inside = "".join(f"<td>{escaped(cell)}</td>" for cell in cells)
-        lines.append(f'<tr><th scope="row">{escaped(name)}</th>{inside}</tr>')
+        # Where a screen is narrow a row is shown as a list, each cell with the name of its column.
+        inside = "".join(
+            f'<td data-name="{escaped(column)}">{escaped(cell)}</td>'
+            for column, cell in zip(columns, cells, strict=True)
+        )
+        first = f' data-name="{escaped(head[0])}"' if head[0] else ""
+        lines.append(f'<tr><th scope="row"{first}>{escaped(name)}</th>{inside}</tr>')
     return "\n".join([*lines, "</tbody>", "</table>"])
 
 

@@ -1,7 +1,8 @@
 """What is imported on demand: optional packages, and what higher rooms give to the nouns below them."""
 
 import importlib
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -55,3 +56,29 @@ def provided(name: str) -> Callable[..., Any]:
     module, function = _PROVIDED[name]
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+def on_demand(package: str, homes: Mapping[str, Sequence[str]], rooms: Sequence[str] = ()) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose public names are imported when they are first asked for.
+
+    Parameters
+    ----------
+    package : str
+        Its dotted name.
+    homes : dict of str to sequence of str
+        Which names each of its modules gives. A module must not have the name of anything that it gives.
+    rooms : sequence of str
+        Modules and packages that are public themselves.
+    """
+    places = {name: home for home, names in homes.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name in rooms:
+            return importlib.import_module(f"{package}.{name}")
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{places[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
-from scipy.stats import f, ncx2, t
+from scipy.special import chdtrc, fdtrc, ndtr, ndtri, stdtr, stdtrit
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
@@ -105,7 +105,7 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: in
     """
     level = OPEN_UNIT.check("level", level)
     if degrees_of_freedom is not None:
-        return float(t.ppf((1 + level) / 2, degrees_of_freedom)) + bias_ratio
+        return float(stdtrit(degrees_of_freedom, (1 + level) / 2)) + bias_ratio
     plain = float(ndtri((1 + level) / 2))
     if bias_ratio < 1e-9:
         return plain
@@ -145,7 +145,7 @@ def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int 
     if math.isinf(bias_ratio):
         return 1.0
     if degrees_of_freedom is not None:
-        return float(2 * t.sf(max(size - bias_ratio, 0.0), degrees_of_freedom))
+        return float(2 * stdtr(degrees_of_freedom, -max(size - bias_ratio, 0.0)))
     return float(ndtr(bias_ratio - size) + ndtr(-size - bias_ratio))
 
 
@@ -263,11 +263,20 @@ def wald_test(
         # Columns whitened by the covariance: the noncentrality is the square of a sum of them with signs.
         most = _longest_sum(np.linalg.solve(np.linalg.cholesky(spread), rows * bias)) ** 2
     if degrees_of_freedom is None:
-        return WaldTest(statistic, count, float(ncx2.sf(statistic, count, most)), noncentrality=most)
+        return WaldTest(statistic, count, _chi2_tail(statistic, count, most), noncentrality=most)
     left = degrees_of_freedom - count + 1
     beyond = max(math.sqrt(statistic) - math.sqrt(most), 0.0) ** 2
-    chance = float(f.sf(beyond * left / (degrees_of_freedom * count), count, left))
+    chance = float(fdtrc(count, left, beyond * left / (degrees_of_freedom * count)))
     return WaldTest(statistic, count, chance, degrees_of_freedom, most)
+
+
+def _chi2_tail(statistic: float, degrees_of_freedom: int, noncentrality: float) -> float:
+    """Return the probability beyond a statistic of the noncentral chi-squared distribution."""
+    if noncentrality == 0:
+        return float(chdtrc(degrees_of_freedom, statistic))
+    # scipy.special has only the distribution function, and 1 less it has no small tails. SciPy imports the package
+    # when it is first named, which takes as long as SymPy does.
+    return float(scipy.stats.ncx2.sf(statistic, degrees_of_freedom, noncentrality))
 
 
 def _longest_sum(columns: FloatArray) -> float:

@@ -474,12 +474,206 @@ def elsewhere():
         yield "datasets.synthetic", f"columns {reason}", functools.partial(datasets.synthetic, columns), "columns"
 
 
+# ---- what a collector and an analyst call ----------------------------------------------------------------
+
+SCHEMA = {
+    "epsilon": 4.0,
+    "columns": {"age": {"bounds": [18, 90]}, "place": {"categories": ["n", "s"]}},
+    "target": {"name": "income", "categories": ["low", "high"]},
+}
+TABLE = {"age": [30.0 + PRIVATE, 40.0], "place": ["n", "s"], "income": ["low", "high"]}
+SCHEMAS = {
+    "a number": (3, "schema"),
+    "None": (None, "schema"),
+    "a path of nothing": ("nowhere.toml", "nowhere"),
+    "empty": ({}, "epsilon"),
+    "without columns": ({"epsilon": 1.0}, "columns"),
+    "no columns": ({**SCHEMA, "columns": {}}, "columns"),
+    "an unknown entry": ({**SCHEMA, "epslion": 1.0}, "epslion"),
+    "epsilon zero": ({**SCHEMA, "epsilon": 0.0}, "epsilon"),
+    "epsilon NaN": ({**SCHEMA, "epsilon": NAN}, "epsilon"),
+    "epsilon text": ({**SCHEMA, "epsilon": "4"}, "epsilon"),
+    "delta one": ({**SCHEMA, "delta": 1.0}, "delta"),
+    "a loss that is none": ({**SCHEMA, "loss": "logit"}, "loss"),
+    "a design that is none": ({**SCHEMA, "design": "whole"}, "design"),
+    "norm negative": ({**SCHEMA, "norm": -1.0}, "norm"),
+    "intercept a number": ({**SCHEMA, "intercept": 1}, "intercept"),
+    "missing a word": ({**SCHEMA, "missing": "?"}, "missing"),
+    "a column without bounds": ({**SCHEMA, "columns": {"age": {}}}, "age"),
+    "bounds in the wrong order": ({**SCHEMA, "columns": {"age": {"bounds": [90, 18]}}}, "bounds"),
+    "bounds with NaN": ({**SCHEMA, "columns": {"age": {"bounds": [18, NAN]}}}, "bounds"),
+    "one category": ({**SCHEMA, "columns": {"age": {"categories": ["n"]}}}, "categor"),
+    "bounds and categories": ({**SCHEMA, "columns": {"age": {"bounds": [0, 1], "categories": ["n", "s"]}}}, "age"),
+    "a fill outside": ({**SCHEMA, "columns": {"age": {"bounds": [18, 90], "fill": 900}}}, "fill"),
+    "the target a column": ({**SCHEMA, "target": {"name": "age", "bounds": [0, 1]}}, "target"),
+    "the target without a name": ({**SCHEMA, "target": {"bounds": [0, 1]}}, "target"),
+}
+COLLECTED = {
+    "a number": (3, "table|columns|path"),
+    "a path of nothing": ("nowhere.csv", "nowhere"),
+    "a column too few": ({"age": TABLE["age"], "income": TABLE["income"]}, "place"),
+    "a missing number": ({**TABLE, "age": [None, PRIVATE]}, "age"),
+    "NaN": ({**TABLE, "age": [NAN, PRIVATE]}, "age"),
+    "an infinite number": ({**TABLE, "age": [INF, PRIVATE]}, "age"),
+    "text for a number": ({**TABLE, "age": [SECRET, "1"]}, "age"),
+    "an undeclared category": ({**TABLE, "place": [SECRET, "n"]}, "place"),
+    "an undeclared label": ({**TABLE, "income": [SECRET, "low"]}, "income"),
+    "columns of other lengths": ({**TABLE, "age": [PRIVATE]}, "one value per record"),
+    "no records": ({name: [] for name in TABLE}, "record|rows|empty"),
+}
+
+
+@functools.cache
+def small_fit():
+    """A fit to few records with little noise, and its released records."""
+    release = sd.Release(
+        {"age": sd.LaplaceMechanism(30.0, bounds=(-1, 1)), "size": sd.LaplaceMechanism(30.0, bounds=(-1, 1))},
+        sd.RandomizedResponse(8.0),
+    )
+    noised = release.privatize(pd.DataFrame(X, columns=["age", "size"]), Y, random_state=0)
+    return sd.m_estimate(sd.debias(sd.losses.squared_margin(), release), noised.X, noised.y, l2=10.0), noised
+
+
+def of_fit(call):
+    return lambda: call(small_fit()[0])
+
+
+def of_records(call):
+    return lambda: call(*small_fit())
+
+
+def in_a_folder(call):
+    def made():
+        with tempfile.TemporaryDirectory() as folder:
+            call(Path(folder))
+
+    return made
+
+
+def _saved(**options):
+    return in_a_folder(lambda folder: small_fit()[1].save(folder / "new", **options))
+
+
+def _damaged(name, text):
+    def read(folder):
+        small_fit()[1].save(folder / "new")
+        (folder / "new" / name).write_text(text)
+        sd.load(folder / "new")
+
+    return in_a_folder(read)
+
+
+PREDICTED = {
+    "a number": 3.0, "one dimension": X[:, 0], "a column too few": X[:, :1], "a column too many": X[:, [0, 1, 1]],
+    "NaN": with_entry(NAN), "infinite": with_entry(INF), "text": np.full((3, 2), SECRET), "None": None,
+    "other names": pd.DataFrame(X, columns=["age", "other"]),
+}  # fmt: skip
+
+
+def users():
+    for reason, (schema, names) in SCHEMAS.items():
+        yield "Schema", reason, functools.partial(sd.Schema, schema), names
+        yield "Release.from_schema", reason, functools.partial(sd.Release.from_schema, schema), names
+        yield "planning.feasibility", f"schema {reason}", functools.partial(
+            sd.planning.feasibility, schema, n=100
+        ), names  # fmt: skip
+    for reason, change in {
+        "neither n nor an error": {}, "both": {"n": 100, "standard_error": 0.1}, "n zero": {"n": 0},
+        "n NaN": {"n": NAN}, "a negative error": {"standard_error": -1.0}, "l2 negative": {"n": 100, "l2": -1.0},
+        "a loss that is none": {"n": 100, "loss": "logit"},
+    }.items():  # fmt: skip
+        call = functools.partial(sd.planning.feasibility, {**SCHEMA, "loss": "logistic"}, **change)
+        yield "planning.feasibility", reason, call, "n=|standard_error|l2|loss|, n| n "
+    for reason, (data, names) in COLLECTED.items():
+        yield "Schema.collect", reason, lambda data=data: sd.Schema(SCHEMA).collect(data), names
+    for reason, place in {"of nothing": "/nowhere", "a number": 3, "None": None}.items():
+        yield "load", f"a folder {reason}", functools.partial(sd.load, place), "folder|nowhere|path"
+    for name, text in (("card.json", "{}"), ("manifest.json", "{"), ("records.csv", f"age,size\n{PRIVATE},1\n")):
+        yield "load", f"a damaged {name}", _damaged(name, text), "damaged|folder|changed|card"
+    for reason, options in {
+        "an unknown format": {"format": "xlsx"}, "labels of three": {"labels": ("a", "b", "c")},
+        "a target named as a column": {"target_name": "age"}, "a target's name a number": {"target_name": 3},
+    }.items():  # fmt: skip
+        yield "Noised.save", reason, _saved(**options), "format|labels|target"
+    yield "Noised.save", "a folder that is there", in_a_folder(
+        lambda folder: [(folder / "file").write_text("x"), small_fit()[1].save(folder)]
+    ), "not empty"  # fmt: skip
+    yield "Noised.save", "a folder in nothing", of_records(lambda _, noised: noised.save("/nowhere/new")), "nowhere"
+    for entry, call in {
+        "Fit.predict": lambda fit, X: fit.predict(X),
+        "Fit.decision_function": lambda fit, X: fit.decision_function(X),
+        "Fit.score": lambda fit, X: fit.score(X, Y),
+    }.items():
+        for reason, matrix in PREDICTED.items():
+            yield entry, reason, of_fit(lambda fit, call=call, matrix=matrix: call(fit, matrix)), "X|column"
+    yield "Fit.predict_proba", "no probabilities", of_fit(lambda fit: fit.predict_proba(X)), "probabilit"
+    for reason, labels in {
+        "too few": Y[:3], "NaN": with_label(NAN), "text": np.full(40, SECRET), "undeclared": with_label(7.0 + PRIVATE),
+    }.items():  # fmt: skip
+        yield "Fit.score", f"y {reason}", of_fit(lambda fit, labels=labels: fit.score(X, labels)), "y|label"
+    for reason, level in {"zero": 0.0, "one": 1.0, "percent": 95, "NaN": NAN, "text": "0.95"}.items():
+        yield "Fit.summary", f"level {reason}", of_fit(lambda fit, level=level: fit.summary(level)), "level"
+        yield "Fit.summary_frame", f"level {reason}", of_fit(lambda fit, level=level: fit.summary_frame(level)), "level"
+        yield "Fit.report", f"level {reason}", of_fit(
+            lambda fit, level=level: fit.report("/nowhere.html", level=level, certify=False)
+        ), "level"  # fmt: skip
+    for reason, options in {
+        "X alone": {"X": X}, "naive a number": {"naive": 3.0}, "y alone": {"y": Y},
+    }.items():  # fmt: skip
+        yield "Fit.report", reason, of_fit(
+            lambda fit, options=options: fit.report("/nowhere/a.html", certify=False, **options)
+        ), "X|naive|y "  # fmt: skip
+    yield "Fit.report", "no folder", of_fit(lambda fit: fit.report("/nowhere/a.html", certify=False)), "nowhere"
+    check = sd.checks.check_records
+    for reason, call in {
+        "no release": lambda fit, noised: check(None, noised.X, noised.y),
+        "too few records": lambda fit, noised: check(noised.release, noised.X.iloc[:5], noised.y[:5]),
+        "a column too few": lambda fit, noised: check(noised.release, noised.X[["age"]], noised.y),
+        "an undeclared label": lambda fit, noised: check(noised.release, noised.X, with_label(7.0 + PRIVATE)),
+        "a rate of one": lambda fit, noised: check(noised.release, noised.X, noised.y, false_alarm_rate=1.0),
+        "NaN": lambda fit, noised: check(noised.release, noised.X.assign(age=NAN), noised.y),
+    }.items():
+        yield "checks.check_records", reason, of_records(call), "release|records|column|label|rate|NaN"
+    for reason, release in {
+        "None": None, "without names": RELEASE,
+        "a margin release": sd.Release(sd.SphericalCapMechanism(1.0, 1.0), "margin"),
+    }.items():  # fmt: skip
+        yield (
+            "ReleaseScaler.fit",
+            f"release {reason}",
+            lambda release=release: sd.ReleaseScaler(release).fit(X),
+            "release",
+        )
+    for reason, matrix in {
+        "a column too few": X[:, :1],
+        "NaN": with_entry(NAN),
+        "text": np.full((3, 2), SECRET),
+    }.items():
+        yield "ReleaseScaler.transform", reason, of_records(
+            lambda fit, noised, matrix=matrix: sd.ReleaseScaler(noised.release).transform(matrix)
+        ), "X|column"  # fmt: skip
+    for entry, make in {"DebiasedClassifier": sd.DebiasedClassifier, "DebiasedRegressor": sd.DebiasedRegressor}.items():
+        for reason, options in {
+            "loss unknown": {"loss": "logit"}, "loss a number": {"loss": 3}, "release text": {"release": "card"},
+            "solver unknown": {"solver": "newton"}, "l2 negative": {"l2": -1.0}, "l2 NaN": {"l2": NAN},
+            "radius zero": {"radius": 0.0}, "method unknown": {"method": "best"},
+            "an unknown option": {"solver_options": {"steps": 3}},
+        }.items():  # fmt: skip
+            yield f"{entry}.fit", reason, lambda make=make, options=options: make(**options).fit(X, Y), (
+                "loss|release|solver|l2|radius|method|steps"
+            )  # fmt: skip
+    yield "DebiasedClassifier.fit", "one class", lambda: sd.DebiasedClassifier().fit(X, np.ones(40)), "class"
+    yield "DebiasedClassifier.predict", "before fit", lambda: sd.DebiasedClassifier().predict(X), "not fitted"
+    yield "CorrectedScorer", "another estimator", lambda: sd.CorrectedScorer("log_loss")(object(), X, Y), "Corrected"
+
+
 KINDS = {
     "parameters of mechanisms": parameters,
     "options of calls": options,
     "records": records,
     "labels and categories": labels,
     "cards, guarantees, data sets": elsewhere,
+    "schemas, folders, fits, estimators": users,
 }
 
 

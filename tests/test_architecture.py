@@ -21,6 +21,7 @@ LAYERS = [
         "_files",
         "_columns",
         "_markup",
+        "_losses",
         "_rows",
         "_parquet",
     },
@@ -45,7 +46,8 @@ LAYERS = [
 # The foundations may use one another.
 MAY_USE_SIBLINGS = LAYERS[1]
 OPTIONAL_PACKAGES = {
-    "clarabel", "dp_accounting", "matplotlib", "narwhals", "opendp", "pandas", "polars", "pyarrow", "sklearn", "tqdm",
+    "clarabel", "dp_accounting", "matplotlib", "narwhals", "opendp", "pandas", "polars", "pyarrow", "shtab", "sklearn",
+    "tqdm",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -35,7 +35,9 @@ PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
 def test_bad_input_is_refused_in_words_and_without_values(name):
     case = cases()[name]
     found = refused(case)
-    assert isinstance(found.error, (ValueError, TypeError, SymdebiasError, FileNotFoundError)), found.error
+    assert isinstance(found.error, (ValueError, TypeError, SymdebiasError, FileNotFoundError, FileExistsError)), (
+        found.error
+    )
     message = str(found.error)
     assert re.search(case.names, message), message
     # What is wrong, and then what is allowed or what to do.

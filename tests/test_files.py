@@ -86,7 +86,7 @@ def test_what_is_no_file_is_written_to():
 
 
 def test_a_folder_is_no_place(tmp_path):
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(OSError, match=r"is a folder\. Name a file"):
         _files.write_whole(tmp_path, in_pieces)
     assert list(tmp_path.iterdir()) == []
 
@@ -161,3 +161,8 @@ def test_what_is_read_is_all(tmp_path):
         with pytest.raises(OSError, match=r"Bad file descriptor|not open|Permission"):
             _files.grow(descriptor, b"more")
     assert path.stat().st_size == len(NEW) * 20
+
+
+def test_a_file_without_a_folder_is_refused_by_the_name_of_the_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none is not there\. Make it"):
+        _files.write_whole(tmp_path / "none" / "fit.npz", in_pieces)

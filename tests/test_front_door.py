@@ -1,5 +1,8 @@
 """The public names: few at the root, every other one in the one room where a user would look."""
 
+import subprocess
+import sys
+import textwrap
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -101,3 +104,32 @@ def test_a_name_that_is_not_there_is_pointed_out(name, advice):
 def test_an_unknown_name_is_just_unknown():
     with pytest.raises(AttributeError, match=r"no attribute 'xylophone'\.$"):
         _ = sd.xylophone
+
+
+FIRST_FIT = textwrap.dedent(
+    """
+    import sys
+    import numpy as np, symdebias as sd
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.3, radius=1.0), target=sd.RandomizedResponse(epsilon=2.0))
+    X = np.random.default_rng(0).uniform(-0.7, 0.7, size=(100, 2))
+    noised = sd.Release.from_json(release.to_json()).privatize(X, np.where(X[:, 0] > 0, 1, -1), random_state=0)
+    corrected = sd.debias(sd.losses.exponential(), noised.release)
+    fit = sd.m_estimate(corrected, noised.X, noised.y, l2=50.0)
+    sd.SphericalCapMechanism, corrected.certificate, fit.summary(), fit.confidence_interval(0.95), fit.predict(X)
+    print(*sys.modules)
+    """
+)
+# Each costs a tenth of a second or more, or is optional; and rooms that a first fit does not enter.
+HEAVY = (
+    "scipy.stats", "scipy.interpolate", "scipy.integrate", "scipy.ndimage", "scipy.signal", "scipy.cluster",
+    "matplotlib", "pandas", "polars", "pyarrow", "narwhals", "sklearn", "tqdm", "clarabel", "IPython", "http.server",
+    "symdebias.interfaces", "symdebias.evaluation", "symdebias.planning", "symdebias.solvers.literature",
+    "symdebias.checks.probes", "symdebias.checks.auditing",
+)  # fmt: skip
+
+
+def test_a_first_fit_imports_nothing_that_it_does_not_need():
+    run = subprocess.run([sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, check=True)
+    loaded = run.stdout.split()
+    assert "symdebias.solvers.m_estimation" in loaded
+    assert not [name for name in loaded for one in HEAVY if f"{name}.".startswith(f"{one}.")]

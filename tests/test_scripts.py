@@ -45,6 +45,16 @@ def test_the_example_of_ones_own_csv(data_folder, tmp_path):
     assert all(abs(apart) < 4 for *_, apart in rows.values())
 
 
+def test_the_example_of_a_grid_search(data_folder):
+    """The corrected score chooses as clean records do, within one standard error; the naive one shrinks theta."""
+    lines = runpy.run_path(str(ROOT / "examples" / "grid_search.py"))["report"](seed=15).splitlines()
+    # Penalties that are refused have no numbers.
+    rows = np.array([line.split("<")[0].replace(" -", " nan").split() for line in lines[2:-1]], dtype=float)
+    naive, clean, errors = rows[:, 2], rows[:, 3], rows[:, 4]
+    assert clean[np.nanargmin(naive)] > np.nanmin(clean) + 10 * np.nanmax(errors)
+    assert lines[-1].startswith("1 of 1 choices within one standard error")
+
+
 @pytest.mark.exhaustive
 def test_the_example_of_pure_and_approximate_privacy():
     report = runpy.run_path(str(ROOT / "examples" / "pure_or_approximate.py"))["report"]

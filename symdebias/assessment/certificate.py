@@ -115,10 +115,9 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        domain = (
-            f"||theta|| <= {self.theta_radius:g} and ||x|| <= {self.record_radius:g} "
-            f"(noise variance up to {self.noise_variance:.4g})"
-        )
+        domain = f"||theta|| <= {self.theta_radius:g} and ||x|| <= {self.record_radius:g}"
+        if self.noise_variance > 0:
+            domain += f" (noise variance up to {self.noise_variance:.4g})"
         if self.exists:
             claim = "exact" if self.exact else "not corrected" if self.method == "none" else "biased"
             claim += " up to a part of the loss that no parameter changes" if self.loss_offset > 0 else ""

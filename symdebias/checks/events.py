@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv, ndtri
 
 from symdebias._arrays import FloatArray
 
@@ -41,7 +41,7 @@ class Bound:
         """
         if not self.likely > delta or not self.unlikely > 0:
             return math.inf
-        n, z = self.trials, float(stats.norm.isf(level)) + float(stats.norm.isf(0.05))
+        n, z = self.trials, -float(ndtri(level)) - float(ndtri(0.05))
         found = math.inf
         for epsilon in claimed + np.geomspace(1e-3, 50.0, 400):
             other = (self.likely - delta) * math.exp(-epsilon)
@@ -88,7 +88,7 @@ def certified_bound(statistics: Sequence[tuple[FloatArray, FloatArray]], delta: 
     """
     half = min(len(line) for line in statistics[0]) // 2
     level = false_alarm / 4
-    errors = float(stats.norm.isf(level))
+    errors = -float(ndtri(level))
     best = Bound(0.0, 0.0, 1.0, half)
     top = -math.inf
     for one, other in ((0, 1), (1, 0)):
@@ -100,8 +100,8 @@ def certified_bound(statistics: Sequence[tuple[FloatArray, FloatArray]], delta: 
         tested = [statistics[index][place][half:] for place in (one, other)]
         hits = [int(np.count_nonzero(event(values))) for values in tested]
         trials = [len(values) for values in tested]
-        lower = stats.beta.ppf(level, hits[0], trials[0] - hits[0] + 1) if hits[0] > 0 else 0.0
-        upper = stats.beta.ppf(1 - level, hits[1] + 1, trials[1] - hits[1]) if hits[1] < trials[1] else 1.0
+        lower = betaincinv(hits[0], trials[0] - hits[0] + 1, level) if hits[0] > 0 else 0.0
+        upper = betaincinv(hits[1] + 1, trials[1] - hits[1], 1 - level) if hits[1] < trials[1] else 1.0
         found = math.log((lower - delta) / upper) if lower > delta else -math.inf
         if found > top:
             top = found

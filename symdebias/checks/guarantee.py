@@ -8,7 +8,7 @@ import numpy as np
 from symdebias._domains import Integer
 from symdebias._randomness import generator
 from symdebias.checks import probes
-from symdebias.checks.audit import CONFIDENCE
+from symdebias.checks.auditing import CONFIDENCE
 from symdebias.checks.result import GuaranteeCheck, Probe
 from symdebias.checks.subjects import subject_of
 from symdebias.exceptions import PrivacyError

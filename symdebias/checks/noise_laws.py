@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy import special, stats
+from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias.mechanisms.base import Noise
@@ -74,7 +75,9 @@ class Statistic:
 def binomial_p_values(counts: Any, trials: int, chances: Any) -> FloatArray:
     """Return two-sided p-values of counts: twice the smaller tail, at most 1."""
     counts, chances = np.asarray(counts), np.asarray(chances, dtype=float)
-    tails = np.minimum(stats.binom.cdf(counts, trials, chances), stats.binom.sf(counts - 1, trials, chances))
+    tails = np.minimum(
+        scipy.stats.binom.cdf(counts, trials, chances), scipy.stats.binom.sf(counts - 1, trials, chances)
+    )
     # What never happens happened, or what always does did not.
     tails = np.where(np.isfinite(tails), tails, 0.0)
     return np.asarray(np.minimum(2 * tails, 1.0))
@@ -330,7 +333,7 @@ def smallest_scale(noise: Noise, width: int, samples: int, false_alarm: float) -
         return None
     of_size = statistics(noise, np.zeros(width))[-1]
     sizes, chances = of_size.thresholds, of_size.chances
-    level = float(stats.norm.isf(false_alarm / (2 * of_size.tests)))
+    level = -float(special.ndtri(false_alarm / (2 * of_size.tests)))
     for missing in np.geomspace(1e-4, 0.99, 400):
         moved = np.interp(sizes / (1 - missing), sizes, chances)
         needed = level * np.sqrt(chances * (1 - chances)) + 1.645 * np.sqrt(np.maximum(moved * (1 - moved), 0.0))
@@ -359,7 +362,7 @@ def smallest_chance(samples: int, false_alarm: float) -> float:
 
 
 def _reach(samples: int, false_alarm: float) -> float:
-    return (float(stats.norm.isf(false_alarm / 2)) + 1.645) / 2 / math.sqrt(samples)
+    return (-float(special.ndtri(false_alarm / 2)) + 1.645) / 2 / math.sqrt(samples)
 
 
 def collision_chance(noise: Noise, center: FloatArray) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from symdebias import _optional
 from symdebias._arrays import IntegerArray
@@ -150,11 +150,11 @@ def compare_with_opendp(law: str, scale: float, *, samples: int = 50_000) -> Sam
 
 def compared(law: str, scale: float, first: IntegerArray, second: IntegerArray) -> SamplerComparison:
     """Return the two-sample test of integers that should be of one law: counts in cells that are fixed beforehand."""
-    continuous = stats.laplace(scale=scale) if law == "discrete_laplace" else stats.norm(scale=scale)
+    continuous = scipy.stats.laplace(scale=scale) if law == "discrete_laplace" else scipy.stats.norm(scale=scale)
     # Half-integers, which no draw is equal to.
     edges = np.floor(continuous.ppf(np.arange(1, _CELLS) / _CELLS)) + 0.5
     table = np.array([np.bincount(np.searchsorted(edges, drawn), minlength=_CELLS) for drawn in (first, second)])
-    test = stats.chi2_contingency(table[:, table.sum(axis=0) > 0])
+    test = scipy.stats.chi2_contingency(table[:, table.sum(axis=0) > 0])
     return SamplerComparison(law, scale, len(first), float(test.statistic), float(test.pvalue))
 
 

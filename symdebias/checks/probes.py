@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from symdebias._arrays import FloatArray
 from symdebias.checks import noise_laws, streams
@@ -534,7 +534,7 @@ def _least_share(subject: Subject, level: float) -> float:
     for part in subject.parts:
         chance = noise_laws.collision_chance(part.noise, subject.resting.center[part.place])
         counts = np.arange(_STREAM + 1)
-        rates = stats.binom.sf(counts - 1, _STREAM, chance)
+        rates = scipy.stats.binom.sf(counts - 1, _STREAM, chance)
         seen = np.flatnonzero(rates <= level)
         least = int(seen[0]) if len(seen) else _STREAM
         # Numbers that are drawn afresh agree by chance, too.

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+import scipy
+from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
@@ -34,7 +35,7 @@ _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
 # Sample moments count as exactly 0 or 1 within this.
 _EXACT = 1e-9
 # Fewer records tell nothing.
-_FEWEST = 20
+FEWEST = 20
 
 
 @dataclass(frozen=True)
@@ -223,8 +224,8 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     rate = _RATE.check("false_alarm_rate", false_alarm_rate)
     apart, matrix, target = _columns_of(release, X, y)
     n = len(matrix)
-    if n < _FEWEST:
-        raise ValueError(f"X has {n} records, which tell nothing of their noise. Pass at least {_FEWEST}.")
+    if n < FEWEST:
+        raise ValueError(f"X has {n} records, which tell nothing of their noise. Pass at least {FEWEST}.")
     names = apart.columns or tuple(f"x{index}" for index in range(matrix.shape[1]))
     found: list[_Found] = []
     skipped: list[str] = []
@@ -316,18 +317,23 @@ def _certain(name: str, column: str, statistic: float, is_off: bool, sees: str) 
 
 # ---- the noise -------------------------------------------------------------------------------------------
 
-_NODES, _WEIGHTS = special.roots_hermitenorm(160)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+@functools.cache
+def _normal_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights of a mean over the standard normal distribution."""
+    nodes, weights = special.roots_hermitenorm(160)
+    return nodes, weights / weights.sum()
 
 
 @functools.lru_cache(maxsize=256)
 def _laplace_transform(noise: AdditiveNoise, divisor: float, rate: float) -> float:
     """Return E exp(-rate (e - e')^2/2) for two independent draws: the mean of phi(w)^2 over w ~ N(0, rate)."""
-    frequencies = math.sqrt(rate) * _NODES / divisor
+    nodes, weights = _normal_nodes()
+    frequencies = math.sqrt(rate) * nodes / divisor
     phi = np.broadcast_to(numeric(noise.characteristic_function, (FREQUENCY,))(frequencies), frequencies.shape)
     # Where a rounding of the quotient at 0 is no number, phi is 1.
     phi = np.where(np.isfinite(phi), phi, 1.0)
-    return float(np.sum(_WEIGHTS * phi**2))
+    return float(np.sum(weights * phi**2))
 
 
 def _is_normal(noise: Any) -> bool:
@@ -391,7 +397,7 @@ def _spread(noise: Any, divisor: float, variance: float, fourth: float, name: st
             middle = (low + high) / 2
             far = _log_p_of_spread(noise, divisor, variance, fourth, middle * variance, pairs) <= math.log(level)
             low, high = (middle, high) if far else (low, middle)
-        return float(stats.norm.cdf((low * variance - variance / 2) / seen))
+        return float(special.ndtr((low * variance - variance / 2) / seen))
 
     return _Found("spread", name, mean / variance, log_p, "half of the declared variance in all", power)
 
@@ -407,7 +413,7 @@ def _size(middle: float, reach: float, variance: float, fourth: float, name: str
         critical = limit + math.sqrt(spread * (1 / level - 1))
         # True values at the ends, and three times the scale of the noise.
         shown, error = reach**2 + 9 * variance, 9 * math.sqrt(spread)
-        return float(stats.norm.sf((critical - shown) / error))
+        return float(special.ndtr((shown - critical) / error))
 
     return _Found("size", name, mean / limit, log_p, "values at the ends with thrice the noise", power)
 
@@ -432,7 +438,7 @@ def _clipped(name: str, column: FloatArray) -> _Found:
 
     def power(level: float) -> float:
         needed = next((k for k in range(2, n) if _log_p_of_ties(n, k) <= math.log(level)), n)
-        return float(stats.binom.sf(needed - 1, n, 0.05))
+        return float(scipy.stats.binom.sf(needed - 1, n, 0.05))
 
     return _Found("clipped", name, count, found, "a twentieth of the records at one end", power)
 
@@ -464,7 +470,7 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
         A column was scaled; the message says how.
     """
     n, release = len(matrix), corrected.release
-    if corrected.method == "none" or n < _FEWEST or release.coupling is not None:
+    if corrected.method == "none" or n < FEWEST or release.coupling is not None:
         return
     for place, mechanism in release.placed(matrix.shape[1]):
         if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
@@ -528,8 +534,8 @@ def _frequencies(matrix: FloatArray, codes: Any, name: str) -> Iterator[_Found]:
     counts = np.bincount(codes, minlength=matrix.shape[1])
     least, most = matrix.min(axis=0), matrix.max(axis=0)
     with np.errstate(divide="ignore"):
-        low = stats.binom.logcdf(counts, n, least)
-        high = stats.binom.logsf(counts - 1, n, most)
+        low = scipy.stats.binom.logcdf(counts, n, least)
+        high = scipy.stats.binom.logsf(counts - 1, n, most)
     place = int(np.argmin(np.minimum(low, high)))
     # Two tails of each output.
     log_p = float(min(low[place], high[place])) + math.log(2 * len(counts))
@@ -537,6 +543,6 @@ def _frequencies(matrix: FloatArray, codes: Any, name: str) -> Iterator[_Found]:
     def power(level: float) -> float:
         # The output that is sent most rarely never comes.
         rare = int(np.argmax(least))
-        return float(stats.binom.logcdf(0, n, least[rare]) + math.log(2 * len(counts)) <= math.log(level))
+        return float(scipy.stats.binom.logcdf(0, n, least[rare]) + math.log(2 * len(counts)) <= math.log(level))
 
     yield _Found("frequency", name, counts[place] / n, log_p, "an output that never comes", power)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from symdebias._arrays import FloatArray
 
@@ -111,7 +111,7 @@ def coincidence_p_value(first: FloatArray, second: FloatArray, chance: float) ->
     Independent draws agree with at most this chance, each place for itself: the number is at most binomial.
     """
     equal = int(np.count_nonzero(first == second))
-    return float(stats.binom.sf(equal - 1, len(first), chance)) if equal else 1.0
+    return float(scipy.stats.binom.sf(equal - 1, len(first), chance)) if equal else 1.0
 
 
 def successive_p_value(line: FloatArray, chance: float) -> float:

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
@@ -261,7 +260,7 @@ def _middles(points: Any, spread: Spread) -> FloatArray:
     """Return the middles of windows: at the quantiles of normal scores, or as given."""
     if is_integer(points):
         count = COUNT.check("points", points)
-        quantiles = norm.ppf((np.arange(count) + 0.5) / count)
+        quantiles = ndtri((np.arange(count) + 0.5) / count)
         return np.asarray(spread.mean + math.sqrt(spread.variance) * quantiles, dtype=float)
     if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or len(points) == 0:
         raise TypeError(f"points={points!r:.60} is neither a number of windows nor a list of scores. Give one of them.")

@@ -206,7 +206,8 @@ class ReleasedScores:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
         if any(isinstance(law, ZonalNoise) or law.factor(sp.Integer(0)) is None for law, _ in self.spherical):
             raise NoExactCorrectionError(
-                f"{what} needs waves of the score, and the noise of a group of columns takes these to other functions."
+                f"{what} needs waves of the score, and the noise of a group of columns takes these to other functions. "
+                'Take a loss, such as metric="log_loss", or release each column by itself.'
             )
         for noise, _ in self.others:
             if noise.inverse_polynomial is None and noise.inverse_differences is None:

@@ -1,6 +1,7 @@
 """What both estimators of scikit-learn share: the release, the solver, the stream of records, and the fit."""
 
 import functools
+import inspect
 import types
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from symdebias.solvers.sgd import Reached, continued
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
 
+_NAMED = inspect.Parameter.KEYWORD_ONLY
 _SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 
 # Checks of scikit-learn that cannot hold, by solver.
@@ -186,6 +188,15 @@ class Debiased(_base.BaseEstimator):
         if self.solver not in _SOLVERS:
             raise ValueError(f"solver={shown(self.solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
         options = {"l2": self.l2, "radius": self.radius, **(self.solver_options or {})}
+        known = [
+            name for name, one in inspect.signature(_SOLVERS[self.solver]).parameters.items() if one.kind is _NAMED
+        ]
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            raise ValueError(
+                f"solver_options has {shown(unknown[0], 60)}, which {self.solver} does not take. It takes "
+                f"{', '.join(known)}."
+            )
         if self.solver == "sgd":
             options.setdefault("random_state", self.random_state)
         return options

@@ -276,7 +276,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             observed = classes
         weighing = codes if sample_weight is None else codes[sample_weight > 0]
         if (len(observed) if classes is not None else len(np.unique(weighing))) < 2:
-            raise ValueError("y has records of one class alone, and a classifier needs at least two classes.")
+            raise ValueError(
+                "y has records of one class alone, and a classifier needs at least two classes. Pass records of both."
+            )
         loss = self._loss_of(len(observed))
         if loss.target_values is None:
             loss = loss.with_target_values((-1, 1) if len(observed) == 2 else range(len(observed)))
@@ -423,6 +425,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         return {"_xfail_checks": self._failed_checks}
 
     def __sklearn_tags__(self) -> Any:
+        # scikit-learn 1.6 and 1.7 take a class that has `_more_tags` and not this for one of before, and warn.
         return super().__sklearn_tags__()
 
     def fit(

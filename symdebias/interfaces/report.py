@@ -5,6 +5,7 @@ Whatever was named by others is text here: `symdebias._markup` escapes it.
 
 import math
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -27,6 +28,9 @@ _SYMBOLS = {
     "c": "what the distance of a released label from the mean of the labels is multiplied by",
     "r": "the reach: the largest coefficient times the tail scale of its column's noise",
 }
+# Those of vectors that are noised alike in all directions, by the number of their group.
+_OF_A_GROUP = re.compile(r"s[0-9]+")
+_GROUP = "the sum of theta squared over columns that were noised as one vector, each with the weight of its noise"
 # Scores at which a prediction is compared with the links that calibration knows.
 _SCORES = np.linspace(-3.0, 3.0, 13)
 _LINKS: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -80,6 +84,13 @@ footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: #595959; 
   dd { grid-column: 1; }
   dt { margin-top: .5rem; }
   dd + dd { margin-top: .25rem; }
+  .wide table, .wide tbody, .wide tr, .wide th:first-child { display: block; max-width: none; }
+  .wide thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .wide tr { padding: .4rem 0; border-bottom: 1px solid #595959; }
+  .wide td { display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; white-space: normal; }
+  .wide tbody th[data-name]::before { content: attr(data-name) " "; }
+  .wide td::before { content: attr(data-name); color: #595959; }
+  .wide tbody th, .wide td { border: 0; }
 }
 @media print { body { font-size: 10.5pt; max-width: none; padding: 0; } figure, .wide { overflow: visible; } }
 """
@@ -249,6 +260,7 @@ def _formulas(fit: Fit) -> list[str]:
     scores = {symbol.name: "the score of a record" for symbol in corrected.declared.scores}
     known = {**scores, corrected.declared.target.name: "the target", **_SYMBOLS}
     said = [(name, [meaning]) for name, meaning in known.items() if name in names]
+    said += [(name, [_GROUP]) for name in sorted(names) if _OF_A_GROUP.fullmatch(name) and name not in known]
     return [*parts, _markup.facts(said)] if said else parts
 
 

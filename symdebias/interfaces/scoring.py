@@ -69,7 +69,7 @@ class CorrectedScorer:
         if not isinstance(estimator, Debiased):
             raise TypeError(
                 "a CorrectedScorer scores a DebiasedClassifier or DebiasedRegressor, or a pipeline that ends in one; "
-                f"got {type(estimator).__name__}."
+                f"got {type(estimator).__name__}. Fit one of these."
             )
         _validation.check_is_fitted(estimator, "fit_")
         metric, values = self.metric, estimator._predictor.meaning.values

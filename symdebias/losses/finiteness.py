@@ -151,14 +151,14 @@ def _is_singular(node: sp.Expr, score: sp.Symbol, place: float) -> bool:
 
 
 def _vanishes(regular: sp.Expr, score: sp.Symbol, place: float) -> bool:
-    value = _near(regular, score, place, sp.S.Zero, {})
+    value = _near(regular, score, place, sp.S.Zero)
     return value is None or abs(value) < _VANISHING
 
 
 def _diverges(expression: sp.Expr, score: sp.Symbol, place: float) -> bool:
     """Whether the values of an expression at ever smaller distances from a score do not converge."""
     for side in (1, -1):
-        values = [_near(expression, score, place, side * distance, {}) for distance in _NEAR]
+        values = [_near(expression, score, place, side * distance) for distance in _NEAR]
         if any(value is None for value in values):
             return True
         known = [value for value in values if value is not None]
@@ -190,10 +190,11 @@ def jump(expression: sp.Expr, score: sp.Symbol, at: tuple[tuple[sp.Symbol, float
     (2.0, None)
     """
     at_numbers = _numbers(dict(at))
+    of_score = expression.xreplace(at_numbers)
     for place in _zeros(_switching(expression), score, at_numbers):
         sizes = []
         for distance in _NEAR[1:3]:
-            sides = [_near(expression, score, place, side * distance, at_numbers) for side in (1, -1)]
+            sides = [_near(of_score, score, place, side * distance) for side in (1, -1)]
             sizes.append(abs(sides[0] - sides[1]) if None not in sides else 0)  # type: ignore[operator]
         if sizes[1] > 1e-5 and sizes[1] > 0.5 * sizes[0]:
             return place
@@ -270,12 +271,10 @@ def _evaluated(compiled: Callable[..., Any], at: Any) -> Any:
     return np.real(np.broadcast_to(values, at.shape)) if values.dtype.kind in "fciu" else None
 
 
-def _near(
-    expression: sp.Expr, score: sp.Symbol, place: float, distance: sp.Expr, at: Mapping[sp.Symbol, sp.Expr]
-) -> sp.Float | None:
-    """Return the loss at a distance from a score to fifty digits, or None where it is not a finite real number."""
-    point = {**at, score: sp.Rational(place) + distance}
-    if overflows(expression, {symbol: float(value) for symbol, value in point.items()}):
+def _near(expression: sp.Expr, score: sp.Symbol, place: float, distance: sp.Expr) -> sp.Float | None:
+    """Return a function of the score beside a place, to fifty digits, or None where it is not a finite real number."""
+    point = sp.Rational(place) + distance
+    if overflows(expression, {score: float(point)}):
         return None
-    value = expression.xreplace(point).evalf(_DIGITS)
+    value = expression.xreplace({score: point}).evalf(_DIGITS)
     return value if value.is_number and value.is_real and value.is_finite else None

@@ -32,6 +32,8 @@ _MOST_COMPARED = 16
 # Of what is asked for its sign and may be complex, as roots and logarithms of real numbers may: SymPy then looks for
 # real and imaginary parts, which takes minutes for cosh(cosh(...(log(u)))) and for the 12th power of three roots.
 _MOST_COMPLEX_NODES, _HIGHEST_COMPLEX_POWER = 10, 3
+# Hyperbolic functions about a root: eight take minutes in some of the orders, drawn at random, in which SymPy asks.
+_MOST_NESTED = 2
 # Numbers that are longer are decimal: SymPy evaluates them to many digits whenever it is asked for their sign.
 _MOST_EXACT_NODES = 20
 # log(Gamma(n)) is computed by way of n!.
@@ -191,7 +193,9 @@ def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
             warnings.simplefilter("ignore")  # of Python, about odd spellings
             tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise ValueError(f"{text[:60]!r} is no expression: its parentheses or operators do not fit.") from None
+        raise ValueError(
+            f"{text[:60]!r} is no expression: its parentheses or operators do not fit. Write it as exp(-y*u)."
+        ) from None
     try:
         return _symbolic(_Reader(names).part(tree.body, 0))
     except (ArithmeticError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
@@ -486,6 +490,11 @@ def _refuse_logarithms(exponent: sp.Expr) -> None:
 
 def _refuse_long_complex(expression: sp.Expr) -> None:
     """Refuse what SymPy is to find a sign of, where it may be complex and is not short."""
+    if _nested_about_root(expression)[0] > _MOST_NESTED:
+        raise ValueError(
+            f"the expression has a root (that of asinh, too) within more than {_MOST_NESTED} hyperbolic functions. "
+            "Write it shorter."
+        )
     # SymPy's own answer to whether it is real takes as long.
     if _sign_of(expression) is not None:
         return
@@ -495,6 +504,14 @@ def _refuse_long_complex(expression: sp.Expr) -> None:
             "the expression compares, or takes a root, the size, loggamma or a hyperbolic function of, a long part "
             "that is not real for all numbers, as with roots and logarithms. Write it shorter, or so that it is real."
         )
+
+
+def _nested_about_root(expression: sp.Basic) -> tuple[int, bool]:
+    """Return how many hyperbolic functions stand about a root, and whether there is one: tanh(asinh(u)) has one."""
+    parts = [_nested_about_root(part) for part in expression.args]
+    has_root = any(root for _, root in parts) or (isinstance(expression, sp.Pow) and not expression.exp.is_Integer)
+    found = max((count for count, _ in parts), default=0)
+    return found + (has_root and isinstance(expression, (sp.sinh, sp.cosh, sp.tanh))), has_root
 
 
 def _is_slow(node: sp.Basic) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from symdebias import losses
+from symdebias import _losses, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
 from symdebias._randomness import generator
@@ -24,7 +24,6 @@ _TOLD_APART = 1 / 2.8
 _GUESS = 1.0
 _SIZE = 20_000
 # They need a number, or have several scores.
-_NOT_BY_NAME = ("expectile", "softmax")
 
 
 @dataclass(frozen=True)
@@ -186,8 +185,8 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     if isinstance(loss, Loss):
         return loss
     name = schema.loss if loss is None else loss.replace("-", "_")
-    if name is None or name in _NOT_BY_NAME or name not in losses.__all__:
-        known = ", ".join(one for one in losses.__all__ if one not in _NOT_BY_NAME)
+    if name not in _losses.BY_NAME:
+        known = ", ".join(_losses.BY_NAME)
         raise ValueError(f"loss={name!r:.60} is none that a schema is planned for. Choose one of {known}.")
     if schema.target is None or (schema.target.labels is not None and schema.labels is None):
         raise ValueError(
@@ -230,7 +229,7 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
     scores = _GUESS * expanded.sum(axis=1)
     if schema.labels is not None:
         y = np.where(rng.random(_SIZE) < expit(scores), 1.0, -1.0)
-    elif loss.name in ("gamma", "negative_binomial", "poisson", "tweedie"):
+    elif loss.name in _losses.CATALOGUE and _losses.CATALOGUE[loss.name].target == "count":
         y = rng.poisson(np.exp(scores)).astype(np.float64)
     else:
         assert schema.target is not None

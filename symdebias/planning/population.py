@@ -15,6 +15,8 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.solvers.moments import debiased_moments
 
 _FAMILIES = ("binary", "count", "normal")
+# Numbers of a population that is drawn: a gigabyte.
+_MOST_NUMBERS = 125_000_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class Population:
         if len(guessed) <= intercept:
             raise ValueError("theta has no parameter of a feature. Give one guess per feature, the intercept last.")
         residual, count = POSITIVE.check("residual", residual), COUNT.check("size", size)
+        if len(guessed) * count > _MOST_NUMBERS:
+            raise ValueError(
+                f"{len(guessed):,} parameters on {count:,} records are more than {_MOST_NUMBERS:,} numbers. Guess "
+                "fewer columns, or a smaller size."
+            )
         rng = generator(random_state)
         p = len(guessed) - bool(intercept)
         X = _features(p, mean, covariance, count, rng)

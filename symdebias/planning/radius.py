@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
@@ -137,7 +137,7 @@ class RadiusPilot:
         share, level = OPEN_UNIT.check("share", share), OPEN_UNIT.check("confidence", confidence)
         estimates = self._estimates(reports)
         errors = estimates.std(axis=0, ddof=1) / math.sqrt(len(estimates)) if len(estimates) > 1 else np.inf
-        upper = estimates.mean(axis=0) + stats.norm.ppf(level) * errors
+        upper = estimates.mean(axis=0) + ndtri(level) * errors
         chosen = np.flatnonzero(upper <= share)
         if not len(chosen):
             raise InferenceError(

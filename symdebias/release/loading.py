@@ -48,6 +48,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
 
     Raises
     ------
+    TypeError
+        `path` is none.
     FormatError
         It is no such folder, or is damaged; also a ValueError.
     FileNotFoundError
@@ -68,6 +70,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
     (2, 0)-differential privacy (local, replace-one)
     (True, True, None)
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a folder is named by its path; got {type(path).__name__}. Name the one that save wrote.")
     place = Path(path)
     name = seen(str(place), 200)
     if not place.exists():

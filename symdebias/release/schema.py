@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from symdebias import _losses
 from symdebias._columns import Table
 from symdebias._domains import DELTA, EPSILON, RADIUS, is_number, seen, shown
 from symdebias.mechanisms.ranges import Labels, checked_bounds
@@ -18,12 +19,6 @@ from symdebias.release import collecting
 from symdebias.release.columns import checked_names
 
 DESIGNS = ("apart", "margin", "joint")
-# Losses of the catalogue that need no number, by what they take of a record; a test holds the lists against their
-# expressions.
-RESIDUAL_LOSSES = ("cauchy", "huber", "least_squares", "quantile")
-# With the labels -1 and +1; an even function of the residual is one of the margin there.
-MARGIN_LOSSES = ("exponential", "hinge", "logistic", "probit", "squared_hinge", "squared_margin", *RESIDUAL_LOSSES)
-OTHER_LOSSES = ("gamma", "negative_binomial", "poisson", "softmax", "tweedie")
 _LONGEST_FILE = 10_000_000
 _KEYS = ("epsilon", "delta", "loss", "design", "norm", "intercept", "missing", "columns", "target")
 _COLUMN_KEYS = ("bounds", "categories", "public", "fill", "other")
@@ -324,7 +319,7 @@ def _words(missing: Any) -> tuple[str, ...]:
 def _loss(loss: Any) -> str | None:
     if loss is None:
         return None
-    known = sorted((*MARGIN_LOSSES, *OTHER_LOSSES))
+    known = _losses.BY_NAME_AND_LABELS
     if not isinstance(loss, str) or loss.replace("-", "_") not in known:
         raise ValueError(
             f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your own "
@@ -342,9 +337,9 @@ def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], t
     bounded = target is not None and target.bounds is not None
     private = target is not None and not target.public
     if design is None:
-        if loss in MARGIN_LOSSES and two and private and not public:
+        if loss in _losses.MARGIN and two and private and not public:
             return "margin"
-        if loss in RESIDUAL_LOSSES and bounded and private and not public:
+        if loss in _losses.RESIDUAL and bounded and private and not public:
             return "joint"
         return "apart"
     if design == "apart":
@@ -352,7 +347,7 @@ def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], t
     needs = "a target of two categories" if design == "margin" else "a target with bounds"
     if not (two if design == "margin" else bounded):
         raise ValueError(f'design="{design}" needs {needs}. Declare it, or choose design = "apart".')
-    suits = MARGIN_LOSSES if design == "margin" else RESIDUAL_LOSSES
+    suits = _losses.MARGIN if design == "margin" else _losses.RESIDUAL
     if loss is not None and loss not in suits:
         raise ValueError(
             f'design="{design}" releases one vector, which loss={loss!r} cannot be fitted on. Choose a loss among '

@@ -1,17 +1,27 @@
 """Solvers on corrected losses; every one returns a `Fit`."""
 
-from symdebias.solvers import literature, step_sizes
-from symdebias.solvers.central import (
-    dp_lssgd,
-    input_perturbation,
-    objective_perturbation,
-    output_perturbation,
-)
+from typing import TYPE_CHECKING
+
+from symdebias import _optional
+from symdebias.solvers import step_sizes
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
+
+if TYPE_CHECKING:
+    from symdebias.solvers import literature
+    from symdebias.solvers.central.dp_lssgd import dp_lssgd
+    from symdebias.solvers.central.input import input_perturbation
+    from symdebias.solvers.central.objective import objective_perturbation
+    from symdebias.solvers.central.output import output_perturbation
+else:  # what no fit to released records needs
+    __getattr__ = _optional.on_demand(
+        __name__,
+        {"central": ("dp_lssgd", "input_perturbation", "objective_perturbation", "output_perturbation")},
+        rooms=("literature",),
+    )
 
 __all__ = [
     "BallMinimum",

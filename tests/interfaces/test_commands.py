@@ -1,8 +1,10 @@
 """The commands that do something: what they print, what they write, and their exit codes."""
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +86,19 @@ def test_a_release_is_counted_and_written(folder, capsys):
     assert (folder / "released" / CARD).read_text() == noised.release.to_json()
 
 
+def test_records_that_were_changed_are_noted_before_they_are_fitted(folder, capsys, tmp_path):
+    """The rows of a column are halved, which a new folder with the old card does not tell by itself."""
+    noised = sd.load(folder / "seeded")
+    halved = type(noised.X)({name: noised.X[name] / 2 for name in noised.X.columns})
+    replace(noised, X=halved).save(tmp_path / "halved", target_name="income", labels=noised.labels)
+    words = ["fit", str(tmp_path / "halved"), "--loss", "squared-margin", "--l2", "1", "--json"]
+    assert cli.main(words) == 0
+    shown = capsys.readouterr()
+    assert "note: the records do not fit their card: age (" in shown.err
+    assert strict(shown.out)["records_fit_card"] is False
+    assert strict(printed(capsys, *words[:1], folder / "seeded", *words[2:]))["records_fit_card"] is True
+
+
 def test_a_seed_is_said_to_have_no_guarantee(folder, capsys, tmp_path):
     words = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--seed", "1"]
     assert "no guarantee: the noise came from a seed" in printed(capsys, *words, "--out", tmp_path / "a")
@@ -141,7 +156,7 @@ def test_negative_numbers_are_values():
 
 def test_names_on_the_command_line_are_those_of_the_library():
     assert {name.replace("-", "_") for name in parser.LOSSES} == set(sd.losses.__all__) - {"expectile"}
-    (shown,) = (one for one in parser._parser()._subparsers._group_actions)
+    (shown,) = (one for one in parser.command_line()._subparsers._group_actions)
     choices = {
         name: {option.dest: option.choices for option in command._actions} for name, command in shown.choices.items()
     }
@@ -158,10 +173,75 @@ def test_ctrl_c_has_the_code_of_shells(monkeypatch, capsys, folder):
     assert capsys.readouterr().err == "symdebias: interrupted\n"
 
 
+def strict(text):
+    """Read JSON as other languages do, which know neither NaN nor Infinity."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
+    """Those of commands whose JSON is not read elsewhere here, and one that has a number that is not finite."""
+    takes_json = {
+        command.prog.split()[-1]
+        for command, _ in parser.commands_of(parser.command_line())
+        if any("--json" in action.option_strings for action in command._actions)
+    }
+    assert takes_json == {"derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger"}
+    (panel,) = strict(printed(capsys, "ledger", folder / "spent.jsonl", "--json"))["populations"]
+    assert (panel["population"], panel["total"]) == ("panel", {"epsilon": 60.0, "delta": 1e-5})
+    assert [one["records"] for one in panel["releases"]] == [20_000]
+    kept, page = tmp_path / "fit.npz", tmp_path / "fit.html"
+    printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept)
+    answer = strict(printed(capsys, "report", kept, folder / "seeded", "--out", page, "--json"))
+    assert answer == {"page": str(page), "bytes": page.stat().st_size}
+    cli.show({"one": float("inf"), "all": [1.5, {"two": float("nan")}], "three": "nan"})
+    assert strict(capsys.readouterr().out) == {"one": None, "all": [1.5, {"two": None}], "three": "nan"}
+
+
+TABBED = """
+source {script}
+tab() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); "$FUNCTION" "$2" "$1"; echo "${{COMPREPLY[*]}}"; }}
+FUNCTION=$(complete -p symdebias | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+tab symdebias pr
+tab symdebias fit released --loss sq
+tab symdebias fit released --lo
+tab symdebias evaluate fit.npz released --metric ""
+tab symdebias privatize {folder}/peo
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_words(folder, capsys, tmp_path):
+    script = tmp_path / "completion.bash"
+    script.write_text(printed(capsys, "completion", "bash"))
+    (tmp_path / "tab.bash").write_text(TABBED.format(script=script, folder=folder))
+    run = subprocess.run(["bash", str(tmp_path / "tab.bash")], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == [
+        "privatize", "squared-hinge squared-margin", "--loss", "log_loss squared_error poisson accuracy",
+        f"{folder}/people.csv",
+    ]  # fmt: skip
+    assert printed(capsys, "completion", "zsh").startswith("#compdef symdebias")
+
+
+def test_completion_says_which_package_it_needs(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert cli.main(["completion", "bash"]) == cli.FAILED
+    assert 'pip install "symdebias[completion]"' in capsys.readouterr().err
+
+
+def test_long_work_is_announced_to_who_looks_on(folder, capsys, monkeypatch, tmp_path):
+    """On a terminal, and not in a file of errors."""
+    words = ["privatize", folder / "people.csv", "--schema", folder / "schema.toml", "--seed", "1", "--out"]
+    printed(capsys, *words, tmp_path / "a")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert cli.main([*map(str, words), str(tmp_path / "b")]) == 0
+    assert "symdebias: reading " in capsys.readouterr().err
+
+
 LIGHT = """
 import sys
 from symdebias.interfaces import cli
-for words in (["--version"], ["--help"], ["fit", "--help"], ["privatise"], ["fit", "x", "--loss", "logit"]):
+for words in (["--version"], ["--help"], ["fit", "--help"], ["privatise"], ["fit", "x", "--loss", "logit"],
+              ["completion", "bash"]):
     try:
         cli.main(words)
     except SystemExit:
@@ -173,5 +253,5 @@ print([name for name in ("numpy", "sympy", "numba", "scipy") if name in sys.modu
 def test_mistyped_words_are_answered_before_anything_heavy_is_imported():
     root = Path(sd.__file__).parents[1]
     run = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, cwd=root, check=True)
-    assert run.stdout.endswith("[]\n"), run.stdout
+    assert run.stdout.endswith("\n[]\n"), run.stdout
     assert f"symdebias {sd.__version__}" in run.stdout

@@ -135,3 +135,23 @@ def test_a_private_fit_has_no_true_records_on_its_page(tmp_path):
         fit.report(tmp_path / "out.html", X=np.zeros((3, 2)), y=np.zeros(3))
     fit.report(tmp_path / "out.html")
     assert "trusted collector" in Page((tmp_path / "out.html").read_text()).text
+
+
+def test_cells_have_the_names_of_their_columns_for_narrow_screens(tmp_path):
+    made().report(tmp_path / "out.html", certify=False)
+    text = (tmp_path / "out.html").read_text()
+    (row,) = re.findall(r'<tr><th scope="row">age</th>(.*)</tr>', text)
+    cells = re.findall(r'<td data-name="([^"]*)">([^<]*)</td>', row)
+    head = re.findall(r'<th scope="col">([^<]*)</th>', text)
+    assert [name for name, _ in cells] == head[1:]
+    assert dict(cells)["theta"] == "1.5"
+
+
+def test_symbols_of_vectors_are_explained(tmp_path):
+    release = sd.Release(sd.SphericalCapMechanism(4.0, radius=1.0), "margin").bind(("age", "size"))
+    fit = sd.Fit.of(
+        sd.debias(sd.losses.squared_margin(), release), np.array([1.5, -0.5]), solver="by hand", records=1_000, steps=2,
+        began=time.perf_counter(), inference=None,
+    )  # fmt: skip
+    fit.report(tmp_path / "out.html", certify=False)
+    assert re.search(r"<dt>s1</dt>\s*<dd>the sum of theta squared over columns", (tmp_path / "out.html").read_text())

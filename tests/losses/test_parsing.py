@@ -98,6 +98,8 @@ HOSTILE = [
     "Heaviside(" + "sin(" * 15 + "Piecewise((u / y, u < y), (u, True))" + ")" * 16,
     "sign(" + "cosh(" * 16 + "sqrt(Heaviside(y))" + ")" * 17, "exp(" + "cosh(" * 12 + "log(erfc(u))" + ")" * 13,
     "Heaviside(" + "tanh(" * 8 + "loggamma(Max(u, y))" + ")" * 9,
+    *("sqrt(" + "tanh(" * count + "asinh(Max(u, y)-u/3)" + ")" * (count + 1) for count in (6, 9, 16)),
+    "Abs(" + "tanh(" * 8 + "(u-y)/sqrt(1+(u-y)**2)" + ")" * 9,
     "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18,
     "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
     "Heaviside(exp((sqrt(u)+sqrt(y)+log(u-y))**12), 1)", "sqrt(sin((log(u)+log(y)+1)**12)**2)",

@@ -1,5 +1,6 @@
 """Schemas: the release that they make is one as written by hand, within its budget, and every mistake is named."""
 
+import inspect
 import math
 from fractions import Fraction
 
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import symdebias as sd
-from symdebias import losses
+from symdebias import _losses, losses
 from symdebias._columns import Table
 from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import PrivacyError
-from symdebias.release import Schema, schema
+from symdebias.losses.meaning import meaning_of
+from symdebias.release import Schema
 from symdebias.release.allocation import arguments_of, centre_and_scale, parts_of, require_within
 
 AGE, HOURS = {"bounds": [17, 90]}, {"bounds": [1, 99], "fill": 40}
@@ -183,12 +185,23 @@ def test_parts_are_rounded_to_the_safe_side(total, weights):
     assert parts == pytest.approx([total * weight / sum(weights) for weight in weights], rel=1e-14)
 
 
-def test_the_lists_of_losses_are_what_their_expressions_say():
-    made = {name: getattr(losses, name)() for name in losses.__all__ if name not in ("softmax", "expectile")}
-    assert {name for name, loss in made.items() if is_margin_loss(loss)} == set(schema.MARGIN_LOSSES)
-    assert {name for name, loss in made.items() if is_residual_loss(loss)} == set(schema.RESIDUAL_LOSSES)
-    # An expectile has a level, which a name does not say.
-    assert set(losses.__all__) - {"expectile"} == {*schema.MARGIN_LOSSES, *schema.OTHER_LOSSES}
+def test_the_table_of_losses_is_what_their_expressions_say():
+    """By name, what is asked for, what of a record is read, and the target: at negative numbers, as a count is none."""
+    assert list(_losses.CATALOGUE) == list(losses.__all__)
+    for name, entry in _losses.CATALOGUE.items():
+        needed = [
+            one.name
+            for one in inspect.signature(getattr(losses, name)).parameters.values()
+            if one.default is inspect.Parameter.empty
+        ]
+        assert needed == ([entry.needs] if entry.needs else [])
+        loss = getattr(losses, name)(*{"level": [0.9], "classes": [3]}.get(entry.needs, []))
+        assert len(loss.target_values or ()) == {"label": 2, "labels": 3}.get(entry.target, 0)
+        assert is_residual_loss(loss) == (entry.reads == "residual"), name
+        assert (name in _losses.MARGIN) == (is_margin_loss(loss) and not entry.needs), name
+        if entry.target in ("number", "count"):
+            number = meaning_of(loss).number
+            assert (number != loss.scores[0]) == (entry.target == "count"), name
 
 
 # ---- mistakes --------------------------------------------------------------------------------------------

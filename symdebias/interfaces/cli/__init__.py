@@ -6,16 +6,18 @@ its work, which is imported when it is to run.
 
 import importlib
 import io
+import json
+import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.cli.parser import parsed
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main"]
+__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main", "show", "tell"]
 
 # Exit codes: 0 done; 1 could not be done; 2 the words are no command (by argparse); 3 an audit refutes a guarantee; 130
 # Ctrl-C, as shells have it.
@@ -51,12 +53,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Whoever read the output has seen enough.
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123
             return FAILED
-        except (SymdebiasError, ValueError, TypeError, OSError) as error:
-            print(f"symdebias: {error}", file=sys.stderr)
+        except (SymdebiasError, ValueError, TypeError, OSError, MemoryError) as error:
+            print(f"symdebias: {_in_words(error)}", file=sys.stderr)
             return FAILED
         except KeyboardInterrupt:
             print("symdebias: interrupted", file=sys.stderr)
             return INTERRUPTED
+
+
+def tell(progress: str) -> None:
+    """Print what takes some seconds, where somebody looks on."""
+    if sys.stderr.isatty():
+        print(f"symdebias: {progress} ...", file=sys.stderr)
+
+
+def show(answer: Mapping[str, Any]) -> None:
+    """Print an answer as JSON, which has no numbers that are not finite: they are null."""
+    print(json.dumps(_finite(answer), indent=2, allow_nan=False))
+
+
+def _finite(answer: Any) -> Any:
+    if isinstance(answer, Mapping):
+        return {name: _finite(one) for name, one in answer.items()}
+    if isinstance(answer, (list, tuple)):
+        return [_finite(one) for one in answer]
+    return None if isinstance(answer, float) and not math.isfinite(answer) else answer
+
+
+def _in_words(error: Exception) -> str:
+    """Return the message of an error; of one of the system, with the file first."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}. Name a file that is there, and that may be read or written."
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this. Use fewer records or columns."
+    return str(error)
 
 
 def _note(message: Warning | str, *details: Any, **more: Any) -> None:

@@ -1,9 +1,9 @@
 """The command that noises a table as a schema says."""
 
 import argparse
-import json
 
 from symdebias import _files
+from symdebias.interfaces.cli import show, tell
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release, Schema
 
@@ -14,6 +14,7 @@ def privatize(options: argparse.Namespace) -> None:
     release = Release.from_schema(schema)
     # All that may be refused is, before the ledger counts.
     _files.require_free(options.out)
+    tell(f"reading {options.table}")
     X, y = schema.collect(options.table)
     noised = release.privatize(
         X, y, random_state=options.seed, outside=options.outside, ledger=_ledger(options, schema)
@@ -30,7 +31,7 @@ def privatize(options: argparse.Namespace) -> None:
             "delta": None if guarantee is None else guarantee.delta,
             "unprotected": None if guarantee is None else list(guarantee.unprotected),
         }
-        print(json.dumps(answer, indent=2))
+        show(answer)
         return
     print(f"{len(noised.X):,} released records with their card in {options.out}")
     print("no guarantee: the noise came from a seed" if guarantee is None else guarantee)

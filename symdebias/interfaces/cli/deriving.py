@@ -1,13 +1,13 @@
 """The command that derives a corrected loss from a text."""
 
 import argparse
-import json
 from collections.abc import Callable
 
 import sympy as sp
 
-from symdebias import losses
+from symdebias import _losses, losses
 from symdebias.driver import debias
+from symdebias.interfaces.cli import show
 from symdebias.losses import Loss, parsing
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse, UniformMechanism
 from symdebias.release import Release
@@ -42,7 +42,7 @@ def derive(options: argparse.Namespace) -> None:
             "conditions": [str(one) for one in corrected.conditions] if resolved else [],
             "latex": corrected.to_latex() if resolved else None,
         }
-        print(json.dumps(answer, indent=2))
+        show(answer)
         return
     print(f"loss        {loss.expression}")
     print(f"method      {corrected.reason or corrected.method}")
@@ -63,9 +63,10 @@ def _loss(options: argparse.Namespace) -> Loss:
     if options.continuous and values is not None:
         raise ValueError("--continuous and --target-values were both given. Give one: y is any number, or a label.")
     name = options.loss.strip().replace("-", "_")
-    if name in losses.__all__:
-        if name == "expectile":
-            raise ValueError("expectile needs a level, which a name does not say. Write its expression.")
+    if name in _losses.CATALOGUE:
+        needed = _losses.CATALOGUE[name].needs
+        if needed == "level":
+            raise ValueError(f"{name} needs a level, which a name does not say. Write its expression.")
         if name == "softmax":
             raise ValueError(
                 "softmax is a loss of several scores, and one expression is shown. Use sd.losses.softmax(k)."

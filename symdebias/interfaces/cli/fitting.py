@@ -1,47 +1,61 @@
 """The commands for analysts: fit a folder of released records, and judge a fit."""
 
 import argparse
-import json
-import sys
+import warnings
 from typing import Any
 
-from symdebias import losses
+from symdebias import _files, _losses, losses
+from symdebias._domains import OPEN_UNIT
+from symdebias.checks import check_records
+from symdebias.checks.records import FEWEST
 from symdebias.driver import debias
 from symdebias.evaluation import evaluate as estimated
 from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.interfaces.cli import show, tell
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Noised, Release, load
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
 
+# Of the check of records: sound ones are noted so rarely.
+_FALSE_ALARMS = 1e-6
+
 
 def fit(options: argparse.Namespace) -> None:
     """Fit released records, and print the parameters in the units of the columns."""
+    OPEN_UNIT.check("--level", options.level)
+    if options.save is not None:
+        _files.require_place(options.save)
     noised = load(options.folder)
     if options.target is not None and (noised.y is None or options.target != noised.target_name):
         there = "is within the released vector" if noised.y is None else f"is called {noised.target_name}"
         raise ValueError(f"--target {options.target} is not the target of this folder, which {there}. Leave it out.")
+    doubts = _doubts(noised)
+    if doubts:
+        warnings.warn(doubts, stacklevel=2)
     loss = _loss_of(options.loss.replace("-", "_"), noised.release)
     corrected = debias(loss, noised.release, method=options.method)
-    if sys.stderr.isatty():
-        print(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds", file=sys.stderr)
+    tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
         found = m_estimate(corrected, noised.X, noised.y, l2=options.l2, radius=options.radius)
     except (DivergenceError, InferenceError) as error:
-        raise type(error)(f"{error}\n{_remedy(noised.release)}") from None
+        designed = _designed(noised.release, options.loss.replace("-", "_"))
+        raise type(error)(f"{error}{designed}") from None
     if options.save is not None:
         found.save(options.save)
     if options.json:
-        print(json.dumps(_as_json(found, options.level), indent=2))
+        show({**_as_json(found, options.level), "records_fit_card": not doubts})
         return
+    summary = found.summary(options.level, original_units=_has_units(found))
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
-    print(found.summary(options.level, original_units=_has_units(found)))
+    print(summary)
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """Estimate how good a saved fit is on true records."""
+    OPEN_UNIT.check("--level", options.level)
     found, noised = _fit_and_records(options)
     estimate = estimated(found, noised.X, noised.y, metric=options.metric, radius=options.radius)
     low, high = estimate.confidence_interval(options.level)
@@ -55,7 +69,7 @@ def evaluate(options: argparse.Namespace) -> None:
             "level": options.level,
             "records": estimate.records,
         }
-        print(json.dumps(answer, indent=2))
+        show(answer)
         return
     print(estimate)
     print(f"interval at {options.level:g}: {low:.6g} to {high:.6g}")
@@ -63,11 +77,15 @@ def evaluate(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Write the page of a saved fit and the records that it was made of, beside the fit that ignores the noise."""
+    OPEN_UNIT.check("--level", options.level)
+    _files.require_place(options.out)
     found, noised = _fit_and_records(options)
-    if sys.stderr.isatty():
-        print("fitting once more without correction, and measuring the certificate", file=sys.stderr)
+    tell("fitting once more without correction, and measuring the certificate")
     ignoring = literature.naive(found.corrected.declared, noised.release, noised.X, noised.y)
     found.report(options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found))
+    if options.json:
+        show({"page": str(options.out), "bytes": options.out.stat().st_size})
+        return
     print(f"{options.out}: written")
 
 
@@ -97,7 +115,8 @@ def _loss_of(name: str, release: Release) -> Loss:
     if name == "softmax":
         if known is None:
             raise ValueError("softmax is a loss of labels, and this release has none. Choose another loss.")
-        return losses.softmax(len(known))
+        several = losses.softmax(len(known))
+        return several if set(known) == set(range(len(known))) else several.recoded(known)
     made: Loss = getattr(losses, name)()
     if known is None:
         return made
@@ -106,14 +125,25 @@ def _loss_of(name: str, release: Release) -> Loss:
     return made if set(known) == set(made.target_values) else made.recoded(known)
 
 
-def _remedy(release: Release) -> str:
-    """Return what would make a fit work, in plain words."""
-    spent = release.guarantee
-    ways = ["more records", "a larger budget" + ("" if spent is None else f" than epsilon {spent.epsilon:.3g}")]
-    ways += ["a penalty (--l2 0.1)", "fewer columns or categories"]
-    if release.coupling is None:
-        ways.append('a release designed for the loss (loss = "..." in the schema)')
-    return f"This fit does not work: the noise hides the model. What would help: {', '.join(ways)}."
+def _doubts(noised: Noised) -> str:
+    """Return what about released records does not fit their card; nothing where all does, or they are too few."""
+    if len(noised.X) < FEWEST:
+        return ""
+    check = check_records(noised.release, noised.X, noised.y, false_alarm_rate=_FALSE_ALARMS)
+    if check.fits:
+        return ""
+    named = ", ".join(f"{probe.column} ({probe.name})" for probe in check.flagged)
+    return (
+        f"the records do not fit their card: {named}. They were changed after the noise, and a fit that undoes the "
+        "noise of the card is wrong. Ask for them as they were released; sd.checks.check_records has the figures."
+    )
+
+
+def _designed(release: Release, loss: str) -> str:
+    """Return what a schema could do for this loss that the solver, which knows no schema, cannot say."""
+    if release.coupling is not None or loss not in _losses.MARGIN:
+        return ""
+    return f' A schema with loss = "{loss}" makes a release that is designed for it.'
 
 
 def _as_json(found: Fit, level: float) -> dict[str, Any]:

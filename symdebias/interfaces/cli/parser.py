@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import symdebias
+from symdebias import _losses
 
 _WORK = "symdebias.interfaces.cli"
-# Names of `symdebias.losses` that need no number, which a test holds against the catalogue.
-LOSSES = (
-    "cauchy", "exponential", "gamma", "hinge", "huber", "least-squares", "logistic", "negative-binomial", "poisson",
-    "probit", "quantile", "softmax", "squared-hinge", "squared-margin", "tweedie",
-)  # fmt: skip
-PLANNED = ("logistic", "exponential", "squared-hinge", "poisson", "least-squares")
+LOSSES = tuple(name.replace("_", "-") for name in _losses.BY_NAME_AND_LABELS)
+PLANNED = tuple(name.replace("_", "-") for name in _losses.BY_NAME)
 METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command; leaves with 2 and a usage line where the words are none."""
-    return _parser().parse_args(with_negative_values(words))
+    return command_line().parse_args(with_negative_values(words))
 
 
 def with_negative_values(words: Sequence[str]) -> list[str]:
@@ -44,7 +41,8 @@ def with_negative_values(words: Sequence[str]) -> list[str]:
     return found
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of all words."""
     parser = argparse.ArgumentParser(
         prog="symdebias", description="Fit models honestly to data that was released with noise.", epilog=_CODES
     )
@@ -59,7 +57,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     _add_ledger(commands)
     _add_demo(commands)
+    _add_completion(commands)
     return parser
+
+
+def commands_of(parser: argparse.ArgumentParser) -> list[tuple[argparse.ArgumentParser, str]]:
+    """Return the parsers of the commands, each with its line in the list of commands."""
+    (action,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
+    return [(action.choices[listed.dest], listed.help or "") for listed in action._get_subactions()]
 
 
 def _command(commands: Any, name: str, work: str, help: str, description: str) -> Any:
@@ -206,6 +211,7 @@ def _add_report(commands: Any) -> None:
     written.add_argument("folder", type=Path, metavar="FOLDER", help="the released records that it was made of")
     written.add_argument("--out", type=Path, required=True, help="the HTML file")
     written.add_argument("--level", type=float, default=0.95, help="of the intervals (default: 0.95)")
+    _json(written)
 
 
 def _add_audit(commands: Any) -> None:
@@ -237,6 +243,7 @@ def _add_ledger(commands: Any) -> None:
     shown.add_argument("file", type=Path, help="the ledger")
     shown.add_argument("--population", help="only this one")
     shown.add_argument("--digest", help="a digest that was printed earlier: its line must still be in the file")
+    _json(shown)
 
 
 def _add_demo(commands: Any) -> None:
@@ -257,6 +264,16 @@ def _add_demo(commands: Any) -> None:
         "--output", type=Path, default=None, help="the PNG file to write (default: symdebias-demo-DATA.png)"
     )
     shown.add_argument("--seed", type=int, default=0, help="seed of noise and order (default: 0)")
+
+
+def _add_completion(commands: Any) -> None:
+    shown = _command(
+        commands, "completion", "completing:complete", "print what a shell needs to complete these words by Tab",
+        "Print a script for a shell, which then completes commands, options, their choices and names of files: "
+        "symdebias completion bash > ~/.local/share/bash-completion/completions/symdebias; for zsh, into a file "
+        "_symdebias in a folder of $fpath. It needs the package shtab: pip install \"symdebias[completion]\".",
+    )  # fmt: skip
+    shown.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="which shell")
 
 
 def numbers(text: str) -> tuple[float, ...]:

@@ -7,32 +7,33 @@ import time
 from pathlib import Path
 from typing import Any
 
-from symdebias import losses
+from symdebias import _losses, losses
+from symdebias._domains import POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
-from symdebias.interfaces.cli import REFUTED
+from symdebias.interfaces.cli import REFUTED, show, tell
 from symdebias.planning import ExpectedFit, Plan, Population, feasibility
 from symdebias.planning import plan as planned
-from symdebias.privacy import Ledger
+from symdebias.privacy import Guarantee, Ledger
 from symdebias.privacy.ledger import populations
 from symdebias.release import Release
 from symdebias.release.folder import CARD
 
-_LOSSES = {
-    "logistic": (losses.logistic, "binary"),
-    "exponential": (losses.exponential, "binary"),
-    "squared-hinge": (losses.squared_hinge, "binary"),
-    "poisson": (losses.poisson, "count"),
-    "least-squares": (losses.least_squares, "normal"),
-}
+_RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
+# A plan of so many takes minutes.
+_MOST_COLUMNS = 300
+# The populations of targets.
+_FAMILIES = {"label": "binary", "count": "count", "number": "normal"}
 
 
 def audit(options: argparse.Namespace) -> int:
     """Try to refute the guarantee of a card."""
+    _RATE.check("--false-alarm", options.false_alarm)
     place = options.card / CARD if options.card.is_dir() else options.card
     release = Release.from_json(place.read_text(encoding="utf-8"))
+    tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
     check = check_guarantee(release, samples=options.samples, confidence=1 - options.false_alarm)
-    print(json.dumps(check.as_json(), indent=2) if options.json else check.table())
+    show(check.as_json()) if options.json else print(check.table())
     return 0 if check.holds else REFUTED
 
 
@@ -48,11 +49,17 @@ def plan(options: argparse.Namespace) -> None:
         raise ValueError("give --columns or --theta, and not both: guessed parameters say how many columns there are.")
     if options.columns is not None and options.columns < 1:
         raise ValueError(f"--columns {options.columns} is no number of columns. Give at least 1.")
+    if (options.columns or 0) > _MOST_COLUMNS:
+        raise ValueError(
+            f"--columns {options.columns:,} is more than {_MOST_COLUMNS:,}, and a plan draws records with all of them. "
+            "Plan for fewer."
+        )
     theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
-    make, family = _LOSSES[options.loss]
+    name = options.loss.replace("-", "_")
+    make, family = getattr(losses, name), _FAMILIES[_losses.CATALOGUE[name].target]
     covariance = None
     if options.spread is not None:
-        covariance = [options.spread**2] * (len(theta) - options.intercept)
+        covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
     population = Population.guess(theta, family=family, covariance=covariance, intercept=options.intercept)
     if options.plot is not None and not options.plot.parent.is_dir():
         raise ValueError(f"the folder {options.plot.parent} of --plot does not exist. Make it, or name another file.")
@@ -66,6 +73,7 @@ def plan(options: argparse.Namespace) -> None:
         "fit_intercept": options.intercept,
         "l2": options.l2,
     }
+    tell("comparing mechanisms and splits of the budget")
     answer = planned(
         make(),
         population,
@@ -77,7 +85,7 @@ def plan(options: argparse.Namespace) -> None:
     best = answer.best.expected
     assert best is not None
     if options.json:
-        print(json.dumps(_as_json(answer), indent=2))
+        show(_as_json(answer))
     else:
         print(answer)
         print(f"\nbest: {answer.best.title}; release:\n  {best.release!r}")
@@ -120,18 +128,45 @@ def _plan_schema(options: argparse.Namespace) -> None:
     found = feasibility(
         options.schema, n=options.records, standard_error=options.standard_error, loss=options.loss, l2=options.l2
     )
-    print(json.dumps(found.as_json(), indent=2) if options.json else found)
+    show(found.as_json()) if options.json else print(found)
 
 
 def ledger(options: argparse.Namespace) -> None:
     """Check a ledger, and print it."""
     found = populations(options.file) if options.population is None else (options.population,)
-    digest = ""
+    digest, answer = "", []
     for population in found:
         ledger = Ledger(options.file, population)
         digest = ledger.verify(options.digest)
-        print(f"{ledger.summary()}\n")
+        if options.json:
+            answer.append(_of_population(ledger))
+        else:
+            print(f"{ledger.summary()}\n")
+    if options.json:
+        show({"populations": answer, "digest": digest or None})
+        return
     print(f"every line follows from the one before it; the last has the digest {digest}" if found else "no population")
+
+
+def _of_population(ledger: Ledger) -> dict[str, Any]:
+    def numbers(guarantee: Guarantee | None) -> dict[str, float] | None:
+        return None if guarantee is None else {"epsilon": guarantee.epsilon, "delta": guarantee.delta}
+
+    return {
+        "population": ledger.population,
+        "total": numbers(ledger.total),
+        "spent": numbers(ledger.spent),
+        "releases": [
+            {
+                "time": entry.time.isoformat(),
+                "records": entry.records,
+                "card": entry.card,
+                "unprotected": list(entry.unprotected),
+                **(numbers(entry.guarantee) or {}),
+            }
+            for entry in ledger.entries
+        ],
+    }
 
 
 def demonstrate(options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from symdebias.driver import debias
 from symdebias.exceptions import InferenceError, SymdebiasError, VarianceWarning
 from symdebias.losses import Loss
 from symdebias.release import Release
+from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.conditional_score import conditional_score
 from symdebias.solvers.literature.monte_carlo_score import monte_carlo_score
@@ -73,6 +74,17 @@ class ComparisonRow:
     refusal: str | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def _cells(self) -> list[str]:
+        """The parameters as a table shows them, with standard errors where there are any."""
+        if self.theta is None:
+            return []
+        errors = [None] * self.theta.size if self.standard_errors is None else list(self.standard_errors.ravel())
+        return [
+            f"{value:.4g}" + ("" if error is None else f" ({error:.2g})")
+            for value, error in zip(self.theta.ravel(), errors, strict=True)
+        ]
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -118,7 +130,9 @@ class Comparison:
         known = [theta for theta in (truth, *(row.theta for row in self.rows)) if theta is not None]
         names = _entry_names(self.names, known[0]) if known else []
         width = max(8, *(len(row.method) for row in self.rows))
-        cell = max(17, 2 + max((len(name) for name in names), default=0))
+        shown = {row.method: row._cells for row in self.rows}
+        longest = max((len(text) for cells in shown.values() for text in cells), default=0)
+        cell = max(17, 1 + longest, 2 + max((len(name) for name in names), default=0))
         distance = "" if truth is None else f"{'distance':>11}"
         lines = [
             f"{self.records:,} records; theta (standard error)",
@@ -131,14 +145,12 @@ class Comparison:
             if row.theta is None:
                 lines.append(f"{row.method:<{width}}  refused: {textwrap.shorten(str(row.refusal), _SHORT)}")
                 continue
-            errors = [None] * row.theta.size if row.standard_errors is None else list(row.standard_errors.ravel())
-            cells = [
-                f"{value:.4g}" + ("" if error is None else f" ({error:.2g})")
-                for value, error in zip(row.theta.ravel(), errors, strict=True)
-            ]
             away = "" if row.distance is None else f"{row.distance:>11.3g}"
             lines.append(
-                f"{row.method:<{width}}" + "".join(f"{text:>{cell}}" for text in cells) + away + f"{row.seconds:>10.2g}"
+                f"{row.method:<{width}}"
+                + "".join(f"{text:>{cell}}" for text in shown[row.method])
+                + away
+                + f"{row.seconds:>10.2g}"
             )
             notes += [f"{row.method}: {note}" for note in row.notes]
         return "\n".join([*lines, *notes])
@@ -153,6 +165,7 @@ def compare_methods(
     methods: Sequence[str] = METHODS,
     l2: float = 0.0,
     true_theta: ArrayLike | None = None,
+    original_units: bool = False,
     random_state: int | np.random.Generator | None = None,
 ) -> Comparison:
     """Fit the same released records by several methods.
@@ -167,6 +180,9 @@ def compare_methods(
         ``m_estimate(debias(loss, release), X, y)``.
     true_theta : array of shape (q,) or (K, q), optional
         The true parameters, in a simulation: each row then has its distance to them.
+    original_units : bool
+        Whether parameters, the true ones too, are in the units of the columns before the release's center and scale, as
+        `Fit.coefficients` has them.
     random_state : int, numpy.random.Generator or None
         For the methods that draw; each has a generator of its own, so that the choice of `methods` does not change it.
 
@@ -179,7 +195,7 @@ def compare_methods(
     Raises
     ------
     ValueError, TypeError
-        An argument or the data do not fit. That is no refusal: nothing was computed.
+        An argument or the data do not fit, or there are no original units. That is no refusal.
 
     Examples
     --------
@@ -213,7 +229,7 @@ def compare_methods(
         ),
         "corrected": lambda: m_estimate(debias(loss, release), X, y, l2=l2),
     }
-    rows = tuple(_timed_row(method, calls[method], truth) for method in wanted)
+    rows = tuple(_timed_row(method, calls[method], truth, original_units) for method in wanted)
     names = correction.design.parameters if loss.scores else plain.parameter_names
     return Comparison(rows, names, len(matrix), truth)
 
@@ -229,7 +245,7 @@ def _checked_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(methods)
 
 
-def _timed_row(method: str, call: Callable[[], Fit], truth: FloatArray | None) -> ComparisonRow:
+def _timed_row(method: str, call: Callable[[], Fit], truth: FloatArray | None, original_units: bool) -> ComparisonRow:
     began = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -240,13 +256,18 @@ def _timed_row(method: str, call: Callable[[], Fit], truth: FloatArray | None) -
     seconds = time.perf_counter() - began
     # What held a corrected fit at its end is not the data's choice: a reader of the table must see it.
     notes = [*fit.notes, *fit.diagnostics.get("safeguards", ()), *(str(warning.message) for warning in caught)]
+    theta = fit.coefficients if original_units else fit.theta
+    errors = None
     try:
+        # Errors of a fit that has none are refused with the reason.
         errors = fit.standard_errors
+        known = Coefficients.of(fit, 0.95, original_units=original_units).inference
+        if original_units and known is not None:
+            errors = known.standard_errors().reshape(theta.shape)
     except InferenceError as reason:
-        errors = None
         notes.append(str(reason))
-    distance = None if truth is None else float(np.linalg.norm(fit.theta - truth))
-    return ComparisonRow(method, fit.theta, errors, distance, seconds, None, tuple(notes))
+    distance = None if truth is None else float(np.linalg.norm(theta - truth))
+    return ComparisonRow(method, theta, errors, distance, seconds, None, tuple(notes))
 
 
 def _entry_names(names: tuple[str, ...], theta: FloatArray) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy
 import sympy as sp
-from scipy.interpolate import CubicHermiteSpline
 from scipy.special import expit, gammaln, wrightomega
 
 from symdebias._arrays import FloatArray
@@ -184,7 +184,8 @@ def _expected_count(level: FloatArray, variance: float) -> FloatArray:
     mean, spread = _count_moments(grid, variance)
     if not (low < high and np.all(np.isfinite(mean))):
         return np.full(len(level), mean[0] if low == high else np.nan)
-    return np.asarray(CubicHermiteSpline(grid, mean, spread)(level))
+    # SciPy imports the package when it is first named.
+    return np.asarray(scipy.interpolate.CubicHermiteSpline(grid, mean, spread)(level))
 
 
 def _count_moments(level: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:

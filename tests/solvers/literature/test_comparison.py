@@ -180,3 +180,25 @@ def test_intervals_of_calibration_are_those_of_an_unbiased_estimate_for_least_sq
     squared = sd.literature.regression_calibration(sd.losses.squared_margin(), MIXED, released.X, np.sign(released.y))
     assert not squared.inference.refusal
     assert sd.literature.regression_calibration(POISSON, MIXED, released.X, np.floor(released.y**2)).inference.refusal
+
+
+def test_a_loaded_folder_is_compared_in_its_own_units(tmp_path):
+    """Parameters and errors are those of each fit in original units; the cells of the table stand apart."""
+    release = sd.Release(
+        {("age", "hours"): sd.GaussianMechanism.from_scale(0.3, radius=2.0)}, fit_intercept=True,
+        center={"age": 40, "hours": 40}, scale={"age": 20, "hours": 40},
+    )  # fmt: skip
+    X = np.random.default_rng(0).uniform([20, 0], [60, 80], size=(100, 2))
+    release.privatize(X, X @ [0.05, -0.02] + 2, random_state=1).save(tmp_path / "released")
+    noised = sd.load(tmp_path / "released")
+    arguments = (sd.losses.least_squares(), noised.release, noised.X, noised.y)
+    found = sd.literature.compare_methods(
+        *arguments, methods=("naive", "corrected"), original_units=True, true_theta=[0.05, -0.02, 2.0]
+    )
+    fit = sd.m_estimate(sd.debias(*arguments[:2]), *arguments[2:])
+    np.testing.assert_allclose(found["corrected"].theta, fit.coefficients, rtol=1e-12)
+    errors = fit.summary_frame(original_units=True)["standard_error"]
+    np.testing.assert_allclose(found["corrected"].standard_errors, errors, rtol=1e-12)
+    assert found["corrected"].distance == pytest.approx(np.linalg.norm(fit.coefficients - [0.05, -0.02, 2.0]))
+    assert found["naive"].theta[0] != pytest.approx(found["corrected"].theta[0], rel=1e-3)
+    assert all(len(line.split(") ")) == 4 for line in str(found).splitlines() if line.startswith(("naive", "corr")))

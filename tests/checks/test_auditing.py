@@ -13,7 +13,7 @@ import pytest
 from scipy import optimize
 
 import symdebias as sd
-from symdebias.checks.audit import sampled_epsilon
+from symdebias.checks.auditing import sampled_epsilon
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import analytic_gaussian_delta
 

@@ -1,0 +1,53 @@
+"""The losses of the catalogue by name, without their expressions: what reads the words of users looks here.
+
+One line for each; tests hold what it says against the expressions. Nothing is imported, so that a mistyped name is
+answered before SymPy is there.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a loss by its name.
+
+    Attributes
+    ----------
+    reads : {"margin", "residual", "apart"}
+        What it takes of a record: y u, y - u, or score and target by themselves.
+    target : {"label", "labels", "number", "count"}
+        Two labels, several, any number, or a number that is not below 0, as counts are.
+    needs : str
+        The argument without which there is no loss; empty where there is none. The number of ``classes`` is known where
+        there are labels.
+    """
+
+    reads: str
+    target: str
+    needs: str = ""
+
+
+CATALOGUE = {
+    "cauchy": Entry("residual", "number"),
+    "expectile": Entry("residual", "number", needs="level"),
+    "exponential": Entry("margin", "label"),
+    "gamma": Entry("apart", "count"),
+    "hinge": Entry("margin", "label"),
+    "huber": Entry("residual", "number"),
+    "least_squares": Entry("residual", "number"),
+    "logistic": Entry("margin", "label"),
+    "negative_binomial": Entry("apart", "count"),
+    "poisson": Entry("apart", "count"),
+    "probit": Entry("margin", "label"),
+    "quantile": Entry("residual", "number"),
+    "softmax": Entry("apart", "labels", needs="classes"),
+    "squared_hinge": Entry("margin", "label"),
+    "squared_margin": Entry("margin", "label"),
+    "tweedie": Entry("apart", "count"),
+}
+# Those that a name says all of, and those of which the labels say the rest.
+BY_NAME = tuple(name for name, entry in CATALOGUE.items() if not entry.needs)
+BY_NAME_AND_LABELS = tuple(name for name, entry in CATALOGUE.items() if entry.needs in ("", "classes"))
+RESIDUAL = tuple(name for name in BY_NAME if CATALOGUE[name].reads == "residual")
+# With the labels -1 and +1; an even function of the residual is one of the margin there.
+MARGIN = tuple(name for name in BY_NAME if CATALOGUE[name].reads in ("margin", "residual"))
