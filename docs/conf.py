@@ -6,6 +6,7 @@ site loads nothing from elsewhere. Each public name has a page of its own, writt
 """
 
 import re
+from collections import Counter
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -50,11 +51,17 @@ def listed_names():
     return [f"symdebias.{name}" for text in lists for name in re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)]
 
 
+def renamed_pages():
+    """Return other names of pages for those names that differ from another one by capitals only, as `fit` and `Fit`."""
+    counts = Counter(name.lower() for name in listed_names())
+    return {name: f"{name}-function" for name in listed_names() if counts[name.lower()] > 1 and name == name.lower()}
+
+
 def forget_old_names():
     """Delete the pages that an earlier build wrote of names that are no longer listed."""
-    listed = set(listed_names())
+    written = {renamed_pages().get(name, name) for name in listed_names()}
     for path in (HERE / "api").glob("*.rst"):
-        if path.stem not in listed:
+        if path.stem not in written:
             path.unlink()
 
 
@@ -76,6 +83,7 @@ def pages_in_use():
 
 
 forget_old_names()
+autosummary_filename_map = renamed_pages()
 
 # What the templates of `_templates/autosummary` take besides what autosummary gives them. Members that are inherited
 # from a class of another package are documented there.

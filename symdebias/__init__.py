@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
+    from symdebias.interfaces.formulas import Formula, fit
     from symdebias.interfaces.scaling import ReleaseScaler as ReleaseScaler
     from symdebias.interfaces.scoring import CorrectedScorer as CorrectedScorer
     from symdebias.labels import optimal_unbiased_randomizer
@@ -90,6 +91,7 @@ _HOMES = {
         "ExpressionError", "FitInterrupted", "FormatError", "InferenceError", "InfiniteVarianceError",
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
+    "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
     "mechanisms": (
@@ -135,6 +137,7 @@ __all__ = [
     "Fit",
     "FitInterrupted",
     "FormatError",
+    "Formula",
     "GaussianMechanism",
     "Guarantee",
     "InferenceError",
@@ -164,6 +167,7 @@ __all__ = [
     "dp_lssgd",
     "evaluation",
     "exceptions",
+    "fit",
     "input_perturbation",
     "labels",
     "laplacian_smoothing",

@@ -403,18 +403,25 @@ class Correction:
                 "features and target in one vector. Leave noise_scale out, or release them apart."
             )
         allowed = np.zeros(self.columns, dtype=bool)
-        budgets = []
+        budgets, correlated = [], []
         for (place, noise), (_, mechanism) in zip(self.release.noises(self.columns), self.release.groups, strict=True):
             if isinstance(noise, AdditiveNoise) and noise.is_gaussian:
                 allowed[place] = True
                 if mechanism.guarantee is not None:
                     budgets.append(repr(mechanism))
+                block = self.design.covariance[place, place]
+                correlated += [mechanism] if np.any(block - np.diag(np.diag(block))) else []
         if budgets or not allowed.any():
             raise ValueError(
                 "noise_scale gives each record's own scale of normal noise, for columns released by "
                 "GaussianMechanism.from_scale"
                 + (f"; {budgets[0]} has its scale from its budget." if budgets else "; the release has none.")
                 + " Leave noise_scale out, or declare known noise."
+            )
+        if correlated:
+            raise ValueError(
+                f"noise_scale gives scales of independent noise, and that of {correlated[0]!r} is correlated. Average "
+                "as many measurements of each record and declare their covariance, or declare independent noise."
             )
         return allowed
 

@@ -139,6 +139,8 @@ MECHANISMS = {
     "Gaussian, correlated": sd.GaussianMechanism.from_covariance(
         [[0.3, 0.1, 0.0], [0.1, 0.2, -0.05], [0.0, -0.05, 0.1]], radius=3.0
     ),
+    "Gaussian, estimated": sd.GaussianMechanism.from_estimate(0.5, 40.0),
+    "Gaussian, estimated covariance": sd.GaussianMechanism.from_estimate([[0.3, 0.1], [0.1, 0.2]], 7, radius=3.0),
     "Laplace": sd.LaplaceMechanism(0.3, bounds=(-1.0, 2.0)),
     "Laplace, in a ball": sd.LaplaceMechanism(0.3, radius=2.0),
     "Laplace, known scale": sd.LaplaceMechanism.from_scale(0.1),

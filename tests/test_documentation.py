@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = {path.name: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 TEXTS = {**{f"docs/{name}": text for name, text in PAGES.items()}, "README.md": (ROOT / "README.md").read_text()}
 # Where a reader starts: each is linked from the README and from the front page.
-READERS = {"analysing.md", "choosing.md", "collecting.md", "comparison.md", "curating.md", "new_loss.md"}
+READERS = {"analysing.md", "choosing.md", "collecting.md", "curating.md", "measurement_error.md", "new_loss.md"}
 LISTS = re.findall(r"^```\{eval-rst\}\n(.*?)^```", PAGES["reference.md"], re.DOTALL | re.MULTILINE)
 NAMES = [name for text in LISTS for name in re.findall(r"^   ([\w.]+)$", text, re.MULTILINE)]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")

@@ -11,14 +11,14 @@ import pytest
 
 import symdebias as sd
 
-NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Guarantee", "Ledger", "Loss", "Release", "Schema"}
+NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Formula", "Guarantee", "Ledger", "Loss", "Release", "Schema"}
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
     "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "SphericalCapMechanism",
     "SphericalLaplaceMechanism", "StaircaseMechanism", "UniformMechanism",
 }  # fmt: skip
 FUNCTIONS = {
-    "bias", "debias", "derivation_limits", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "load",
+    "bias", "debias", "derivation_limits", "dp_lssgd", "fit", "input_perturbation", "laplacian_smoothing", "load",
     "m_estimate", "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
 }  # fmt: skip
 # Imported when they are first asked for, since they need scikit-learn.

@@ -229,3 +229,38 @@ def test_categories_alone_without_an_intercept_have_a_hessian():
 
 def test_the_family_of_errors():
     assert issubclass(DerivationLimitError, SymdebiasError)
+
+
+# ---- poles within reach of the noise -----------------------------------------------------------------------
+
+X, MOST, HALF = sp.symbols("x most half", real=True)
+
+
+def dose_response(curve):
+    return sd.Loss.of_features((curve - Y) ** 2 / 2, features=[X], parameters=[MOST, HALF], target=Y)
+
+
+@pytest.mark.parametrize("mechanism", [GAUSSIAN, LAPLACE, sd.UniformMechanism(0.3)], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("method", ["auto", "exact", "series"])
+def test_a_pole_that_noise_reaches_leaves_no_mean(mechanism, method):
+    """Emax: at x = -half the loss is infinite, and so is its mean over noise with a density there."""
+    emax, release = dose_response(MOST * X / (HALF + X)), sd.Release({"x": mechanism})
+    with pytest.raises(NoExactCorrectionError, match="has a pole in x whatever the parameters are") as caught:
+        sd.debias(emax, release, method=method, **({"order": 1} if method == "series" else {}))
+    assert "Use a curve without a pole, such as exp" in str(caught.value)
+    assert "LaplaceMechanism" not in str(caught.value).replace("DiscreteLaplaceMechanism", "")
+    if method == "exact":
+        # What it proposes has a mean: a sum over the grid of the noise.
+        assert "DiscreteLaplaceMechanism" in str(caught.value)
+        gridded = sd.Release({"x": sd.DiscreteLaplaceMechanism.from_scale(0.1, step=0.5)})
+        assert sd.debias(emax, gridded).is_exact
+
+
+def test_curves_without_a_pole_are_exact():
+    """The exponential curve that the refusal names; a fraction without a real pole; a removable one."""
+    for curve, mechanism in (
+        (MOST * (1 - sp.exp(-HALF * X)), GAUSSIAN),
+        (MOST * X / (1 + HALF**2 + X**2), LAPLACE),
+        (MOST * sp.sin(X) / X + HALF, LAPLACE),
+    ):
+        assert sd.debias(dose_response(curve), sd.Release({"x": mechanism})).is_exact

@@ -1,5 +1,7 @@
 """Corrections of free-form losses: the noise of each feature undone by name, and hidden scores recognised."""
 
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,7 @@ from symdebias.derivation.labels import Labelled
 from symdebias.derivation.symbols import Derivation, NoiseSymbols, free_symbol
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
+from symdebias.losses.finiteness import singular_score
 from symdebias.noise import AdditiveNoise, ChannelNoise, SphericalNoise
 from symdebias.release import Release
 from symdebias.transforms import (
@@ -29,6 +32,8 @@ from symdebias.transforms import (
     truncated_series,
 )
 
+# Values of the other symbols at which poles in a noised feature are looked for.
+_PROBES = ((0.75, -1.25, 2.125, 0.5), (-0.625, 1.5, 0.25, -2.0), (1.125, 0.375, -0.875, 1.75), (2.25, 1.0, 3.5, 0.875))
 # Longer expressions are not simplified: SymPy's time for that grows without bound.
 _MOST_SIMPLIFIED = 200
 
@@ -195,6 +200,7 @@ def by_feature(
     if labelled.target_variance is not None:
         variances[loss.target] = labelled.target_variance
     if undo is not None:
+        _require_mean(loss, noises)
         exact = undo(build, loss, variances, others)
         if not (variances or others):
             build.expression = stable.rewrite(build.expression)
@@ -223,6 +229,33 @@ def by_feature(
         program, symbols, exact, tuple(build.conditions), tuple(build.variance_conditions), blocks,
         notes=labelled.notes, mixing=labelled.mixing, offsets=labelled.offsets,
     )  # fmt: skip
+
+
+def _require_mean(loss: Loss, noises: Sequence[tuple[slice, Any]]) -> None:
+    """Raise NoExactCorrectionError where a noised feature meets a pole of the loss, whatever the parameters are.
+
+    Noise that is not on a grid has a density at the pole, and neither the loss nor any correction of it by derivatives
+    has a mean on the noised records.
+    """
+    for place, noise in noises:
+        if isinstance(noise, AdditiveNoise) and noise.step is None:
+            for feature in loss.features[place]:
+                if _has_pole(loss, feature):
+                    raise NoExactCorrectionError(
+                        f"{loss.expression} has a pole in {feature} whatever the parameters are, which noise of "
+                        f"{feature} reaches, so that neither the loss nor a correction of it has a mean. Use a "
+                        "curve without a pole, such as exp(-x) in place of 1/(1 + x)."
+                    )
+
+
+@functools.lru_cache(maxsize=256)
+def _has_pole(loss: Loss, feature: sp.Symbol) -> bool:
+    others = [symbol for symbol in (*loss.features, *loss.parameters, loss.target) if symbol != feature]
+    for values in _PROBES:
+        at = dict(zip(others, itertools.cycle(values), strict=False))
+        if singular_score(loss.expression, feature, at) is None:
+            return False
+    return True
 
 
 def _undo_channel(build: _Build, feature: sp.Symbol, column: int, noise: ChannelNoise) -> None:

@@ -132,7 +132,18 @@ class Records:
         return take_rows(self.X, rows), None if self.y is None else take_rows(self.y, rows)
 
     def parameters(self, model: Any, loss: Any = None) -> FloatArray:
-        """Return the checked parameters of a model: of one score, or of what a Loss that judges it has."""
+        """Return the checked parameters of a model: of one score, or of what a Loss that judges it has.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They do not fit, or the model has an offset.
+        """
+        if isinstance(model, Fit) and model.diagnostics.get("offset"):
+            raise ValueError(
+                "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
+                "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
+            )
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:

@@ -21,7 +21,7 @@ from symdebias.exceptions import ExpressionError
 
 LONGEST_TEXT = 2_000
 _MOST_NODES = 400
-_DEEPEST = 40
+_DEEPEST, _MOST_CALLS = 40, 10
 _LARGEST_EXPONENT = 12
 _LARGEST_NUMBER = 1e12
 _LEAST_POWER = 1e-12
@@ -32,10 +32,10 @@ _MOST_COMPARED = 16
 # Of what is asked for its sign and may be complex, as roots and logarithms of real numbers may: SymPy then looks for
 # real and imaginary parts, which takes minutes for cosh(cosh(...(log(u)))) and for the 12th power of three roots.
 _MOST_COMPLEX_NODES, _HIGHEST_COMPLEX_POWER = 10, 3
-# Hyperbolic functions about a root: eight take minutes in some of the orders, drawn at random, in which SymPy asks.
+# Hyperbolic functions about a root: in some of the orders, drawn at random, in which SymPy asks eight take minutes.
 _MOST_NESTED = 2
 # Numbers that are longer are decimal: SymPy evaluates them to many digits whenever it is asked for their sign.
-_MOST_EXACT_NODES = 20
+_MOST_EXACT_NODES, _MOST_EXACT_CALLS = 20, 3
 # log(Gamma(n)) is computed by way of n!.
 _LARGEST_FACTORIAL = 170
 
@@ -214,7 +214,7 @@ def _shown(expression: sp.Expr) -> str:
 class _Reader:
     def __init__(self, names: Mapping[str, sp.Symbol]) -> None:
         self.names = names
-        self.nodes = 0
+        self.nodes = self.calls = 0
 
     def part(self, node: ast.expr, depth: int) -> _Part:
         self._count(depth)
@@ -239,8 +239,8 @@ class _Reader:
         self.nodes += 1
         if self.nodes > _MOST_NODES:
             raise ValueError(f"the expression has more than {_MOST_NODES} nodes.")
-        if depth > _DEEPEST:
-            raise ValueError(f"the expression is nested more than {_DEEPEST} deep.")
+        if depth > _DEEPEST or self.calls > _MOST_CALLS:
+            raise ValueError(f"the expression is nested more than {_DEEPEST} deep, or {_MOST_CALLS} functions.")
 
     def _constant(self, value: Any) -> _Part:
         if type(value) is int:
@@ -286,7 +286,9 @@ class _Reader:
             raise ValueError(f"{name[:40]} is a symbol of this expression and no function.")
         if name == "Piecewise":
             return self._piecewise(arguments, depth)
+        self.calls += name in _FUNCTIONS
         parts = [self.part(argument, depth + 1) for argument in arguments]
+        self.calls -= name in _FUNCTIONS
         if name in _EXTREMA:
             if not 1 <= len(parts) <= _MOST_COMPARED:
                 raise ValueError(f"{name} takes 1 to {_MOST_COMPARED} arguments; got {len(parts)}.")
@@ -373,8 +375,11 @@ def _classified(expression: Any, value: float | None = None) -> _Part:
     if not expression.free_symbols:
         if value is None:
             raise ValueError("the expression has symbols that cancel. Leave them out.")
-        longer = len(list(itertools.islice(sp.preorder_traversal(expression), _MOST_EXACT_NODES + 1)))
-        return _bounded(_Exact(expression, value) if longer <= _MOST_EXACT_NODES else value)
+        nodes = list(itertools.islice(sp.preorder_traversal(expression), _MOST_EXACT_NODES + 1))
+        is_long = (
+            len(nodes) > _MOST_EXACT_NODES or sum(isinstance(one, sp.Function) for one in nodes) > _MOST_EXACT_CALLS
+        )
+        return _bounded(value if is_long else _Exact(expression, value))
     return expression
 
 
@@ -491,10 +496,7 @@ def _refuse_logarithms(exponent: sp.Expr) -> None:
 def _refuse_long_complex(expression: sp.Expr) -> None:
     """Refuse what SymPy is to find a sign of, where it may be complex and is not short."""
     if _nested_about_root(expression)[0] > _MOST_NESTED:
-        raise ValueError(
-            f"the expression has a root (that of asinh, too) within more than {_MOST_NESTED} hyperbolic functions. "
-            "Write it shorter."
-        )
+        raise ValueError(f"the expression has a root within more than {_MOST_NESTED} hyperbolic functions. Shorten it.")
     # SymPy's own answer to whether it is real takes as long.
     if _sign_of(expression) is not None:
         return
@@ -510,8 +512,8 @@ def _nested_about_root(expression: sp.Basic) -> tuple[int, bool]:
     """Return how many hyperbolic functions stand about a root, and whether there is one: tanh(asinh(u)) has one."""
     parts = [_nested_about_root(part) for part in expression.args]
     has_root = any(root for _, root in parts) or (isinstance(expression, sp.Pow) and not expression.exp.is_Integer)
-    found = max((count for count, _ in parts), default=0)
-    return found + (has_root and isinstance(expression, (sp.sinh, sp.cosh, sp.tanh))), has_root
+    about = has_root and isinstance(expression, (sp.sinh, sp.cosh, sp.tanh))
+    return about + max((count for count, _ in parts), default=0), has_root
 
 
 def _is_slow(node: sp.Basic) -> bool:

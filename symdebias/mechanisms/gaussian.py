@@ -11,9 +11,10 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, value_array
-from symdebias._domains import DELTA, EPSILON, RADIUS, SCALE, is_number
+from symdebias._domains import COUNT, DELTA, EPSILON, NON_NEGATIVE, OPEN_UNIT, RADIUS, SCALE, Interval, is_number
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
+from symdebias.mechanisms.measurements import beside_true, within_records
 from symdebias.mechanisms.ranges import Ball
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_scale, classical_gaussian_scale
@@ -23,6 +24,7 @@ _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gau
 
 # Whose sums do not overflow.
 _LARGEST_VARIANCE = 1e250
+_FREEDOM = Interval(1.0, 1e15, "both", "Give the number of values that the estimate rests on, less those fitted.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,6 +51,8 @@ class GaussianMechanism(Mechanism):
         The noise's standard deviation sigma; the largest one where coordinates differ.
     covariance : tuple of tuples of float or None
         The covariance of the noise on a vector, where it is not sigma^2 times the identity.
+    degrees_of_freedom : float or None
+        Those of the noise where it was estimated, as by `from_replicates`; None where it is known.
 
     Raises
     ------
@@ -75,9 +79,11 @@ class GaussianMechanism(Mechanism):
     calibration: str | None = "analytic"
     scale: float = field(init=False)
     covariance: tuple[tuple[float, ...], ...] | None = field(init=False, default=None)
+    degrees_of_freedom: float | None = field(init=False, default=None)
     kind: ClassVar[str] = "gaussian"
     cards: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "": ("epsilon", "delta", "calibration", "scale", "radius"),
+        "from_estimate": ("degrees_of_freedom", "estimate", "radius"),
         "from_covariance": ("covariance", "radius"),
         "from_scale": ("scale", "radius"),
     }
@@ -163,6 +169,243 @@ class GaussianMechanism(Mechanism):
             scale=SCALE.check("scale", math.sqrt(largest)), covariance=tuple(map(tuple, matrix.tolist())),
         )  # fmt: skip
 
+    @classmethod
+    def from_estimate(
+        cls, estimate: ArrayLike, degrees_of_freedom: float, *, radius: float | None = None
+    ) -> "GaussianMechanism":
+        """Return normal noise that was estimated, without a privacy claim; standard errors of fits allow for it.
+
+        Parameters
+        ----------
+        estimate : float or array of shape (k, k)
+            The standard deviation, of every column that it noises; or a covariance, as for `from_covariance`. Columns
+            of a diagonal one are taken as estimated by themselves.
+        degrees_of_freedom : float
+            f, in [1, 1e15]: f times the estimate has the law of a sum of f squares of normal errors (Wishart's).
+        radius : float, optional
+            Bound on the L2 norm; without it nothing is clipped.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is out of range.
+
+        Examples
+        --------
+        >>> GaussianMechanism.from_estimate(0.5, 40)
+        GaussianMechanism.from_estimate(0.5, 40.0)
+        """
+        freedom = _FREEDOM.check("degrees_of_freedom", degrees_of_freedom)
+        if np.ndim(estimate) == 0:
+            made = cls.from_scale(SCALE.check("estimate", estimate), radius=radius)
+        else:
+            made = cls.from_covariance(estimate, radius=radius)
+        made._declare(degrees_of_freedom=freedom)
+        return made
+
+    @classmethod
+    def from_replicates(cls, replicates: ArrayLike, *, radius: float | None = None) -> "GaussianMechanism":
+        """Return the error of one measurement, estimated from records that were measured repeatedly.
+
+        Parameters
+        ----------
+        replicates : array of shape (n, k) or (n, k, p), or table of shape (n, k)
+            k measurements of each of n records, of one column or of p columns together; NaN where a record has fewer.
+            Records with one measurement tell nothing of the error, and do no harm.
+        radius : float, optional
+            Bound on the L2 norm; without it nothing is clipped.
+
+        Returns
+        -------
+        GaussianMechanism
+            With the pooled variance within records, or the covariance of p columns, and its `degrees_of_freedom`,
+            the sum of k_i - 1. `of_mean` is the error of a mean.
+
+        Raises
+        ------
+        ValueError, TypeError
+            They are no measurements, too few of them are repeated, or those of each record are equal.
+
+        Notes
+        -----
+        Errors of the measurements of a record are taken as independent, normal, and alike for all records. They are
+        computed from the data: nothing that is made from them is private.
+
+        Fit the means of the measurements of each record: under normal errors they are independent of the estimate.
+        Where numbers k_i differ, the scales of the means are ``noise_scale=error.scale / np.sqrt(k)``.
+
+        References
+        ----------
+        Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Section 4.4.
+
+        Examples
+        --------
+        >>> error = GaussianMechanism.from_replicates([[1.0, 3.0], [2.0, 2.0], [5.0, float("nan")]])
+        >>> error.scale, error.degrees_of_freedom, round(error.of_mean(2).scale, 4)
+        (1.0, 2.0, 0.7071)
+        """
+        return cls._estimated(*within_records(replicates), radius)
+
+    @classmethod
+    def from_validation(cls, noised: ArrayLike, true: ArrayLike, *, radius: float | None = None) -> "GaussianMechanism":
+        """Return the error of measurements, estimated from records whose true values are known.
+
+        Parameters
+        ----------
+        noised : array of shape (m,) or (m, p), or table
+            Measurements of m records, of one column or of p together.
+        true : array of shape (m,) or (m, p), or table
+            The true values of the same records.
+        radius : float, optional
+            Bound on the L2 norm; without it nothing is clipped.
+
+        Returns
+        -------
+        GaussianMechanism
+            With the covariance of noised - true about its mean, and m - 1 `degrees_of_freedom`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The arrays do not fit or are too short. Or the errors do not have the mean 0, or go with the true values;
+            each of these two tests refuses one in a thousand good samples.
+
+        Notes
+        -----
+        In the fit give these records their true values, and ``noise_scale`` 0: they then are independent of the
+        estimate, and worth more.
+
+        References
+        ----------
+        Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Section 2.3.
+
+        Examples
+        --------
+        >>> error = GaussianMechanism.from_validation([1.5, 1.5, 3.5, 3.5], [1.0, 2.0, 3.0, 4.0])
+        >>> round(error.scale, 4), error.degrees_of_freedom
+        (0.5774, 3.0)
+        """
+        return cls._estimated(*beside_true(noised, true), radius)
+
+    @classmethod
+    def from_reliability(
+        cls, ratio: float, *, variance: float, standard_error: float = 0.0, radius: float | None = None
+    ) -> "GaussianMechanism":
+        """Return the error of measurements of a known reliability ratio: of the variance (1 - ratio) Var(w).
+
+        Parameters
+        ----------
+        ratio : float
+            Var(x)/Var(w), the share of the variance of measurements that is that of true values; in (0, 1).
+        variance : float
+            Var(w), positive.
+        standard_error : float
+            Of the ratio, where that was estimated; 0 or more. Standard errors of fits then allow for it.
+        radius : float, optional
+            Bound on the L2 norm; without it nothing is clipped.
+
+        Raises
+        ------
+        ValueError, TypeError
+            An argument is out of range.
+
+        Notes
+        -----
+        A variance that is computed from the data makes the noise depend on them. Without privacy that is fine, and it
+        can never be part of a guarantee. It is taken as known here: for a variance of the records that are fitted
+        themselves, standard errors of least squares are then somewhat too large, not too small.
+
+        References
+        ----------
+        Fuller 1987 (Measurement Error Models), Section 1.1.2.
+
+        Examples
+        --------
+        >>> GaussianMechanism.from_reliability(0.75, variance=4.0)
+        GaussianMechanism.from_scale(1.0)
+        >>> GaussianMechanism.from_reliability(0.75, variance=4.0, standard_error=0.05)
+        GaussianMechanism.from_estimate(1.0, 50.0)
+        """
+        share = 1.0 - OPEN_UNIT.check("ratio", ratio)
+        scale = math.sqrt(share * SCALE.check("variance", variance))
+        error = NON_NEGATIVE.check("standard_error", standard_error)
+        if error == 0:
+            return cls.from_scale(scale, radius=radius)
+        freedom = 2 * (share / error) ** 2
+        if freedom < 1:
+            raise ValueError(
+                f"standard_error={error:g} is much for an error that has the share {share:.3g} of the variance, and "
+                f"nothing is known of it. Give one below {math.sqrt(2) * share:.3g}, or estimate the error."
+            )
+        return cls.from_estimate(scale, round(freedom, 9), radius=radius)
+
+    @classmethod
+    def _estimated(cls, covariance: FloatArray, freedom: int, radius: float | None) -> "GaussianMechanism":
+        return cls.from_estimate(covariance if len(covariance) > 1 else covariance[0, 0] ** 0.5, freedom, radius=radius)
+
+    def of_mean(self, count: int) -> "GaussianMechanism":
+        """Return the noise of the mean of several measurements with independent noise of this kind.
+
+        Parameters
+        ----------
+        count : int
+            How many, 1 or more.
+
+        Raises
+        ------
+        ValueError
+            The noise has a guarantee, which is not that of several releases.
+
+        Examples
+        --------
+        >>> GaussianMechanism.from_scale(1.0).of_mean(4)
+        GaussianMechanism.from_scale(0.5)
+        """
+        count = COUNT.check("count", count)
+        if self.guarantee is not None:
+            raise ValueError(
+                f"{self!r} has a guarantee for one release, and a mean of several has not. Declare known noise with "
+                "from_scale."
+            )
+        if self.covariance is None:
+            known = GaussianMechanism.from_scale(self.scale / math.sqrt(count), radius=self.radius)
+        else:
+            known = GaussianMechanism.from_covariance(np.array(self.covariance) / count, radius=self.radius)
+        known._declare(degrees_of_freedom=self.degrees_of_freedom)
+        return known
+
+    @property
+    def estimate(self) -> float | tuple[tuple[float, ...], ...]:
+        """The standard deviation, or the covariance where there is one."""
+        return self.scale if self.covariance is None else self.covariance
+
+    def moved(self, direction: tuple[int, int], by: float) -> "GaussianMechanism":
+        """Return the noise of the covariance L (I + by E) L' for this one L L', known.
+
+        Parameters
+        ----------
+        direction : pair of int
+            (i, j): E is 1 at i, j and at j, i, and 0 elsewhere. Without a covariance, (0, 0) moves all columns.
+        by : float
+            How far, in (-1, 1).
+        """
+        if self.covariance is None:
+            return GaussianMechanism.from_scale(self.scale * math.sqrt(1 + by), radius=self.radius)
+        matrix = np.array(self.covariance)
+        sizes, vectors = np.linalg.eigh(matrix)
+        diagonal = np.sqrt(np.diag(matrix))
+        root = vectors * np.sqrt(np.maximum(sizes, 0.0)) if self.is_correlated else np.diag(diagonal)
+        i, j = direction
+        inner = np.eye(len(matrix))
+        inner[i, j] = inner[j, i] = inner[i, j] + by
+        return GaussianMechanism.from_covariance(root @ inner @ root.T, radius=self.radius)
+
+    @property
+    def is_correlated(self) -> bool:
+        """Whether the noise of some columns is correlated."""
+        matrix = np.zeros((0, 0)) if self.covariance is None else np.array(self.covariance)
+        return bool(np.any(matrix - np.diag(np.diag(matrix))))
+
     @property
     def noise(self) -> AdditiveNoise:
         """Normal noise of variance sigma^2 per coordinate, or of the covariance."""
@@ -196,8 +439,13 @@ class GaussianMechanism(Mechanism):
         Raises
         ------
         ValueError
-            The columns have a covariance, and there is one more.
+            The columns have a covariance, and there is one more; or the noise was estimated.
         """
+        if self.degrees_of_freedom is not None:
+            raise ValueError(
+                f"{self!r} was estimated from measurements of columns, and margin and joint releases noise features "
+                "and label as one vector. Release them apart, or declare known noise with from_scale."
+            )
         if self.covariance is not None:
             if vector.last is not None:
                 return super().known_columns(vector)

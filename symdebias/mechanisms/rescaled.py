@@ -6,6 +6,11 @@ from typing import Any
 
 from symdebias.mechanisms.base import ChannelMechanism, Mechanism
 
+
+def _scaled_covariance(rows: Any, center: float, scale: float) -> Any:
+    return [[entry / scale**2 for entry in row] for row in rows]
+
+
 # How what makes a mechanism changes with the unit of what it noises. What is not named here has no unit.
 _CHANGES: Mapping[str, Callable[[Any, float, float], Any]] = {
     "bounds": lambda ends, center, scale: tuple((end - center) / scale for end in ends),
@@ -13,9 +18,13 @@ _CHANGES: Mapping[str, Callable[[Any, float, float], Any]] = {
     "scale": lambda own, center, scale: own / scale,
     "half_width": lambda width, center, scale: width / scale,
     "step": lambda step, center, scale: step / scale,
-    "covariance": lambda rows, center, scale: [[entry / scale**2 for entry in row] for row in rows],
+    "covariance": _scaled_covariance,
+    # A standard deviation, or a covariance.
+    "estimate": lambda own, center, scale: (
+        _scaled_covariance(own, center, scale) if isinstance(own, tuple) else own / scale
+    ),
 }
-_WITHOUT_UNITS = {"epsilon", "delta", "calibration", "dimension", "padded", "gamma", "r"}
+_WITHOUT_UNITS = {"epsilon", "delta", "calibration", "dimension", "padded", "gamma", "r", "degrees_of_freedom"}
 
 
 def rescaled(mechanism: Mechanism, *, center: float = 0.0, scale: float = 1.0) -> Mechanism:

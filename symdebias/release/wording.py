@@ -88,7 +88,12 @@ def _scale(mechanism: Mechanism, width: int | None) -> str:
     if isinstance(noise, (ChannelNoise, ClippedNoise, CoordinateNoise)):
         return ""
     variances = noise.coordinate_variances(places) / mechanism.divisors_on(places) ** 2
-    return _deviations(np.asarray(variances))
+    return _deviations(np.asarray(variances)) + _estimated(mechanism)
+
+
+def _estimated(mechanism: Mechanism) -> str:
+    freedom = getattr(mechanism, "degrees_of_freedom", None)
+    return "" if freedom is None else f", estimated with {freedom:.4g} degrees of freedom"
 
 
 def _deviations(variances: FloatArray | Sequence[float]) -> str:

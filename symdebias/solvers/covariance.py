@@ -16,6 +16,7 @@ from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages
+from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.scores import ReleasedRecords
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
@@ -25,6 +26,8 @@ _MANY_CLUSTERS = 1000
 # From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
 # of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
+# A variance of so many degrees of freedom is as good as known.
+_MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
 _MUCH_LEVERAGE = 0.05
 # Where leaving out a cluster or a record leaves no more than this share of the curvature in some direction, it decides
@@ -47,6 +50,7 @@ def at_root(
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
+    Where the noise was estimated, what its error does to theta is added; see `symdebias.solvers.noise_estimates`.
     Where few records decide the variance, intervals are by Student's t, or there are none; see `of_records`.
 
     Parameters
@@ -107,8 +111,16 @@ def at_root(
                     f"as few as {deciding:.3g} records decide the variance of a parameter: intervals and tests are by "
                     f"Student's t with {freedom} degrees of freedom"
                 )
+        covariance, least, share = _with_estimates(records, theta, hessian, covariance, freedom)
     except InferenceError as error:
         return Inference(None, kind, str(error))
+    if share is not None:
+        notes.append(f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that")
+    if share is not None and least < _MUCH_FREEDOM and int(least) != freedom:
+        freedom, joint = int(least), None if joint is None else min(joint, least)
+        notes.append(
+            f"with those of the estimated noise, intervals are by Student's t with {freedom} degrees of freedom"
+        )
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
     if by_descent:
@@ -138,6 +150,34 @@ def at_root(
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
     return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
+
+
+def _with_estimates(
+    records: Records, theta: FloatArray, hessian: FloatArray, covariance: FloatArray, freedom: int | None
+) -> tuple[FloatArray, float, float | None]:
+    """Return the covariance with what estimates of the noise add to it.
+
+    Returns
+    -------
+    covariance : array of shape (Q, Q), float64
+        The whole.
+    least : float
+        Satterthwaite's degrees of freedom of the whole variance, of the parameter with the fewest.
+    share : float or None
+        The largest share of a variance that is due to the estimates; None where the noise is known.
+    """
+    whole = covariance.copy()
+    plain = np.diag(covariance)
+    fourths = np.zeros(len(plain)) if freedom is None else plain**2 / freedom
+    parts = of_estimated_noise(records, theta, hessian)
+    for part in parts:
+        whole += part.covariance
+        fourths = fourths + np.diag(part.covariance) ** 2 / part.degrees_of_freedom
+    total = np.diag(whole)
+    least = np.min(total**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf, where=fourths > 0)
+    if not parts:
+        return whole, math.inf, None
+    return whole, float(least), float(np.max(1 - plain / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
 
 
 def of_records(

@@ -84,6 +84,7 @@ class Fit:
         ``score_variance`` (the noise variance of the score there), ``signal_variance`` (the mean square of the true
         score), ``uncertainty`` (the root mean square error of the score), ``records`` (on which it rests) and
         ``rungs`` (of its ladder).
+        A fit with an offset has ``offset``.
         `m_estimate` has ``stages`` always and ``pilot`` for every loss of one score under noise, None for others. It
         adds ``safeguards`` (what held theta at the end), ``start``, ``hessian`` (``"exact"`` or ``"central
         differences"``), ``last_step`` (its length relative to that of theta, both by released scores) and ``outside``
@@ -221,7 +222,7 @@ class Fit:
 
     # ---- predictions -------------------------------------------------------------------------------------
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the scores theta'x of true records.
 
         Parameters
@@ -230,6 +231,8 @@ class Fit:
             True features in their own units, as `Release.privatize` takes them: the release's centre and scale are
             applied here, categories are codes in arrays and the categories themselves in tables. Released rows have
             noise, and predictions for them are those for other people; `symdebias.evaluation` judges a model on them.
+        offset : array of shape (n,), optional
+            A known term of the score. A fit with an offset needs one; see `m_estimate`.
 
         Returns
         -------
@@ -251,14 +254,16 @@ class Fit:
         >>> bool(np.isclose(fit.decision_function([[50.0]])[0], fit.theta[0]))
         True
         """
-        return Predictor.of(self).scores(X)
+        return Predictor.of(self).scores(X, offset)
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, offset: Any = None) -> Any:
         """Return what the loss predicts for true records.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
+            As for `decision_function`.
+        offset : array of shape (n,), optional
             As for `decision_function`.
 
         Returns
@@ -275,7 +280,7 @@ class Fit:
         ValueError, TypeError
             The loss does not say what a score predicts, or X does not fit.
         """
-        return Predictor.of(self).predict(X)
+        return Predictor.of(self).predict(X, offset)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the probabilities of the labels for true records, exp(-loss) at each of them.
@@ -300,7 +305,7 @@ class Fit:
         predictor = Predictor.of(self)
         return predictor.probabilities(predictor.scores(X))
 
-    def score(self, X: Any, y: Any, *, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, offset: Any = None) -> float:
         """Return how well true records are predicted: the accuracy of labels, R2 of numbers.
 
         Parameters
@@ -311,6 +316,8 @@ class Fit:
             True targets, as `predict` returns them.
         sample_weight : array of shape (n,), optional
             Non-negative weights.
+        offset : array of shape (n,), optional
+            As for `decision_function`.
 
         Returns
         -------
@@ -323,7 +330,7 @@ class Fit:
         ValueError, TypeError
             The loss predicts nothing, the records do not fit, or y has no variance.
         """
-        return Predictor.of(self).score(X, y, sample_weight)
+        return Predictor.of(self).score(X, y, sample_weight, offset)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to a file that others may read without trusting you.

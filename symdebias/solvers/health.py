@@ -7,7 +7,7 @@ to nothing; the curvature is within its own sampling error of zero.
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import eigh
@@ -127,7 +127,8 @@ def examined(
     signs: list[str] = []
     root = inverse_root(metric)
     tested = len(records.tested)
-    gradients = records.tested.gradients(theta, slice(None), by_derivatives=hessian is not None)
+    own = _relative_weights(records.tested)
+    gradients = own * records.tested.gradients(theta, slice(None), by_derivatives=hessian is not None)
     share, size = _carrying_share(gradients @ root, theta)
     count = len(theta)
     # Without noise a few records may well be all that there is to fit.
@@ -148,10 +149,9 @@ def examined(
     if with_curvature:
         curvature, found = least_curvature(records, theta, penalty, metric, hessian)
         if curvature is not None:
-            penalised = gradients + penalty * theta
-            error = score_error(
-                found + np.diag(penalty), penalised.T @ penalised / len(penalised), records.total, metric
-            )
+            penalised = gradients + own * (penalty * theta)
+            meat = penalised.T @ penalised / len(penalised)
+            error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
             length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
             uncertainty = error / length if length > 0 else math.inf
             signs += uncertain_curvature(correction, curvature, uncertainty)
@@ -246,6 +246,14 @@ def warn_of_standstill(
         )
 
 
+def _relative_weights(records: Records) -> FloatArray:
+    """Return the weights of records over their mean, shape (m, 1), or a single 1 where all weigh the same."""
+    if not len(records.weights):
+        return np.ones((1, 1))
+    own = records.weights
+    return np.asarray(own / own.mean() if own.any() else own)[:, None]
+
+
 def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, float]:
     """Return the share of records that carry the gradient, and the mean square of their gradients.
 
@@ -273,7 +281,8 @@ def _inflation(records: Records, theta: FloatArray, root: FloatArray, size: floa
         return None
     uncorrected = records.tested.under(plain)
     with np.errstate(all="ignore"):
-        gradients = uncorrected.gradients(theta, slice(None)) @ root
+        own = _relative_weights(uncorrected)
+        gradients = own * (uncorrected.gradients(theta, slice(None)) @ root)
         before = float(np.mean(np.sum(gradients**2, axis=1)))
     if not (before > 0 and math.isfinite(size / before)):
         return None
@@ -334,13 +343,11 @@ class _Look:
             self.records.gradients(self.theta + sign * move, slice(None), by_derivatives=self.by_derivatives)
             for sign in (1.0, -1.0)
         )
-        return above - below
+        return np.asarray(_relative_weights(self.records) * (above - below))
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
-        # Each record counts once, whatever its weight.
-        part = replace(self.records, weights=np.zeros(0))
-        moves = np.diag(self.step * self.units)
+        part, moves = self.records, np.diag(self.step * self.units)
         columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
         found = np.array(columns) / (2 * self.step * self.units[:, None])
         return np.asarray((found + found.T) / 2)

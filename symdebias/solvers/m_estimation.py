@@ -29,6 +29,7 @@ from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive, undecided
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import Root, newton
+from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.regions import Near, Region, region_of
 from symdebias.solvers.remedies import measures
@@ -61,6 +62,7 @@ def m_estimate(
     start: ArrayLike | None = None,
     sample_weight: Any = None,
     noise_scale: Any = None,
+    offset: Any = None,
     clusters: Any = None,
     surrogate_radius: float | None = None,
 ) -> Fit:
@@ -92,6 +94,10 @@ def m_estimate(
         Non-negative weights.
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+    offset : array of shape (n,), optional
+        A known term of the score, without noise, such as the logarithm of the exposure of counts. Losses of the
+        residual and those with a logarithmic link have one: records are then fitted with another target, and counts
+        with their exposure as weights besides.
     clusters : array of shape (n,), optional
         Which records belong together (releases of the same person, members of a household): any hashable labels. The
         covariance allows for any dependence within a cluster.
@@ -166,12 +172,15 @@ def m_estimate(
                 'debias with method="surrogate".'
             )
     began = time.perf_counter()
+    factor = 1.0
+    if offset is not None:
+        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
     checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
     refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
     correction = checked.correction
-    penalty = correction.penalty(l2)
+    penalty = correction.penalty(l2 * factor)
     region = region_of(radius, None if bounds is None else parameter_bounds(bounds, len(penalty)))
     given = None if start is None else correction.flat(start).copy()
     known = known_scores(corrected, checked)
@@ -181,7 +190,9 @@ def m_estimate(
     try:
         estimate, search = _found(search)
     except DivergenceError as refusal:
-        raise DivergenceError(" ".join(filter(None, (str(refusal), *_advice(search, l2))))) from refusal.__cause__
+        raise DivergenceError(
+            " ".join(filter(None, (str(refusal), *_advice(search, l2, factor))))
+        ) from refusal.__cause__
     known = search.known
     pilot, health, records, root = estimate.pilot, estimate.health, estimate.records, estimate.root
     theta, resolved = root.theta, estimate.corrected
@@ -210,6 +221,7 @@ def m_estimate(
             "hessian": estimate.hessian,
             "last_step": root.last_step,
             "l2": l2,
+            **({} if offset is None else {"offset": True}),
             **health.as_diagnostics(),
             "outside": None
             if known is None or resolved.design is None
@@ -252,14 +264,22 @@ def _found(search: "_Search") -> "tuple[_Estimate, _Search]":
         return _otherwise(search, error)
 
 
-def _advice(search: "_Search", l2: float) -> tuple[str, ...]:
-    """Return what would do where a fit was refused: a penalty that was tried, and what the records say of the rest."""
+def _advice(search: "_Search", l2: float, factor: float) -> tuple[str, ...]:
+    """Return what would do where a fit was refused: a penalty that was tried, and what the records say of the rest.
+
+    Parameters
+    ----------
+    search : _Search
+        What found nothing.
+    l2, factor : float
+        The penalty that was given, and what an offset has multiplied gradients with.
+    """
     moments = search.metric - np.diag(search.penalty)
-    start = l2 if l2 > 0 else _LEAST_PENALTY / _MORE_PENALTY * float(np.diag(moments).max())
+    start = l2 if l2 > 0 else _LEAST_PENALTY / _MORE_PENALTY * float(np.diag(moments).max()) / factor
     said = ""
     for step in range(1, _PENALTIES + 1):
         tried = float(f"{start * _MORE_PENALTY**step:.0e}")
-        penalty = search.checked.correction.penalty(tried)
+        penalty = search.checked.correction.penalty(tried * factor)
         other = replace(search, penalty=penalty, metric=moments + np.diag(penalty))
         try:
             other.estimate()

@@ -21,6 +21,7 @@ from symdebias.release.categories import as_declared
 from symdebias.release.columns import standardised
 from symdebias.release.groups import labels_of_target
 from symdebias.release.matrices import bound_to, collected_matrix
+from symdebias.solvers.offsets import as_offset
 
 if TYPE_CHECKING:
     from symdebias.solvers.fit import Fit
@@ -38,11 +39,14 @@ class Predictor:
         The release, whose columns true records have in their own units.
     theta : array of shape (q,) or (K, q), float64
         The parameters.
+    has_offset : bool
+        Whether they were fitted with an offset, which scores then need.
     """
 
     loss: Loss
     release: Release
     theta: FloatArray
+    has_offset: bool = False
 
     @classmethod
     def of(cls, fit: "Fit") -> "Predictor":
@@ -61,7 +65,7 @@ class Predictor:
             )
         if release.coupling is not None and release.coupling.values is not None and loss.target_values is None:
             loss = loss.with_target_values(release.coupling.values)
-        return cls(loss, release, fit.theta)
+        return cls(loss, release, fit.theta, bool(fit.diagnostics.get("offset")))
 
     # ---- meaning -----------------------------------------------------------------------------------------
 
@@ -114,14 +118,26 @@ class Predictor:
 
     # ---- numbers -----------------------------------------------------------------------------------------
 
-    def scores(self, X: Any) -> FloatArray:
+    def scores(self, X: Any, offset: Any = None) -> FloatArray:
         """Return the scores of true records, shape (n,) or (n, K).
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             True records in their own units; see `Fit.decision_function`.
+        offset : array of shape (n,), optional
+            A known term of the score.
+
+        Raises
+        ------
+        ValueError
+            X or the offset does not fit, or the fit had an offset and none is given.
         """
+        if offset is None and self.has_offset:
+            raise ValueError(
+                "this fit has an offset, and nothing is predicted without one. Pass offset=, with zeros for an "
+                "exposure of 1."
+            )
         if self.release.columns is None and _arrays.is_table(X):
             raise ValueError(
                 "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
@@ -139,7 +155,10 @@ class Predictor:
                 "Pass the columns that it was fitted on."
             )
         scores: FloatArray = rows @ self.theta.T
-        return scores
+        if offset is None:
+            return scores
+        known = as_offset(offset, len(scores))
+        return np.asarray(scores + (known if scores.ndim == 1 else known[:, None]))
 
     def codes(self, scores: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places among the target values of the labels of least loss, shape (n,)."""
@@ -194,9 +213,9 @@ class Predictor:
 
     # ---- the user's words --------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, offset: Any = None) -> Any:
         """Return labels or numbers; see `Fit.predict`."""
-        kind, scores = self.predicts, self.scores(X)
+        kind, scores = self.predicts, self.scores(X, offset)
         return self.classes[self.codes(scores)] if kind == "label" else self.numbers(scores)
 
     def true_codes(self, y: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -216,9 +235,9 @@ class Predictor:
             numbers = _arrays.label_array(y, self.meaning.values, rows=rows)
         return _arrays.places_among(self.meaning.values, numbers)
 
-    def score(self, X: Any, y: Any, sample_weight: Any) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any, offset: Any = None) -> float:
         """Return the accuracy or R2; see `Fit.score`."""
-        kind, scores = self.predicts, self.scores(X)
+        kind, scores = self.predicts, self.scores(X, offset)
         rows = len(scores)
         _arrays.check_same_index(X, y, sample_weight=sample_weight)
         weights = np.ones(rows) if sample_weight is None else _arrays.weights_array(sample_weight, rows=rows)

@@ -26,10 +26,12 @@ from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
+from symdebias.solvers.deal import RUNS, Deal, read
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
@@ -41,9 +43,6 @@ from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
 # a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
 _GROWTH = 10.0
 _RUNAWAY = 1e8
-# How many runs of rows are dealt out at a time, and of how many rows they are at most.
-_RUNS = 32
-_LONGEST_RUN = 64
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
 # many times at most.
 _MOVED, _MOST_STAGES = 0.1, 3
@@ -73,6 +72,7 @@ def sgd(
     order: str = "shuffled",
     sample_weight: Any = None,
     noise_scale: Any = None,
+    offset: Any = None,
     record: int | Sequence[int] | None = None,
     early_stopping: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -132,6 +132,8 @@ def sgd(
         Non-negative weights; a batch is averaged with them.
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
+    offset : array of shape (n,), optional
+        A known term of the score; see `m_estimate`.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -188,7 +190,7 @@ def sgd(
     return _trained(
         corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
         smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
-        order=order, sample_weight=sample_weight, noise_scale=noise_scale, record=record,
+        order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
         early_stopping=early_stopping, random_state=random_state, progress=progress,
     )[0]  # fmt: skip
 
@@ -259,7 +261,7 @@ def continued(
 def _trained(
     corrected: CorrectedLoss, X: Any, y: Any, after: Reached | None, *, step_size: Any, batch_size: int, epochs: int,
     l2: float, radius: float | None, smoothing: float, smoothing_mode: str, average: bool | float,
-    covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, record: Any,
+    covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, offset: Any, record: Any,
     early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
 ) -> tuple[Fit, Reached]:  # fmt: skip
     """Train; see `sgd` and `continued`."""
@@ -277,6 +279,10 @@ def _trained(
     rng = generator(random_state)
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
+    marked = {} if offset is None else {"offset": True}
+    if offset is not None:
+        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+        l2 *= factor
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
     )
@@ -329,7 +335,7 @@ def _trained(
         if not begun:
             return None
         descent, found = begun[-1]
-        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **told}, notes=notes)
+        return descent, lambda notes, **told: fit_of(descent, found, {**training.told(), **marked, **told}, notes=notes)
 
     def beginning(corrected: CorrectedLoss) -> Callable[[Descent], object]:
         return lambda descent: begun.append((descent, corrected))
@@ -376,7 +382,7 @@ def _trained(
                 inference = _by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
-        told |= {**health.as_diagnostics(), "score_variance": variance, **designed}
+        told |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
         return fit_of(descent, resolved, told, inference=inference), reached
 
 
@@ -465,17 +471,17 @@ class _Training:
         begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
-        deal, longest = _Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
+        deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
             for epoch in range(self.epochs):
                 if self.rng is not None:
-                    deal = _Deal.shuffled(n, matrix.shape[1], self.rng)
+                    deal = Deal.shuffled(n, matrix.shape[1], self.rng)
                 origin = epoch * per_epoch
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
                     first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
-                    dealt = matrix, target, run.weights, deal.order, _RUNS, deal.run_length, deal.shift, first
+                    dealt = matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
                     if is_read:
-                        dealt = _read(run, deal, first, end)
+                        dealt = read(run, deal, first, end)
                     if not descent.take(
                         kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, self.penalty,
                         self.bound, growth, runaway, limits, self.smoothing, scaling,
@@ -493,52 +499,6 @@ class _Training:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
         return descent, told, Reached(descent, step_size, scaling)
-
-
-@dataclass(frozen=True)
-class _Deal:
-    """A random order of the records, as the kernel deals it: runs of rows like cards of as many hands.
-
-    Reading single rows at random would cost several times the arithmetic. So runs of consecutive rows are read in
-    random order, `_RUNS` at a time, and dealt out one row of each in turn: neighbours in a batch come from
-    all over the table, whatever the order in which it is stored.
-    """
-
-    order: IntegerArray
-    run_length: int
-    shift: int
-
-    @classmethod
-    def as_given(cls) -> "_Deal":
-        return cls(np.zeros(0, dtype=np.int64), 1, 0)
-
-    @classmethod
-    def shuffled(cls, records: int, columns: int, rng: np.random.Generator) -> "_Deal":
-        # A megabyte of rows at a time stays in a second-level cache; few records get short runs.
-        run_length = max(1, min(_LONGEST_RUN, 2**12 // columns, records // (8 * _RUNS)))
-        # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
-        return cls(rng.permutation(records // run_length), run_length, int(rng.integers(records)))
-
-    def rows(self, positions: IntegerArray, records: int) -> IntegerArray:
-        """Return the rows that stand at positions of the order, as the kernel finds them."""
-        dealt = len(self.order) * self.run_length
-        hand = _RUNS * self.run_length
-        first = positions // hand * _RUNS
-        count = np.maximum(1, np.minimum(_RUNS, len(self.order) - first))
-        card, run = np.divmod(positions % hand, count)
-        inside = positions < dealt
-        runs = self.order[np.where(inside, first + run, 0)] if dealt else np.zeros_like(positions)
-        return (np.where(inside, runs * self.run_length + card, positions) + self.shift) % records
-
-
-def _read(run: Records, deal: _Deal, first: int, end: int) -> tuple[Any, ...]:
-    """Return the records at positions of an order, as the kernel takes records that stand in their order."""
-    given = _Deal.as_given()
-    rows = slice(first, end) if len(deal.order) == 0 else deal.rows(np.arange(first, end), len(run))
-    matrix, target = run.encoded
-    weights = run.weights[rows] if len(run.weights) else run.weights
-    taken = matrix[rows], np.ascontiguousarray(target[rows]), weights
-    return *taken, given.order, _RUNS, given.run_length, given.shift, 0
 
 
 class _BestEpoch:

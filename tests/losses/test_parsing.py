@@ -99,6 +99,8 @@ HOSTILE = [
     "sign(" + "cosh(" * 16 + "sqrt(Heaviside(y))" + ")" * 17, "exp(" + "cosh(" * 12 + "log(erfc(u))" + ")" * 13,
     "Heaviside(" + "tanh(" * 8 + "loggamma(Max(u, y))" + ")" * 9,
     *("sqrt(" + "tanh(" * count + "asinh(Max(u, y)-u/3)" + ")" * (count + 1) for count in (6, 9, 16)),
+    "cosh(" * 11 + "u" + ")" * 11,
+    "u*cos(" + "tan(" * 9 + "log(" + "tan(" * 8 + "tanh(" + "asinh(" * 14 + "1/3" + ")" * 34,
     "Abs(" + "tanh(" * 8 + "(u-y)/sqrt(1+(u-y)**2)" + ")" * 9,
     "loggamma(" + "exp(" * 17 + "asinh(log(u)+1)" + ")" * 18,
     "Abs(cosh((sqrt(u)+sqrt(y)+log(u-y))**12))", "Max(sinh((u**(1/3)+y**(1/3)+1)**12), 1)",
@@ -129,8 +131,7 @@ def test_any_text_is_an_expression_or_refused(text):
     "text",
     ["Abs(log(y)-u)", "Max(0.9*(log(y)-u), -0.1*(log(y)-u))", "sqrt(1+tanh(u*y)**2)*cosh(log(1+u**2))",
      "Abs(sqrt(u)-1)", "Piecewise(((log(y)-u)**2/2, Abs(log(y)-u) < 1), (Abs(log(y)-u)-1/2, True))",
-     "cosh(" * 30 + "u" + ")" * 30,
-     "u*cos(" + "tan(" * 9 + "log(" + "tan(" * 8 + "tanh(" + "asinh(" * 14 + "1/3" + ")" * 34,
+     "cosh(" * 10 + "u" + ")" * 10, "u*cos(tan(tan(log(tan(tan(tanh(asinh(asinh(1/3)))))))))",
      "sign(sqrt(exp(u)+u**2)+Abs(u)**(1/3)+sqrt(pi+Max(u,2))+log(cosh(u))*Min(u, y))"],
 )  # fmt: skip
 def test_signs_of_what_is_real_or_short_are_read(text):

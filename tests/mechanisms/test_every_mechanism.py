@@ -445,6 +445,21 @@ BAD = {
     "high": (0.0, -1.0, *ENDS[:7]),
     "dimension": (0, -1, 1.0, "2", None, True),
     "covariance": ([[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.4, 1.0]], [[0.0]], [1.0], [[1.0, 0.0]], [[math.nan]], "x"),
+    "estimate": (
+        *POSITIVE[:4], math.nan, math.inf, "x", None, True, [1.0], [[1.0, 2.0], [2.0, 1.0]], [[0.0]], [[1.0, 0.0]],
+    ),
+    "degrees_of_freedom": (0, -1, 0.99, 1e16, math.nan, math.inf, "9", None, True, [9.0]),
+    "replicates": (
+        [1.0, 2.0], 1.0, [[1.0], [2.0]], [[1.0, math.nan], [math.nan, 2.0]], [[1.0, 1.0], [2.0, 2.0]],
+        [[1.0, math.inf]], [["a", "b"]], [[1, True], [0, None]], "ab", None, [[1.0, 2.0], [3.0]], [],
+        np.zeros((2, 2, 2, 2)),
+        [[[1.0, math.nan], [2.0, 3.0]], [[1.0, 2.0], [3.0, 5.0]]],
+    ),
+    "noised": ([1.0, 2.0, 3.0], [[1.0]] * 6, [math.nan] * 6, ["a"] * 6, 1.0, None, np.zeros((6, 1, 1)), [True] * 6),
+    "true": ([1.0, 2.0, 3.0], [[1.0, 2.0]] * 6, [math.inf] * 6, ["a"] * 6, 1.0, None, [False] * 6),
+    "ratio": (0, 1, -0.1, 1.1, math.nan, "1", None, True, [0.5]),
+    "variance": (*POSITIVE[:4], math.nan, math.inf, "1", None, True, [1.0]),
+    "standard_error": (-0.1, 3.0, math.nan, math.inf, "1", None, True, [0.1]),
     "categories": (
         (1,), ("a",), ("a", "a"), ("a", ""), (1, 1), (0, math.nan), (0, math.inf), ("a", 1), (False, True), "ab", None,
     ),
@@ -465,6 +480,12 @@ MAKERS = {
     "GaussianMechanism": {"epsilon": 1.0, "delta": 1e-5, "radius": 1.0, "calibration": "analytic"},
     "GaussianMechanism.from_scale": {"scale": 1.0, "radius": 1.0},
     "GaussianMechanism.from_covariance": {"covariance": [[1.0]], "radius": 1.0},
+    "GaussianMechanism.from_estimate": {"estimate": 1.0, "degrees_of_freedom": 9, "radius": 1.0},
+    "GaussianMechanism.from_replicates": {"replicates": [[1.0, 3.0], [2.0, 2.0], [5.0, math.nan]], "radius": 1.0},
+    "GaussianMechanism.from_validation": {
+        "noised": [1.0, 3.0, 2.0, 5.0, 5.5, 6.0], "true": [1.5, 2.5, 2.5, 4.5, 5.5, 6.0], "radius": 1.0,
+    },
+    "GaussianMechanism.from_reliability": {"ratio": 0.7, "variance": 4.0, "standard_error": 0.05, "radius": 1.0},
     "LaplaceMechanism": {"epsilon": 1.0, "bounds": (0, 1)},
     "LaplaceMechanism with radius": {"epsilon": 1.0, "radius": 1.0},
     "LaplaceMechanism.from_scale": {"scale": 1.0, "bounds": (0, 1)},
@@ -541,6 +562,7 @@ def test_arguments_that_are_refused(name, argument):
     also = {
         "scale": "covariance",
         "covariance": "values",
+        "estimate": "covariance",
         "inputs": "rows",
         "outputs": "rows",
         "mechanism": "one number",
@@ -608,6 +630,10 @@ def test_noise_that_columns_share_is_one_group(name):
 @where(lambda mechanism: isinstance(mechanism, (sd.GaussianMechanism, sd.LaplaceMechanism)) and not mechanism.width)
 def test_noise_of_columns_of_a_vector(name):
     mechanism = MECHANISMS[name]
+    if getattr(mechanism, "degrees_of_freedom", None) is not None:
+        with pytest.raises(ValueError, match="was estimated from measurements of columns, and margin and joint"):
+            mechanism.known_columns(VectorColumns(2, 1.5))
+        return
     (count, first), (one, last) = mechanism.known_columns(VectorColumns(2, 1.5, (4.0, 2.0)))
     assert (count, one) == (2, 1)
     assert (first.bound, last.bound) == (1.5, 2.0)

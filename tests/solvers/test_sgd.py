@@ -16,7 +16,7 @@ from symdebias.exceptions import (
     NoExactCorrectionError,
     VarianceWarning,
 )
-from symdebias.solvers.sgd import _Deal
+from symdebias.solvers.deal import Deal
 from symdebias.solvers.step_sizes import step_sizes
 
 solver = importlib.import_module("symdebias.solvers.sgd")
@@ -79,7 +79,7 @@ def test_the_kernel_takes_the_steps_of_algorithm_1(columns, intercept, weighted,
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 65, 700, 5003])
 @pytest.mark.parametrize("columns", [1, 40])
 def test_a_shuffled_epoch_takes_every_record_once(n, columns):
-    deal = _Deal.shuffled(n, columns, np.random.default_rng(0))
+    deal = Deal.shuffled(n, columns, np.random.default_rng(0))
     assert sorted(deal.rows(np.arange(n), n)) == list(range(n))
 
 
@@ -89,7 +89,7 @@ def test_the_kernel_deals_as_stated(n, weighted):
     X, y = records(n, 2)
     weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
     rng = np.random.default_rng(5)
-    rows = np.concatenate([_Deal.shuffled(n, 2, rng).rows(np.arange(n), n) for _ in range(2)])
+    rows = np.concatenate([Deal.shuffled(n, 2, rng).rows(np.arange(n), n) for _ in range(2)])
     fit = sd.sgd(CORRECTED, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
     per_epoch = -(-n // (n // 10))
     theta = None
@@ -106,7 +106,7 @@ def test_batches_of_a_sorted_table_are_mixed():
     """Sorted by label, each batch of 128 must hold both labels in about their share."""
     n = 20_000
     labels = np.arange(n) < n // 2
-    rows = _Deal.shuffled(n, 2, np.random.default_rng(0)).rows(np.arange(n), n)
+    rows = Deal.shuffled(n, 2, np.random.default_rng(0)).rows(np.arange(n), n)
     shares = labels[rows][: n // 128 * 128].reshape(-1, 128).mean(axis=1)
     # Binomial sampling would have a standard deviation of .044; 32 runs give at most .088.
     assert abs(shares.mean() - 0.5) < 0.01

@@ -1,0 +1,417 @@
+"""Formulas such as ``y ~ age + C(region)`` for released tables, by the library formulaic (extra ``formulas``).
+
+A column with noise stands in a formula by itself, as it was released: the correction is one for a score that is linear
+in it. Columns without noise may be transformed, expanded and multiplied with one another as formulaic knows how to.
+"""
+
+import ast
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from symdebias import _arrays, _optional, losses
+from symdebias._domains import shown
+from symdebias.driver import debias
+from symdebias.losses import Loss
+from symdebias.mechanisms import Mechanism
+from symdebias.mechanisms.base import ChannelMechanism
+from symdebias.release import Release
+from symdebias.release.columns import as_json
+from symdebias.solvers import Fit, m_estimate, sgd
+
+_SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
+# What a formula may call, of what formulaic offers.
+_CALLS = frozenset("C I log log2 log10 exp exp2 exp10 center scale poly bs cr cc cs".split())
+_LONGEST = 10_000
+_COLOURS = re.compile("\x1b\\[[0-9;]*m|[⧛⧚]")
+_ALLOWED = (
+    ast.Expression, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Call, ast.keyword, ast.Name, ast.Constant,
+    ast.Load, ast.List, ast.Tuple, ast.Attribute,
+)  # fmt: skip
+
+
+class Formula:
+    """A formula over the columns of a release: what is fitted, as a release of its own with its records.
+
+    Parameters
+    ----------
+    formula : str
+        ``target ~ terms``, in the language of the library formulaic (Wilkinson's). It has an intercept unless it says
+        ``- 1``.
+    data : table
+        The released columns and the target, by name, with one row per record.
+    release : Release
+        How they were noised, with names for the columns. Columns that the formula leaves out are left out; of those
+        that one mechanism noises together all are named, or none.
+
+    Attributes
+    ----------
+    text : str
+        The formula.
+    release : Release
+        That of the columns of the formula; those without noise by formulaic's names, such as ``C(region)[T.south]``.
+    X : table of shape (n, p)
+        The records' columns, of pandas.
+    y : column of shape (n,)
+        The target.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The formula is none, names no column of the release, or transforms or multiplies one that has noise; or the data
+        do not fit.
+    MissingDependencyError
+        formulaic is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, symdebias as sd
+    >>> table = pd.DataFrame({"age": [1.0, 2.0, 3.0], "region": ["n", "s", "n"], "pay": [1.0, 2.0, 4.0]})
+    >>> release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.1)}, noiseless=("region",))
+    >>> sd.Formula("log(pay) ~ age + C(region)", table, release).release.columns
+    ('age', 'C(region)[T.s]')
+    """
+
+    def __init__(self, formula: str, data: Any, release: Release) -> None:
+        self._formulaic = _optional.require("formulaic", extra="formulas")
+        if not isinstance(formula, str) or len(formula) > _LONGEST:
+            raise TypeError(
+                f"a formula is text of at most {_LONGEST:,} characters; got {shown(formula, 60)}. Write it as "
+                '"y ~ age + C(region)".'
+            )
+        self.text, self._given = formula, release
+        self._noised = _noised_columns(release)
+        target, terms = self._parsed()
+        table = _table(data)
+        names = [self._checked(term) for term in terms]
+        self._plain = [name for name in names if name is not None]
+        rest = [term for term, name in zip(terms, names, strict=True) if name is None]
+        intercept = any(str(term) == "1" for term in terms)
+        self._require_columns(table, terms)
+        made = self._made(rest, table)
+        self._spec = made.model_spec
+        expanded = [name for name in made.columns if name != "Intercept"]
+        if not (expanded or self._plain):
+            raise ValueError(f"{self.text!r:.200} names no column. Name one on the right.")
+        self.release = self._release_of(expanded, intercept)
+        self.X = self._joined(table, made)
+        self.y = self._target_of(target, table)
+
+    def columns(self, data: Any) -> Any:
+        """Return the columns of the formula for other records, as `Fit.predict` takes them.
+
+        Parameters
+        ----------
+        data : table
+            The columns that the formula names; the target is not needed.
+
+        Returns
+        -------
+        table of shape (m, p)
+            Of pandas. Knots, means and categories are those of the first records.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A column is missing, or has a category that the first records do not have.
+        """
+        table = _table(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                made = self._spec.get_model_matrix(table, context={}, na_action="raise")
+            except Exception as error:
+                # What formulaic says may show values of records.
+                raise ValueError(
+                    f"these records do not fit the formula {self.text!r:.200} ({type(error).__name__}): a column or a "
+                    "value is missing, or a category that the first records do not have. Pass such columns as they had."
+                ) from None
+        return self._joined(table, made)
+
+    # ---- reading -----------------------------------------------------------------------------------------
+
+    def _parsed(self) -> tuple[Any, list[Any]]:
+        """Return the term of the target and those of the score."""
+        try:
+            parsed = self._formulaic.Formula(self.text)
+        except Exception as error:
+            raise ValueError(
+                f"{self.text!r:.200} is no formula: {_said(error)} Write it as 'y ~ age + C(region)'."
+            ) from None
+        sides: list[Any] = [getattr(parsed, side, None) for side in ("lhs", "rhs")]
+        if any(not isinstance(side, self._formulaic.formula.SimpleFormula) for side in sides) or len(sides[0]) != 1:
+            raise ValueError(
+                f"{self.text!r:.200} does not have one target and one score. Write it as 'y ~ age + C(region)'."
+            )
+        return next(iter(sides[0])), list(sides[1])
+
+    def _checked(self, term: Any) -> str | None:
+        """Return the name of a column with noise that stands by itself, or None for a term without noise."""
+        known = set(self._given.columns or ())
+        found: set[str] = set()
+        for factor in term.factors:
+            found |= _variables(factor)
+        unknown = sorted(found - known)
+        if unknown:
+            raise ValueError(
+                f"{term} names {', '.join(unknown)}, which the release does not have; its columns are "
+                f"{', '.join(self._given.columns or ())}. List columns without noise in noiseless."
+            )
+        noised = sorted(found & self._noised.keys())
+        if not noised:
+            return None
+        (name, *_), whole = noised, str(term)
+        is_category = isinstance(self._noised[name], ChannelMechanism)
+        if len(term.factors) == 1 and (_is_name(term.factors[0], name) or (is_category and whole == f"C({name})")):
+            return name
+        if len(term.factors) > 1:
+            why = (
+                "a product with a column that has noise has noise of its own, which the release does not describe"
+                if len(noised) == 1
+                else "a product of two columns with noise has noise that depends on both"
+            )
+            remedy = "Fit groups of records apart, or declare the product in a loss with Loss.of_features"
+        else:
+            why = f"it transforms {name} after its noise, whose mean is then not that of the true column"
+            remedy = (
+                f"Use {name} as it is, release the transformed column, or declare it in a loss with Loss.of_features"
+            )
+        raise ValueError(f"{whole} is refused: {why}. {remedy}.")
+
+    def _require_columns(self, table: Any, terms: list[Any]) -> None:
+        for term in terms:
+            for factor in term.factors:
+                for name in sorted(_variables(factor)):
+                    if name not in table.columns:
+                        raise ValueError(
+                            f"{term} needs the column {name}, which the data do not have. Pass released records."
+                        )
+
+    def _made(self, terms: list[Any], table: Any) -> Any:
+        """Return formulaic's matrix of terms without noise."""
+        try:
+            return self._formulaic.Formula(terms).get_model_matrix(table, context={}, na_action="raise")
+        except Exception as error:
+            text = " + ".join(map(str, terms))
+            raise ValueError(
+                f"{text!r:.200} cannot be computed ({type(error).__name__}): a value is missing, or a function does "
+                "not take the values of its column. Remove or impute what is missing."
+            ) from None
+
+    def _target_of(self, term: Any, table: Any) -> Any:
+        if len(term.factors) != 1:
+            raise ValueError(f"{term} is no target. A target is one column, or a function of one without noise.")
+        (factor,) = term.factors
+        names = _variables(factor)
+        inside = sorted(names & set(self._given.columns or ()))
+        if inside:
+            raise ValueError(
+                f"{', '.join(inside)} is a feature of the release, and stands on the left. Name the target."
+            )
+        missing = sorted(names - set(table.columns))
+        if missing or not names:
+            raise ValueError(
+                f"the data do not have the target {', '.join(missing) or str(term)}. Name a column of them."
+            )
+        if len(names) == 1 and _is_name(factor, next(iter(names))):
+            return table[next(iter(names))]
+        if self._given.target is not None:
+            raise ValueError(
+                f"{term} would transform the target, which has noise: the mean over it is not that of the true target. "
+                "Use the target as it is, or release the transformed one."
+            )
+        made = self._made([term], table)
+        if made.shape[1] != 1:
+            raise ValueError(f"{term} makes {made.shape[1]} columns of the target. Name one column of numbers.")
+        return made.iloc[:, 0]
+
+    # ---- making ------------------------------------------------------------------------------------------
+
+    def _release_of(self, expanded: list[str], intercept: bool) -> Release:
+        """Return the release of the columns of the formula."""
+        given = self._given
+        features: dict[str | tuple[str, ...], Mechanism] = {}
+        for named, mechanism in given.groups:
+            names = named or ()
+            left = [name for name in names if name not in self._plain]
+            if left and len(left) < len(names):
+                raise ValueError(
+                    f"{', '.join(names)} are noised together, and the formula leaves {', '.join(left)} out. Name "
+                    "all of them, or none."
+                )
+            if not left:
+                features[names] = mechanism
+        both = {name for name, _ in (*as_pairs(given.center), *as_pairs(given.scale))}
+        moved = sorted(
+            name
+            for name in given.noiseless
+            if name in both and name not in expanded and any(name in _words(one) for one in expanded)
+        )
+        if moved:
+            raise ValueError(
+                f"{', '.join(moved)} was centred or scaled by the release, and the formula transforms it. Use it as it "
+                "is, or leave it out of center= and scale=."
+            )
+        kept = {*self._plain, *expanded}
+        return Release(
+            features or None,
+            given.target,
+            noiseless=tuple(expanded),
+            fit_intercept=intercept,
+            center={name: value for name, value in as_pairs(given.center) if name in kept},
+            scale={name: value for name, value in as_pairs(given.scale) if name in kept},
+        )
+
+    def _joined(self, table: Any, made: Any) -> Any:
+        """Return the columns with noise beside those that formulaic has made, in the order of the release."""
+        missing = [name for name in self._plain if name not in table.columns]
+        if missing:
+            raise ValueError(f"the data do not have the columns {', '.join(missing)}, which the formula names.")
+        joined = {name: table[name] if name in self._plain else made[name] for name in self.release.columns or ()}
+        return _optional.require("pandas", extra="formulas").DataFrame(joined)
+
+
+def fit(
+    formula: str,
+    data: Any,
+    release: Release,
+    *,
+    loss: str | Loss = "least_squares",
+    method: str = "auto",
+    solver: str = "m_estimate",
+    **options: Any,
+) -> Fit:
+    """Fit a formula to released records.
+
+    Parameters
+    ----------
+    formula, data, release
+        As for `Formula`.
+    loss : str or Loss
+        A name in `symdebias.losses`, or a loss of one or several scores.
+    method : str
+        As for `debias`.
+    solver : {"m_estimate", "sgd"}
+        The solver.
+    **options
+        What the solver takes besides, such as ``l2``, ``clusters``, ``offset`` or ``noise_scale`` of shape (n,).
+
+    Returns
+    -------
+    Fit
+        Its parameters have the names of the formula. It predicts for ``Formula(...).columns(table)``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Formula`, `debias` and the solver.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> age, region = rng.normal(size=2_000), rng.choice(["n", "e", "s"], 2_000)
+    >>> table = pd.DataFrame({"age": age, "region": region, "y": age + (region == "s") + 0.1 * rng.normal(size=2_000)})
+    >>> release = sd.Release({"age": sd.GaussianMechanism.from_scale(0.5)}, noiseless=("region",))
+    >>> table["age"] += 0.5 * rng.normal(size=2_000)                        # the error of the measurement
+    >>> found = sd.fit("y ~ age + C(region)", table, release)
+    >>> found.names, bool(np.all(np.abs(found.theta - [1, 0, 1, 0]) < 4 * found.standard_errors))
+    (('age', 'C(region)[T.n]', 'C(region)[T.s]', 'intercept'), True)
+    """
+    if solver not in _SOLVERS:
+        raise ValueError(f"solver={shown(solver, 60)} is not known. Choose one of {', '.join(_SOLVERS)}.")
+    if isinstance(loss, str):
+        if loss not in losses.__all__:
+            raise ValueError(
+                f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or pass a "
+                "Loss."
+            )
+        loss = getattr(losses, loss)()
+    if not isinstance(loss, Loss) or not loss.scores:
+        raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
+    made = Formula(formula, data, release)
+    found: Fit = _SOLVERS[solver](debias(loss, made.release, method=method), made.X, made.y, **options)
+    return found
+
+
+def as_pairs(numbers: Any) -> list[tuple[str, float]]:
+    """Return public numbers by name, of a release that names its columns."""
+    return list(dict(as_json(numbers)).items())
+
+
+def _noised_columns(release: Any) -> dict[str, Mechanism]:
+    """Return the columns with noise, by name, of a release that a formula can be about."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. Pass noised.release.")
+    if release.coupling is not None:
+        raise ValueError(
+            f'target="{release.coupling.kind}" releases features and target in one vector for one kind of loss, and a '
+            "formula cannot choose among its columns. Fit it with debias and m_estimate."
+        )
+    if release.categories:
+        raise ValueError(
+            "the release has categories= that are noised as numbers, and its indicator columns have no place in a "
+            "formula. Fit it with debias and m_estimate."
+        )
+    if release.columns is None:
+        raise ValueError("the release does not name its columns. Use noised.release, or release.bind(names).")
+    return {name: mechanism for names, mechanism in release.groups for name in names or ()}
+
+
+def _table(data: Any) -> Any:
+    """Return data as a table of pandas."""
+    if not _arrays.is_table(data):
+        raise TypeError(f"data must be a table with named columns; got {type(data).__name__}. Pass a data frame.")
+    _arrays.column_names(data)
+    pandas = _optional.require("pandas", extra="formulas")
+    return data if isinstance(data, pandas.DataFrame) else _arrays.frame(data).to_pandas()
+
+
+def _is_name(factor: Any, name: str) -> bool:
+    return bool(factor.eval_method.value == "lookup" and factor.expr == name)
+
+
+def _variables(factor: Any) -> set[str]:
+    """Return the columns that a factor names.
+
+    Raises
+    ------
+    ValueError
+        It is more than arithmetic and the functions that are allowed.
+    """
+    if factor.eval_method.value == "literal":
+        return set()
+    if factor.eval_method.value == "lookup":
+        return {factor.expr}
+    try:
+        nodes = list(ast.walk(ast.parse(factor.expr, mode="eval")))
+    except SyntaxError:
+        raise ValueError(
+            f"{shown(factor.expr, 100)} is no function of columns. Rename columns whose names are no words, or let "
+            "them stand by themselves."
+        ) from None
+    called = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    for node in nodes:
+        is_contrast = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "contr"
+        if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Attribute) and not is_contrast):
+            raise ValueError(
+                f"{shown(factor.expr, 100)} is more than a function of columns. A formula may call "
+                f"{', '.join(sorted(_CALLS))}: compute other columns before."
+            )
+    if called - _CALLS:
+        raise ValueError(
+            f"{shown(factor.expr, 100)} calls {', '.join(sorted(called - _CALLS))}. A formula may call "
+            f"{', '.join(sorted(_CALLS))}: compute other columns before."
+        )
+    return {node.id for node in nodes if isinstance(node, ast.Name)} - called - {"contr"}
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"\w+", name))
+
+
+def _said(error: BaseException) -> str:
+    """Return what formulaic says, on one line, without its colours."""
+    text = " ".join(_COLOURS.sub("", str(error)).split())
+    return f"{text[:300].rstrip('.') or type(error).__name__}."

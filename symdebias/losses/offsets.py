@@ -1,0 +1,105 @@
+"""Known terms of a score: losses for which an offset is another target and a weight.
+
+With an offset o the loss of a record is F(u + o, y). Where its slope in u is e^(k o) times that of F(u, t) at another
+target t, fits of (t, weight e^(k o)) are fits with the offset, whatever noise is on the features:
+
+* a loss of the residual has t = y - o and k = 0;
+* a loss with a logarithmic link has t = y e^-o, the rate, and k = 1 for Poisson's.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from symdebias import _budget
+from symdebias._arrays import FloatArray
+from symdebias.losses.loss import Loss
+
+# Scores, targets and offsets at which slopes are compared. Numbers that agree to so many digits at all of them, of
+# expressions in elementary functions, are equal.
+_PROBES = tuple(
+    tuple(sp.Rational(part, 10) for part in point)
+    for point in ((3, 14, 5), (-12, 7, 9), (21, 32, -8), (-7, 1, 23), (9, 26, -17), (16, 5, 3))
+)
+# What the exponential of is a number.
+_LARGEST = 700.0
+_DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
+
+
+@dataclass(frozen=True)
+class Offset:
+    """What an offset does to the records of a loss.
+
+    Attributes
+    ----------
+    divides : bool
+        Whether the target is y e^-o; it is y - o otherwise.
+    power : float
+        k: weights are e^(k o).
+    """
+
+    divides: bool
+    power: float = 0.0
+
+    def targets(self, y: FloatArray, offset: FloatArray) -> FloatArray:
+        """Return t for targets and offsets, shape (n,)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(y * np.exp(-offset) if self.divides else y - offset)
+
+    def weights(self, offset: FloatArray) -> tuple[FloatArray, float]:
+        """Return e^(k o) over its largest value, shape (n,), and that value."""
+        exponents = self.power * offset
+        largest = float(exponents.max())
+        return np.asarray(np.exp(exponents - largest)), float(np.exp(min(largest, _LARGEST)))
+
+
+@functools.lru_cache(maxsize=256)
+def offset_of(loss: Loss) -> Offset:
+    """Return what an offset does to the records of a loss.
+
+    Parameters
+    ----------
+    loss : Loss
+        A loss of one score.
+
+    Raises
+    ------
+    ValueError
+        It is neither of the residual nor of a logarithmic link, or its target is a label.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> offset_of(sd.losses.poisson()), offset_of(sd.losses.huber())
+    (Offset(divides=True, power=1.0), Offset(divides=False, power=0.0))
+    """
+    if len(loss.scores) != 1 or loss.target_values is not None or not loss.expression.has(loss.target):
+        raise ValueError(_refusal(loss))
+    (u,), y, o, r = loss.scores, loss.target, sp.Dummy("o", real=True), sp.Dummy("r", real=True)
+    moved = loss.expression.xreplace({y: u + r})
+    if not moved.has(u) or not _budget.expand(moved).has(u):
+        return Offset(divides=False)
+    slope = sp.diff(loss.expression, u)
+    ratio = slope.xreplace({u: u + o}) / slope.xreplace({y: y * sp.exp(-o)})
+    powers = []
+    for point in _PROBES:
+        found = ratio.xreplace(dict(zip((u, y, o), point, strict=True))).evalf(_DIGITS)
+        powers.append(sp.log(found) / point[2] if found.is_real and found > 0 else sp.nan)
+    if all(one.is_real and abs(one - powers[0]) < _EQUAL for one in powers):
+        return Offset(divides=True, power=round(float(powers[0]), 15))
+    raise ValueError(_refusal(loss))
+
+
+def _refusal(loss: Loss) -> str:
+    if loss.target_values is not None:
+        why = "is one of labels"
+    elif len(loss.scores) != 1:
+        why = f"has {len(loss.scores) or 'no'} scores"
+    else:
+        why = "is neither a function of y - u nor one with a logarithmic link"
+    return (
+        f"offset= is taken as another target and a weight, and {loss.expression} {why}, so that there is none. List "
+        "the offset as a noiseless column: its coefficient, 1 where the offset is right, is then estimated."
+    )

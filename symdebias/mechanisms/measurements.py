@@ -1,0 +1,176 @@
+"""The covariance of measurement error, estimated from repeated measurements or from records with known true values.
+
+An estimate is a covariance with its degrees of freedom f: f times the estimate has Wishart's law for normal errors.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import stdtr
+
+from symdebias._arrays import FloatArray, column_names, frame, is_table, real_array
+
+# How rarely a test refuses measurements that are as they should be.
+_LEVEL = 1e-3
+
+
+def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
+    """Return the covariance of the error of one measurement, pooled within records, with its degrees of freedom.
+
+    It is sum_i sum_j (w_ij - w_i)(w_ij - w_i)' / f with w_i the mean of the k_i measurements of record i and
+    f = sum_i (k_i - 1).
+
+    Parameters
+    ----------
+    replicates : array of shape (n, k) or (n, k, p), or table of shape (n, k)
+        k measurements of each record, of one column or of p; NaN where there are fewer.
+
+    Returns
+    -------
+    covariance : array of shape (p, p), float64
+        Of one measurement.
+    degrees_of_freedom : int
+        f, at least p.
+
+    Raises
+    ------
+    ValueError, TypeError
+        They are no measurements, too few of them are repeated, or those of each record are equal.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), equation (4.3).
+
+    Examples
+    --------
+    >>> within_records([[1.0, 3.0], [2.0, 2.0], [5.0, float("nan")]])
+    (array([[1.]]), 2)
+    """
+    if is_table(replicates):
+        names, table = column_names(replicates), frame(replicates)
+        replicates = np.stack([real_array(table[name], f"column {name}", check_finite=False) for name in names], axis=1)
+    values = real_array(replicates, "replicates", check_finite=False)
+    if values.ndim not in (2, 3):
+        raise ValueError(
+            f"replicates have the shape {values.shape}; it must be (n, k), k measurements of each of n records, or "
+            "(n, k, p) for p columns. Fill up with NaN where a record has fewer."
+        )
+    values = values[..., None] if values.ndim == 2 else values
+    if np.isinf(values).any():
+        row = int(np.argwhere(np.isinf(values))[0, 0])
+        raise ValueError(f"replicates have infinity in row {row}. Give NaN for what was not measured.")
+    missing = np.isnan(values)
+    if np.any(missing.any(axis=2) != missing.all(axis=2)):
+        row = int(np.argwhere(missing.any(axis=2) != missing.all(axis=2))[0, 0])
+        raise ValueError(
+            f"row {row} of replicates has a measurement of some columns only. Give NaN for all columns of it, or "
+            "estimate the error of each column by itself where instruments are independent."
+        )
+    measured, width = ~missing.any(axis=2), values.shape[2]
+    counts = measured.sum(axis=1)
+    freedom = int(np.maximum(counts - 1, 0).sum())
+    if freedom < width:
+        raise ValueError(
+            f"replicates leave {freedom} degrees of freedom for the error of {width} column{'s' * (width != 1)}; there "
+            f"must be {width} or more. Measure more records twice."
+        )
+    filled = np.where(missing, 0.0, values)
+    means = filled.sum(axis=1) / np.maximum(counts, 1)[:, None]
+    away = np.where(missing, 0.0, values - means[:, None, :]).reshape(-1, width)
+    covariance = np.asarray(away.T @ away / freedom)
+    _require_errors(covariance, values[measured], "replicates of each record are equal")
+    return covariance, freedom
+
+
+def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
+    """Return the covariance of the error w - x about its mean, with its degrees of freedom m - 1.
+
+    Parameters
+    ----------
+    noised, true : array of shape (m,) or (m, p)
+        Measurements of records, and their true values.
+
+    Returns
+    -------
+    covariance : array of shape (p, p), float64
+        Of the error.
+    degrees_of_freedom : int
+        m - 1.
+
+    Raises
+    ------
+    ValueError, TypeError
+        They do not fit, or there are too few; or they are not the true values with an independent error of mean 0. Each
+        of the two tests refuses one of a thousand good samples.
+
+    Examples
+    --------
+    >>> covariance, freedom = beside_true([1.5, 1.5, 3.5, 3.5], [1.0, 2.0, 3.0, 4.0])
+    >>> covariance.round(4), freedom
+    (array([[0.3333]]), 3)
+    """
+    measured, known = _columns(noised, "noised"), _columns(true, "true")
+    if measured.shape != known.shape:
+        raise ValueError(
+            f"noised has the shape {np.shape(noised)} and true {np.shape(true)}. Give both for the same records."
+        )
+    count, width = measured.shape
+    if count < width + 3:
+        raise ValueError(
+            f"{count} record{'s' * (count != 1)} with true values do not tell the error of {width} "
+            f"column{'s' * (width != 1)}; there must be {width + 3} or more. Validate more records."
+        )
+    error = measured - known
+    mean = error.mean(axis=0)
+    covariance = np.asarray((error - mean).T @ (error - mean) / (count - 1))
+    _require_errors(covariance, measured, "noised and true values differ by a constant")
+    deviations = np.sqrt(np.diag(covariance))
+    for place in np.flatnonzero(deviations):
+        away = float(mean[place] / deviations[place]) * count**0.5
+        if 2 * stdtr(count - 1, -abs(away)) < _LEVEL / width:
+            raise ValueError(
+                f"the mean of noised - true in column {place} is {away:.3g} of its standard errors from 0: "
+                "measurements are shifted. Subtract that mean from all measurements, and pass these."
+            )
+        slope, chance = _slope(known[:, place], error[:, place])
+        if chance < _LEVEL / width:
+            raise ValueError(
+                f"noised - true in column {place} goes with the true value, by {slope:.3g} a unit: measurements "
+                "are on another scale, or true values scatter about them (Berkson's error), and neither is noise added "
+                "to true values. Calibrate the measurements first, or fit those of Berkson's error as they are."
+            )
+    return covariance, count - 1
+
+
+def _slope(known: FloatArray, error: FloatArray) -> tuple[float, float]:
+    """Return the slope of errors on true values, and the p value of its t test; 0 and 1 where nothing can be told."""
+    x, e = known - known.mean(), error - error.mean()
+    freedom, square = len(x) - 2, float(x @ x)
+    left = float(e @ e) - float(x @ e) ** 2 / square if square > 0 else 0.0
+    if freedom < 1 or not square > 0:
+        return 0.0, 1.0
+    slope = float(x @ e) / square
+    if not left > 0:
+        return slope, 0.0 if slope else 1.0
+    return slope, float(2 * stdtr(freedom, -abs(slope) * np.sqrt(freedom * square / left)))
+
+
+def _columns(values: ArrayLike, name: str) -> FloatArray:
+    """Return columns of finite numbers, shape (m, p)."""
+    if is_table(values):
+        names, table = column_names(values), frame(values)
+        values = np.stack([real_array(table[one], f"column {one} of {name}") for one in names], axis=1)
+    array = real_array(values, name)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{name} has the shape {array.shape}; it must be (m,) or (m, p). Give one row per record.")
+    return array.reshape(len(array), -1)
+
+
+def _require_errors(covariance: FloatArray, values: FloatArray, otherwise: str) -> None:
+    """Raise ValueError where there is no error beyond rounding."""
+    rounding = np.square(4 * np.finfo(float).eps * np.abs(values).max(axis=0))
+    if not np.all(np.diag(covariance) > rounding):
+        place = int(np.argmin(np.diag(covariance) > rounding))
+        raise ValueError(
+            f"column {place} has no error: {otherwise}. List it in noiseless, or check that these are measurements of "
+            "their own and no copies."
+        )

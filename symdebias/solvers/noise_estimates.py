@@ -1,0 +1,152 @@
+"""What the error of an estimated noise variance does to a fit.
+
+A root theta of the mean corrected gradient G(theta, V) = 0 depends on the noise covariance V. Where that is an
+estimate, independent of the records' own noise, it adds d Var(V) d' to the covariance of theta, with d = -H^-1 dG/dV
+the derivative of the root, found by differences of G in V.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.exceptions import InferenceError
+from symdebias.mechanisms import GaussianMechanism, Mechanism
+from symdebias.records import Records
+from symdebias.release import Release
+from symdebias.release.columns import as_json
+
+# By which share of it the noise is moved for a difference: the gradient is smooth in it.
+_STEP = 1e-4
+
+
+@dataclass(frozen=True)
+class Added:
+    """What the estimate of one mechanism's noise adds.
+
+    Attributes
+    ----------
+    covariance : array of shape (Q, Q), float64
+        To the covariance of theta.
+    degrees_of_freedom : float
+        Those of the estimate.
+    """
+
+    covariance: FloatArray
+    degrees_of_freedom: float
+
+
+def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray) -> list[Added]:
+    """Return what the estimates of noise in a release add to the covariance of theta, one for each mechanism.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on. Noise scales of their own are taken as known multiples of the estimated ones.
+    theta : array of shape (Q,), float64
+        The root.
+    hessian : array of shape (Q, Q), float64
+        H, the mean Hessian with the penalty.
+
+    Raises
+    ------
+    InferenceError
+        There are too few degrees of freedom.
+
+    Notes
+    -----
+    V is L (I + Z) L' for the estimate L L' of k columns with f degrees of freedom. The entries Z_ij have the variances
+    2 f^2/((f - k - 1)^2 (f - k - 3)) on the diagonal and f^2/((f - k)(f - k - 1)(f - k - 3)) off it, those of the
+    inverse Wishart law that normal errors leave for V; for large f they are the 2/f and 1/f of the estimate about V.
+    Small estimates of the noise go with small slopes, so that the latter alone would cover less often. Columns of a
+    diagonal V are estimated by themselves.
+
+    References
+    ----------
+    Carroll, Ruppert, Stefanski & Crainiceanu 2006 (Measurement Error in Nonlinear Models), Appendix A.6 (stacked
+    estimating equations); Gelman et al. 2013 (Bayesian Data Analysis), Appendix A (inverse Wishart).
+    """
+    if not records.correction.method.corrects:
+        return []
+    found = []
+    for place, mechanism in _estimated(records.correction.release):
+        freedom = mechanism.degrees_of_freedom
+        assert freedom is not None
+        on, off = _variances(mechanism)
+        covariance = np.zeros((len(theta), len(theta)))
+        for direction in _directions(mechanism):
+            up, down = (_moved(records, place, mechanism, direction, sign * _STEP) for sign in (1, -1))
+            slope = (up.mean_gradient(theta) - down.mean_gradient(theta)) / (2 * _STEP)
+            move = np.linalg.solve(hessian, slope)
+            covariance += (on if direction[0] == direction[1] else off) * np.multiply.outer(move, move)
+        found.append(Added(covariance, freedom))
+    return found
+
+
+def is_estimated(release: Release) -> bool:
+    """Whether the noise of a column, or of the target, was estimated."""
+    return any(True for _ in _estimated(release))
+
+
+def _estimated(release: Release) -> Iterator[tuple[int, GaussianMechanism]]:
+    """Yield mechanisms of estimated noise with the number of their group; -1 for the target's."""
+    for place, mechanism in (*enumerate(one for _, one in release.groups), (-1, release.target)):
+        if isinstance(mechanism, GaussianMechanism) and mechanism.degrees_of_freedom is not None:
+            yield place, mechanism
+
+
+def _variances(mechanism: GaussianMechanism) -> tuple[float, float]:
+    """Return the variances of entries of Z on the diagonal and off it."""
+    freedom, width = mechanism.degrees_of_freedom, mechanism.width if mechanism.is_correlated else 1
+    assert freedom is not None
+    assert width is not None
+    left = freedom - width - 3
+    if not left > 0:
+        raise InferenceError(
+            f"the noise was estimated with {freedom:.3g} degrees of freedom, and more than {width + 3} are needed to "
+            "tell how far it is off. Measure more records twice, or validate more."
+        )
+    return 2 * freedom**2 / ((left + 2) ** 2 * left), freedom**2 / ((left + 3) * (left + 2) * left)
+
+
+def _directions(mechanism: GaussianMechanism) -> list[tuple[int, int]]:
+    """Return the entries of Z."""
+    width = mechanism.width or 1
+    return [(i, j) for i in range(width) for j in range(i, width) if i == j or mechanism.is_correlated]
+
+
+def _moved(
+    records: Records, place: int, mechanism: GaussianMechanism, direction: tuple[int, int], by: float
+) -> Records:
+    """Return the records under a correction for noise that is moved in one direction."""
+    correction = records.correction
+    if records.scales is not None and place >= 0:
+        columns, _ = correction.release.placed(correction.columns)[place]
+        if mechanism.covariance is not None:
+            columns = slice(columns.start + direction[0], columns.start + direction[0] + 1)
+        scales = records.scales.copy()
+        scales[:, columns] *= np.sqrt(1 + by)
+        return replace(records, scales=scales)
+    release = _with(correction.release, place, mechanism.moved(direction, by))
+    other = replace(correction, release=release)
+    if other.program == correction.program:
+        # The same code, told of other noise.
+        vars(other)["kernels"] = correction.kernels
+    return records.under(other)
+
+
+def _with(release: Release, place: int, mechanism: Mechanism) -> Release:
+    """Return a release with another mechanism in one place."""
+    groups = [(names, mechanism if index == place else one) for index, (names, one) in enumerate(release.groups)]
+    by_names: dict[str | tuple[str, ...], Mechanism] = {names: one for names, one in groups if names is not None}
+    unnamed = groups[0][1] if groups and groups[0][0] is None else None
+    return Release(
+        by_names or unnamed,
+        mechanism if place < 0 else release.target,
+        noiseless=release.noiseless,
+        fit_intercept=release.fit_intercept,
+        center=as_json(release.center),
+        scale=as_json(release.scale),
+        categories=release.categories.as_json(),
+    )

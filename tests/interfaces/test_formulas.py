@@ -1,0 +1,187 @@
+"""Formulas over released tables: columns with noise stand by themselves, others as formulaic expands them."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import symdebias as sd
+from symdebias.exceptions import MissingDependencyError
+
+pytest.importorskip("formulaic")
+
+RELEASE = sd.Release(
+    {
+        "age": sd.GaussianMechanism.from_scale(0.5),
+        ("a", "b"): sd.GaussianMechanism.from_covariance([[0.3, 0.1], [0.1, 0.2]]),
+        "sex": sd.RandomizedResponse(3.0, categories=("f", "m")),
+    },
+    noiseless=("year", "region", "my col", "time"),
+    scale={"age": 10.0, "time": 2.0},
+)
+
+
+def table(n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.normal(size=n) for name in ("age", "a", "b", "my col", "time")}
+    columns |= {"year": rng.uniform(1, 9, n), "region": np.resize(["n", "e", "s"], n), "sex": np.resize(["f", "m"], n)}
+    found = pd.DataFrame(columns)
+    return found.assign(pay=found.age + (found.region == "s") + 3.0 + rng.uniform(size=n))
+
+
+def test_a_formula_is_the_release_of_its_columns():
+    made = sd.Formula("log(pay) ~ age + sex + C(region) + poly(year, 2):region + `my col`", table(), RELEASE)
+    by_region = [f"poly(year, 2)[{power}]:region[{place}]" for power in (1, 2) for place in "ens"]
+    assert set(made.release.columns) == {"age", "sex", "C(region)[T.n]", "C(region)[T.s]", "my col", *by_region}
+    assert made.release.fit_intercept
+    assert made.release.groups == (RELEASE.groups[0], RELEASE.groups[2])
+    assert dict(made.release.scale) == {"age": 10.0}
+    np.testing.assert_array_equal(made.X["age"], table()["age"])
+    np.testing.assert_allclose(made.y, np.log(table()["pay"]))
+    np.testing.assert_array_equal(made.X["C(region)[T.s]"], table()["region"] == "s")
+
+
+def test_without_an_intercept_all_categories_have_a_column():
+    made = sd.Formula("pay ~ region + age - 1", table(), RELEASE)
+    assert (made.release.columns, made.release.fit_intercept) == (
+        ("age", "region[e]", "region[n]", "region[s]"),
+        False,
+    )
+
+
+def test_a_fit_is_that_of_the_columns_by_hand():
+    data = table()
+    by_hand = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("north", "south", "log"), fit_intercept=True)
+    X = np.column_stack([data.age, data.region == "n", data.region == "s", np.log(data["my col"] ** 2 + 1)])
+    expected = sd.m_estimate(sd.debias(sd.losses.least_squares(), by_hand), X.astype(float), data.pay)
+    found = sd.fit("pay ~ age + C(region) + log(I(`my col`**2) + 1)".replace("`my col`", "col"), data.rename(
+        columns={"my col": "col"}), sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("region", "col")))  # fmt: skip
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
+    assert found.names[:3] == ("age", "C(region)[T.n]", "C(region)[T.s]")
+    assert "C(region)[T.s]" in found.summary()
+
+
+def test_losses_solvers_and_options_go_through():
+    data = table().assign(events=lambda rows: np.arange(len(rows)) % 4, label=lambda rows: 2 * (rows.sex == "m") - 1.0)
+    counts = sd.fit("events ~ age + C(region)", data, RELEASE, loss="poisson", offset=np.log(data.year), l2=0.1)
+    assert counts.diagnostics["offset"]
+    assert counts.corrected.declared == sd.losses.poisson()
+    own = sd.fit("label ~ age", data, RELEASE, loss=sd.losses.squared_margin(), solver="sgd", random_state=0, l2=0.1)
+    assert own.solver == "sgd"
+    uncorrected = sd.fit("pay ~ age", data, RELEASE, method="none")
+    assert uncorrected.corrected.method == "none"
+
+
+def test_predictions_are_for_the_columns_of_new_records():
+    data = table()
+    made = sd.Formula("pay ~ age + C(region) + center(b2)", data.assign(b2=data["my col"]), RELEASE_OF_B2)
+    fit = sd.fit("pay ~ age + C(region) + center(b2)", data.assign(b2=data["my col"]), RELEASE_OF_B2)
+    new = pd.DataFrame({"age": [1.0, 2.0], "region": ["s", "e"], "b2": [0.0, 1.0]})
+    middle = data["my col"].mean()
+    scores = [
+        fit.theta @ [1.0, 0.0, 1.0, 0.0 - middle, 1.0],
+        fit.theta @ [2.0, 0.0, 0.0, 1.0 - middle, 1.0],
+    ]
+    np.testing.assert_allclose(fit.predict(made.columns(new)), scores)
+    for wrong in (new.assign(region=["s", "plague"]), new.drop(columns="b2"), new.drop(columns="age")):
+        with pytest.raises(ValueError, match=r"do not fit the formula|do not have the columns age") as caught:
+            made.columns(wrong)
+        assert "plague" not in str(caught.value)
+
+
+RELEASE_OF_B2 = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("region", "b2"))
+
+
+def test_tables_of_polars_are_taken():
+    data = table()
+    plain, other = (sd.Formula("pay ~ age + C(region)", one, RELEASE) for one in (data, pl.from_pandas(data)))
+    pd.testing.assert_frame_equal(plain.X, other.X, check_dtype=False)
+    np.testing.assert_array_equal(plain.y, other.y)
+
+
+REFUSED = {
+    # ---- columns with noise
+    "pay ~ log(age)": r"log\(age\) is refused: it transforms age after its noise",
+    "pay ~ bs(age, df=4)": "transforms age",
+    "pay ~ I(age**2)": "transforms age",
+    "pay ~ C(age)": "transforms age",
+    "pay ~ {age*2}": "transforms age",
+    "pay ~ age:year": "age:year is refused: a product with a column that has noise",
+    "pay ~ age*sex": "age:sex is refused: a product of two columns with noise",
+    "pay ~ (age + year)**2": "age:year is refused",
+    "pay ~ log(age + year)": "transforms age",
+    "pay ~ a": "a, b are noised together, and the formula leaves b out",
+    "pay ~ exp(time)": "time was centred or scaled by the release",
+    # ---- names
+    "pay ~ age + z": "z, which the release does not have; its columns are age, a, b, sex, year",
+    "debt ~ age": "the data do not have the target debt",
+    "age ~ year": "age is a feature of the release",
+    "pay:year ~ age": "is no target",
+    # ---- text
+    "pay ~ np.log(year)": "more than a function of columns",
+    "pay ~ year.mean()": "more than a function of columns",
+    "pay ~ hashed(region)": "calls hashed. A formula may call C, I, bs",
+    "pay ~ C(region, __import__)": "more than a function|names __import__",
+    "pay ~ (lambda: year)()": "names lambda, which the release does not have",
+    "pay ~ [year for year in region]": "more than a function|is no formula|names",
+    "pay ~ age +": "is no formula",
+    "pay ~ .": "is no formula",
+    "~ age": "does not have one target and one score",
+    "age + year": "does not have one target",
+    "pay + sex ~ age": "does not have one target",
+    "pay ~ age | year": "does not have one target and one score",
+    "": "does not have one target",
+    "pay ~ 1": "names no column. Name one on the right",
+}
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_what_a_formula_may_not_say(formula):
+    with pytest.raises(ValueError, match=REFUSED[formula]):
+        sd.Formula(formula, table(), RELEASE)
+
+
+def test_a_target_with_noise_is_not_transformed():
+    noisy = sd.Release({"age": RELEASE.groups[0][1]}, sd.GaussianMechanism.from_scale(0.1))
+    assert sd.Formula("pay ~ age", table(), noisy).release.target == noisy.target
+    with pytest.raises(ValueError, match=r"log\(pay\) would transform the target, which has noise"):
+        sd.Formula("log(pay) ~ age", table(), noisy)
+    with pytest.raises(ValueError, match="makes 3 columns of the target"):
+        sd.Formula("C(region) ~ age", table(), sd.Release({"age": RELEASE.groups[0][1]}))
+
+
+def test_data_and_releases_that_do_not_fit():
+    data = table()
+    missing = data.assign(year=np.where(data.index == 3, np.nan, data.year))
+    with pytest.raises(ValueError, match=r"cannot be computed \(ValueError\): a value is missing"):
+        sd.Formula("pay ~ age + year", missing, RELEASE)
+    with pytest.raises(ValueError, match="needs the column region, which the data do not have"):
+        sd.Formula("pay ~ age + region", data.drop(columns="region"), RELEASE)
+    with pytest.raises(TypeError, match="data must be a table with named columns; got ndarray"):
+        sd.Formula("pay ~ age", data[["age", "pay"]].to_numpy(), RELEASE)
+    with pytest.raises(TypeError, match="a formula is text"):
+        sd.Formula(3, data, RELEASE)
+    with pytest.raises(TypeError, match=r"release must be a symdebias.Release; got dict"):
+        sd.Formula("pay ~ age", data, {})
+    margin = sd.Release(sd.LaplaceMechanism(epsilon=2.0, radius=1.0), target="margin")
+    for release, message in (
+        (margin, "features and target in one vector"),
+        (sd.Release(RELEASE.groups[0][1]), "does not name its columns"),
+        (sd.Release({("a", "b"): RELEASE.groups[0][1]}, categories={"a": ("x", "y", "z")}), "has categories="),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sd.Formula("pay ~ age", data, release)
+    for options, message in (({"loss": "cubic"}, "not in the catalogue"), ({"solver": "newton"}, "is not known")):
+        with pytest.raises(ValueError, match=message):
+            sd.fit("pay ~ age", data, RELEASE, **options)
+    with pytest.raises(TypeError, match="a formula is a score"):
+        sd.fit("pay ~ age", data, RELEASE, loss=None)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(MissingDependencyError, match=r"symdebias\[formulas\]"):
+        sd.Formula("pay ~ age", table(), RELEASE)
