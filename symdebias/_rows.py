@@ -37,6 +37,12 @@ class Rows:
     ----------
     shape : tuple of int
         As given.
+
+    Examples
+    --------
+    >>> squares = Rows((4,), lambda rows: np.arange(4.0)[rows] ** 2)
+    >>> squares[1:3]
+    array([1., 4.])
     """
 
     dtype = np.dtype(np.float64)

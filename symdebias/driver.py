@@ -99,13 +99,12 @@ def debias(
     In the score, with s = theta'D theta the noise variance of u, the corrected loss is
     G = W_s^-1 F and its gradient x~ W^-1[F_u] - D theta W^-1[F_uu].
 
-    A channel of numbers on the target makes a loss of a continuous target one of these numbers. Where the loss is
-    affine in the target up to a part without parameters (Poisson, least squares), any unbiased estimate of the label
-    makes its gradient exact: the released number itself where it has the label as mean, and otherwise the weights of
-    least variance under the channel's prior. The part without parameters is undone where it is in the range of the
-    channel; where it is not, `CorrectedLoss.loss_offset` says by how much the loss is off, which moves neither
-    gradients nor differences between parameters. Other losses are a weighted sum over the labels, where the rank of
-    the channel allows it.
+    A channel of numbers on the target makes a loss of a continuous target one of these numbers. Where the gradient of
+    the loss is linear in the target (Poisson, least squares), any unbiased estimate of the label makes it exact: the
+    released number itself where it has the label as mean, and otherwise the weights of least variance under the
+    channel's prior. The part without parameters is undone where it is in the range of the channel; where it is not,
+    `CorrectedLoss.loss_offset` says by how much the loss is off, which moves neither gradients nor differences between
+    parameters. Other losses are a weighted sum over the labels, where the rank of the channel allows it.
 
     ``"auto"`` passes over an exact correction where, at a score with noise of variance 4 to which all columns give the
     same share (so that units do not matter), it inflates the mean square of the slopes more than a hundredfold: the log
@@ -114,7 +113,7 @@ def debias(
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3 and eq. (16); Stefanski 1989; Nakamura 1990; van Rooyen &
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2 and eq. (16); Stefanski 1989; Nakamura 1990; van Rooyen &
     Williamson 2018 and Badanidiyuru et al. 2023 (arXiv 2312.05659), for channels of labels.
 
     Examples

@@ -167,6 +167,13 @@ class WaldTest:
         The degrees of freedom of the estimate of the covariance, where they are few.
     noncentrality : float
         The largest (R b)' (R V R')^-1 (R b) of biases b within their bounds, or a bound on it; 0 without bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> test = wald_test(np.array([1.0, 2.0]), np.diag([0.01, 0.04]), [[1.0, 0.0]], [0.8])
+    >>> round(test.statistic, 4), test.degrees_of_freedom, round(test.pvalue, 4)
+    (4.0, 1, 0.0455)
     """
 
     statistic: float
@@ -307,6 +314,16 @@ class Inference:
         Of the covariance, where it rests on few values: intervals and tests then allow for its own error.
     joint_degrees_of_freedom : float or None
         Those for tests of several restrictions, where they are fewer; `degrees_of_freedom` by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> known = Inference(np.diag([0.01, 0.04]), "sandwich")
+    >>> known.standard_errors()
+    array([0.1, 0.2])
+    >>> known.interval(np.array([1.0, 2.0]), 0.95).round(2)
+    array([[0.8 , 1.2 ],
+           [1.61, 2.39]])
     """
 
     covariance: FloatArray | None
@@ -462,6 +479,13 @@ def batch_means(means: Sequence[FloatArray], lengths: Sequence[int]) -> FloatArr
     References
     ----------
     Chen, Lee, Tong & Zhang 2020 (Annals of Statistics 48), the batch-means estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> means = [np.array([1.0]), np.array([1.2]), np.array([0.9]), np.array([1.1])]
+    >>> batch_means(means, [10, 20, 30, 40]).round(4)
+    array([[0.0042]])
     """
     count, size = len(means), len(means[0]) if len(means) else 1
     rows, weights = np.array(means), np.array(lengths, dtype=float)

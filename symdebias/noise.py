@@ -208,6 +208,13 @@ class SphericalNoise(ABC):
     ----------
     dimension : int
         The number of coordinates of the vector.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> noise = sd.SphericalLaplaceMechanism(2.0, 1.0).noise_on(3)
+    >>> isinstance(noise, SphericalNoise), noise.dimension, noise.variance
+    (True, 3, 4.0)
     """
 
     dimension: int
@@ -281,6 +288,11 @@ class CoordinateNoise:
     ----------
     variance : float
         Its variance.
+
+    Examples
+    --------
+    >>> CoordinateNoise(0.25).variance
+    0.25
     """
 
     variance: float

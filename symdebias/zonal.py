@@ -149,7 +149,15 @@ def _inverse_rows(factors: tuple[float, ...], dimension: int) -> tuple[tuple[flo
 
 
 class ZonalLaw(Protocol):
-    """The law of the cosine between the true and the released point; a value, so that noises compare."""
+    """The law of the cosine between the true and the released point; a value, so that noises compare.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> law = sd.SphericalCapMechanism(epsilon=5.0, radius=1.0).law
+    >>> law.factors(11, 2).round(4)
+    array([1.    , 0.5265, 0.2772])
+    """
 
     def factors(self, dimension: int, degree: int) -> FloatArray:
         """Return lambda_0, ..., lambda_m in R^D, shape (m + 1,)."""
@@ -205,6 +213,13 @@ class ZonalNoise:
         What the law does to the Legendre polynomials of each degree.
     dimension : int
         d, the number of columns.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> noise = sd.SphericalCapMechanism(epsilon=5.0, radius=1.0).noise_on(10)
+    >>> isinstance(noise, ZonalNoise), round(noise.gain, 4)
+    (True, 0.5265)
     """
 
     radius: float

@@ -67,6 +67,14 @@ class Certificate:
     proved : bool
         Whether the biases are upper bounds, by interval arithmetic on cells that cover all scores of the domain, up to
         the rounding of float64. Otherwise they were searched for.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> corrected = sd.debias(sd.losses.squared_margin(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> certificate = corrected.certify(theta_radius=2.0)
+    >>> certificate.exists, certificate.exact, certificate.loss_bias < 1e-9, certificate.finite_variance
+    (True, True, True, True)
     """
 
     method: str

@@ -51,6 +51,14 @@ class Choice:
         The largest standard deviations of their estimates from one record, over mechanism and label noise.
     error : float
         The estimated mean squared error of the mean slope of n records: mean over the range of bias^2 + variance/n.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> corrected = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> plain, first, *_ = corrected.tradeoff(radius=3.0, score_variance=1.0, n=10_000).choices
+    >>> (plain.method, plain.order), (first.method, first.order), first.loss_bias < plain.loss_bias
+    (('series', 0), ('series', 1), True)
     """
 
     method: str
@@ -73,6 +81,14 @@ class Tradeoff:
         Series by order, the quadratic, and surrogates by the sample size that they are designed for.
     radius, score_variance, records : float
         Where.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> corrected = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> curve = corrected.tradeoff(radius=3.0, score_variance=1.0, n=10_000)
+    >>> curve.best().method, curve.best("series", by="bias").order
+    ('surrogate', 3)
     """
 
     choices: tuple[Choice, ...]

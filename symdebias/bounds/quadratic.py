@@ -40,6 +40,14 @@ class QuadraticBounds:
         Bounds on ||q|| and ||p||.
     radius : float
         The bound on ||w|| that `lipschitz` refers to.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> quadratic = sd.quadratic.as_quadratic(sd.losses.least_squares())
+    >>> bounds = quadratic.bounds(record_radius=1.0, radius=1.0, target_bounds=(-1, 1))
+    >>> bounds.curvature, bounds.q_bound, round(bounds.lipschitz, 6)
+    (1.0, 1.0, 2.0)
     """
 
     curvature: float

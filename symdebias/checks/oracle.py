@@ -40,6 +40,11 @@ class SamplerComparison:
         Its p value.
     level : float
         Below it the samples count as different: the rate of false alarms.
+
+    Examples
+    --------
+    >>> SamplerComparison("discrete_laplace", 64.0, samples=10_000, statistic=101.3, pvalue=0.42).holds
+    True
     """
 
     law: str
@@ -82,6 +87,12 @@ def opendp_draws(law: str, scale: float, count: int) -> IntegerArray:
     Notes
     -----
     Some 20,000 numbers a second. OpenDP's ``contrib`` features are enabled for the process.
+
+    Examples
+    --------
+    >>> opendp_draws("normal", 64.0, 10)
+    Traceback (most recent call last):
+    ValueError: law='normal' is not known. Choose one of discrete_laplace, discrete_gaussian.
     """
     _check_law(law)
     scale, count = _SCALE.check("scale", scale), Integer(1).check("count", count)
@@ -126,6 +137,9 @@ def compare_with_opendp(law: str, scale: float, *, samples: int = 50_000) -> Sam
     --------
     >>> compare_with_opendp("discrete_laplace", 64.0, samples=10_000).holds  # doctest: +SKIP
     True
+    >>> compare_with_opendp("normal", 64.0)
+    Traceback (most recent call last):
+    ValueError: law='normal' is not known. Choose one of discrete_laplace, discrete_gaussian.
     """
     _check_law(law)
     scale, samples = _SCALE.check("scale", scale), Integer(5000).check("samples", samples)

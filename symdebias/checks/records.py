@@ -58,6 +58,16 @@ class RecordProbe:
         A defect, and the probability with which it is seen in so many records.
     power : float
         That probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)))
+    >>> noised = release.privatize(np.full((2_000, 1), 0.5), random_state=0)
+    >>> probe = sd.checks.check_records(noised.release, np.clip(noised.X, 0, 1)).flagged[0]
+    >>> probe.fits, probe.p_value < probe.level
+    (False, True)
     """
 
     name: str
@@ -88,6 +98,17 @@ class RecordsCheck:
         Records that fit their card are flagged with at most this probability.
     skipped : tuple of str
         Columns of which nothing but their form was tested, with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)))
+    >>> noised = release.privatize(np.full((2_000, 1), 0.5), random_state=0)
+    >>> sd.checks.check_records(noised.release, noised.X).fits
+    True
+    >>> sd.checks.check_records(noised.release, np.clip(noised.X, 0, 1)).fits
+    False
     """
 
     probes: tuple[RecordProbe, ...]

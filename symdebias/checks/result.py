@@ -32,6 +32,13 @@ class Probe:
         A sound mechanism is refuted with at most this probability; 0 where nothing is left to chance.
     sees : str
         The smallest defect that is seen with a probability of about .95.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> probe = sd.checks.check_guarantee(sd.RandomizedResponse(epsilon=1.0), samples=20_000).probes[0]
+    >>> probe.passed, probe.false_alarm < 1e-6
+    (True, True)
     """
 
     name: str
@@ -78,6 +85,13 @@ class GuaranteeCheck:
         How many values were drawn of each of the two inputs.
     probes : tuple of Probe
         What was asked, one by one; empty for solvers.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> found = sd.checks.check_guarantee(sd.RandomizedResponse(epsilon=1.0), samples=20_000)
+    >>> found.holds, found.refuted_by
+    (True, ())
     """
 
     claimed: Guarantee

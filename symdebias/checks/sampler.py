@@ -43,6 +43,15 @@ class SamplerCheck:
         deviations, a variance in declared variances, characteristic functions and probabilities as they are.
     false_alarm : float
         Sound draws fail with at most this probability.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> found = sd.checks.check_unbiased(
+    ...     sd.GaussianMechanism.from_scale(0.5), sd.losses.squared_margin(), samples=10_000, random_state=0
+    ... )
+    >>> found.sampler.holds, found.sampler.samples
+    (True, 10000)
     """
 
     samples: int

@@ -28,10 +28,7 @@ from symdebias.transforms import (
 
 AFFINE = "the loss is affine in the target: a target released with noise of mean 0 stands as it is"
 ESTIMATED = "the loss is affine in the target: its label noise is undone by an unbiased estimate of the label"
-UP_TO_A_PART = (
-    "the loss is affine in the target up to a part without parameters: unbiased labels are enough, and its gradient is "
-    "exact"
-)
+UP_TO_A_PART = "the gradient of the loss is linear in the target: unbiased labels are enough, and the gradient is exact"
 OFF_BY_A_PART = (
     "the part without parameters, {part}, is not in the range of the channel: the mean loss of a record is off by up "
     "to {size:.3g}, by its label and whatever the parameters"

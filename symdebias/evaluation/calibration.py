@@ -52,6 +52,18 @@ class CalibrationCurve:
         s, the noise variance of the score.
     records : int
         The number of records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2_000, 1))
+    >>> y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-X[:, 0])), 1, -1)
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=1)
+    >>> curve = sd.evaluation.calibration_curve([1.0], noised.X, noised.y, release=noised.release, points=3)
+    >>> curve.scores.shape, bool(np.all(np.diff(curve.predicted) > 0))
+    ((3,), True)
     """
 
     scores: FloatArray

@@ -39,6 +39,19 @@ class CrossValidation:
         What was estimated.
     higher_is_better : bool
         Whether the best has the largest value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).normal(size=(2_000, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(1.0)).privatize(X, X[:, 0], random_state=1)
+    >>> table = sd.evaluation.cross_validate(
+    ...     {"half": lambda X, y: [0.5], "one": lambda X, y: [1.0]},
+    ...     noised.X, noised.y, release=noised.release, metric="squared_error", random_state=0,
+    ... )
+    >>> table.best, table.one_standard_error, list(table.estimates)
+    ('one', 'one', ['half', 'one'])
     """
 
     estimates: Mapping[str, Estimate]

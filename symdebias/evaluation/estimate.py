@@ -47,6 +47,16 @@ class Estimate:
         How it was corrected.
     clusters : int or None
         The number of clusters G that the standard error is one over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X, y = np.array([[0.5], [-0.5], [1.0], [-1.0]] * 10), np.array([1.0, -1.0, -1.0, -1.0] * 10)
+    >>> release = sd.Release(target=sd.RandomizedResponse(epsilon=2.0))
+    >>> estimate = sd.evaluation.evaluate([1.0], X, y, metric="accuracy", release=release)
+    >>> estimate.bias, estimate.method, bool(estimate.standard_error > 0)
+    (0.0, 'exact', True)
     """
 
     value: float
@@ -161,7 +171,7 @@ def evaluate(
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 4.3; Nakamura 1990.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990.
 
     Examples
     --------

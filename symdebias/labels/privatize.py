@@ -39,6 +39,13 @@ class PrivatizedLabels:
         The budget that was spent on the prior; 0 for a public prior.
     seeded : bool
         Whether the noise came from a seed.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> noised = sd.labels.privatize_labels([1, 2, 3, 2] * 25, labels=(1, 2, 3), epsilon=2.0, random_state=0)
+    >>> noised.y.shape, noised.randomizer.unbiased, noised.prior_epsilon < 2.0
+    ((100,), True, True)
     """
 
     y: FloatArray

@@ -349,7 +349,7 @@ def expectile(level: float) -> Loss:
 
 
 def softmax(classes: int) -> Loss:
-    """Return the softmax loss log(exp(u_0) + ... + exp(u_k-1)) - u_y, y one of the classes 0 to k - 1.
+    """Return the softmax loss log(sum_j exp(u_j)) - u_y, y one of the classes 0 to k - 1 (multinomial logit).
 
     Label noise meets its linear part only. It is not entire in the scores: no exact correction under normal noise,
     an exact one under Laplace noise and finite channels.

@@ -50,6 +50,13 @@ class VectorColumns:
         For one more column what it is divided by, and the bound on its absolute value then; None for none.
     of_residual : bool
         Whether that column is a target y, which is only met in residuals y - u.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> vector = VectorColumns(2, 1.0, last=(0.5, 1.0))
+    >>> len(sd.GaussianMechanism(1.0, 1e-5, radius=2.0).known_columns(vector))
+    2
     """
 
     columns: int
@@ -77,6 +84,14 @@ class Clipped:
     ------
     TypeError
         It was not made by `Mechanism.clip`.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> clipped = sd.GaussianMechanism(1.0, 1e-5, radius=1.0).clip([[3.0, 4.0], [0.3, 0.4]])
+    >>> clipped.values.round(2), clipped.outside
+    (array([[0.6, 0.8],
+           [0.3, 0.4]]), array([ True, False]))
     """
 
     __slots__ = ("mechanism", "outside", "values")
@@ -385,7 +400,15 @@ class Mechanism(ABC):
 
 
 class ChannelMechanism(Mechanism):
-    """A mechanism of labels, noised by a finite channel."""
+    """A mechanism of labels, noised by a finite channel.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> coin = sd.RandomizedResponse(epsilon=1.0, categories=("no", "yes"))
+    >>> isinstance(coin, ChannelMechanism), coin.categories
+    (True, ('no', 'yes'))
+    """
 
     @property
     @abstractmethod

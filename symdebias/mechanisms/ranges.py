@@ -31,7 +31,14 @@ _FARTHEST_PLACE = 2.0**52
 
 
 class Range(ABC):
-    """What a mechanism takes, immutable."""
+    """What a mechanism takes, immutable.
+
+    Examples
+    --------
+    >>> unit = Numbers((0.0, 1.0))
+    >>> isinstance(unit, Range), unit.width
+    (True, 1)
+    """
 
     # Whether `clip` refuses NaN and infinity by itself.
     refuses_infinite: ClassVar[bool] = False

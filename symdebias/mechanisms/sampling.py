@@ -45,6 +45,12 @@ class Source:
         Whether somebody else can know the stream: then what is drawn protects nothing.
     hardened : bool
         Whether noise is to be private as it is realised in floating point.
+
+    Examples
+    --------
+    >>> fresh, repeatable = source(None), source(0)
+    >>> (fresh.seeded, fresh.hardened), (repeatable.seeded, repeatable.hardened)
+    ((False, True), (True, False))
     """
 
     generator: np.random.Generator
@@ -100,6 +106,11 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     ------
     TypeError, ValueError
         It is something else, or a negative seed.
+
+    Examples
+    --------
+    >>> source(None).hardened, source(0).hardened, source(0, noise="hardened").hardened
+    (True, False, True)
     """
     if noise is not None and not (isinstance(noise, str) and noise in NOISES):
         raise ValueError(f'noise={noise!r:.60} is not known. Choose "hardened" or "plain".')

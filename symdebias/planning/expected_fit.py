@@ -78,6 +78,15 @@ class ExpectedFit:
         The correction.
     notes : tuple of str
         What to know.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    >>> expected = sd.planning.expected_fit(sd.losses.squared_margin(), release, population, n=10_000)
+    >>> expected.standard_errors.shape, bool(expected.worth < 1)
+    ((1,), True)
     """
 
     release: Release
@@ -422,6 +431,15 @@ def records_needed(
     ------
     InferenceError, NoExactCorrectionError, InfiniteVarianceError, ValueError, TypeError
         As for `expected_fit`.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    >>> needed = records_needed(sd.losses.squared_margin(), release, population, standard_error=0.01)
+    >>> needed.standard_errors.round(3), bool(needed.records > 5_000)
+    (array([0.01]), True)
     """
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)

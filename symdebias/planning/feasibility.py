@@ -42,6 +42,17 @@ class Feasibility:
         The release of the schema.
     needed : float
         How many records would tell a parameter of 1 from 0, to first order.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> schema = {
+    ...     "epsilon": 4.0, "loss": "least_squares", "columns": {"age": {"bounds": [18, 90]}},
+    ...     "target": {"name": "income", "bounds": [0, 10]},
+    ... }
+    >>> found = sd.planning.feasibility(schema, n=50_000)
+    >>> found.is_feasible, found.names
+    (True, ('age', 'intercept'))
     """
 
     expected: ExpectedFit

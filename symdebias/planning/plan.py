@@ -50,6 +50,15 @@ class Option:
         Why it is out of the question; empty where it is not.
     target : {"noised", "public", "margin", "joint"}
         How the target is released.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> plan = sd.plan(sd.losses.squared_margin(), population, epsilon=4.0, n=100_000, mechanisms=["laplace"])
+    >>> (option,) = plan.options
+    >>> option.mechanism, option.title
+    ('laplace', 'laplace')
     """
 
     mechanism: str
@@ -79,6 +88,14 @@ class Plan:
         What was wanted; None where the number of records was given.
     epsilon : float
         The whole budget.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> plan = sd.plan(sd.losses.squared_margin(), population, epsilon=4.0, n=100_000, mechanisms=["laplace"])
+    >>> plan.best.mechanism, len(plan.options)
+    ('laplace', 1)
     """
 
     options: tuple[Option, ...]

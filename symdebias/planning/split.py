@@ -40,6 +40,16 @@ class Split:
         What to expect of them.
     equal : ExpectedFit or None
         What to expect of equal parts; None where they cannot be corrected.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> def build(epsilons):
+    ...     return sd.Release(sd.LaplaceMechanism(epsilons[0], bounds=(-1, 1)), sd.RandomizedResponse(epsilons[1]))
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> split = sd.planning.best_split(sd.losses.squared_margin(), build, population, epsilon=4.0, n=100_000)
+    >>> len(split.budgets), split.expected.standard_errors.shape
+    (2, (1,))
     """
 
     budgets: tuple[float, ...]
@@ -90,6 +100,16 @@ def best_split(
     All splits see the same noise before it is scaled, on one copy of the population, so that the curve is smooth: a
     search of one share by Brent's method, of several by that of Nelder and Mead, with the correction that is best where
     it begins.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> def build(epsilons):
+    ...     return sd.Release(sd.LaplaceMechanism(epsilons[0], bounds=(-1, 1)), sd.RandomizedResponse(epsilons[1]))
+    >>> population = sd.planning.Population.guess([1.0], size=500)
+    >>> split = best_split(sd.losses.squared_margin(), build, population, epsilon=4.0, n=100_000)
+    >>> split.budgets[0] > split.budgets[1], split.expected.release.guarantee.epsilon <= 4.0
+    (True, True)
     """
     whole, count = EPSILON.check("epsilon", epsilon), COUNT.check("parts", parts)
     if count < 2:

@@ -51,6 +51,14 @@ class LedgerEntry:
         What whoever charged it has to say of it.
     digest : str
         SHA-256 of the line, and so of all lines before it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> ledger = Ledger(pathlib.Path(tempfile.mkdtemp()) / "spent.jsonl", "survey", total=Guarantee(1.5, 0.0))
+    >>> entry = ledger.charge({"income": Guarantee(1.0, 0.0)}, records=200)
+    >>> entry.population, entry.records, entry.guarantee.epsilon
+    ('survey', 200, 1.0)
     """
 
     number: int
@@ -517,6 +525,14 @@ def populations(path: str | os.PathLike[str]) -> tuple[str, ...]:
         The file was changed or damaged, or is no ledger.
     OSError
         The file cannot be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "spent.jsonl"
+    >>> _ = Ledger(path, "survey", total=Guarantee(1.5, 0.0))
+    >>> populations(path)
+    ('survey',)
     """
     lines = ledger_lines.read(Path(path)).lines
     return tuple(dict.fromkeys(line.entries["population"] for line in lines if line.kind == "total"))

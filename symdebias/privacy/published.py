@@ -28,6 +28,13 @@ class PublishedNoise:
         nu^2/(2 G/b)^2, the noise's variance over the squared sensitivity, which must be at least 1.5.
     largest_order : float
         log(n/(b (1 + ratio))), which alpha_R must not exceed.
+
+    Examples
+    --------
+    >>> from symdebias.privacy import published_noise
+    >>> noise = published_noise(epsilon=0.3, delta=1e-5, records=60_000, batch_size=128, steps=23_438)
+    >>> noise.holds, round(noise.scale, 3)
+    (False, 0.26)
     """
 
     scale: float

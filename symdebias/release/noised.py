@@ -36,6 +36,13 @@ class Noised:
         What the column of the target is called in a file.
     labels : tuple, or None
         What the two values -1 and +1 of the target stand for, where that is known.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> noised = sd.Release(sd.GaussianMechanism(1.0, 1e-5, radius=1.0)).privatize([[0.3, 0.4]])
+    >>> noised.X.shape, noised.y is None, noised.guarantee.epsilon
+    ((1, 2), True, 1.0)
     """
 
     X: Any

@@ -34,6 +34,11 @@ class OneHot:
         The columns as collected, sorted by name, with their categories.
     intercept : bool
         Whether models have an intercept, which stands for the first category of each column.
+
+    Examples
+    --------
+    >>> OneHot.declared({"place": ("n", "e", "s")}, intercept=True).indicators
+    {'place': ('place=e', 'place=s')}
     """
 
     labels: tuple[tuple[str, Labels], ...]

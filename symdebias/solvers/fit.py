@@ -33,6 +33,16 @@ class History:
         Records seen by then.
     theta : array of shape (m, q), float64
         The iterates, averaged where averaging had begun.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X, y = np.array([[1.0], [2.0], [3.0], [4.0]] * 8), np.array([1.0, 2.0, 3.0, 4.0] * 8)
+    >>> plain = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.1)), method="none")
+    >>> history = sd.sgd(plain, X, y, step_size=0.1, batch_size=8, epochs=2, record=4, random_state=0).history
+    >>> history.steps, history.theta.shape
+    (array([0, 2, 4, 6, 8]), (5, 1))
     """
 
     steps: np.ndarray[Any, np.dtype[np.int64]]

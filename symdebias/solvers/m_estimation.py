@@ -124,17 +124,19 @@ def m_estimate(
 
     Notes
     -----
-    Distances are root mean squares of the released score, so that fits are the same in all units and origins of
-    released numbers with their noise.
+    The corrected risk need not be convex, and can fall without end, so that the search stays near a pilot estimate. For
+    a loss of one score the pilot starts at zero. There the noise of the score is small, and a surrogate is right for
+    all scores; its minimum within reach is where the next surrogate is designed, until a minimum lies inside the reach.
+    How far the estimate may lie from the pilot is bounded by the uncertainty of the pilot and a share of its length.
+    Where the search ends at that bound it goes on from there, up to three times, and a surrogate is designed anew where
+    theta has moved. ``fit.diagnostics["safeguards"]`` says what held theta at the end; there are then no intervals.
 
-    The pilot of a loss of one score climbs a ladder of surrogates from zero, each designed for the scores within reach
-    of the last and started where that one ended, until a minimum lies inside its reach. The estimate is the minimum
-    next to the pilot, as far from it as the pilot's uncertainty and a share of its length allow; where the search ends
-    at that distance it goes on from there, up to three times, and a surrogate is designed anew where theta has moved.
-    ``fit.diagnostics["safeguards"]`` says what held theta at the end; there are then no intervals.
+    Distances are root mean squares of the released score. So fits are the same in all units and origins of the released
+    numbers with their noise.
 
-    Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
-    released records, in place of negative ones; steps are halved until the mean corrected loss falls.
+    The matrix of Newton's method is the mean corrected Hessian, made positive definite: its eigenvalues, relative to
+    the second moments of the released records, enter by their sizes. Steps are halved until the mean corrected loss
+    falls.
 
     A step is one pass over the data on all cores, without an array of gradients. Where the Hessian is too long to be
     written out (more than 512 combinations of categories, several scores under Laplace noise) it is found by central

@@ -48,6 +48,17 @@ class QuadraticPilot:
         Whether the debiased Gram matrix had to be clipped to a positive definite one.
     gram : array of shape (q, q), float64
         The debiased and clipped Gram matrix, the mean of x x' over true records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (5_000, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.3)).privatize(X, X[:, 0], random_state=1)
+    >>> corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    >>> pilot = sd.quadratic.quadratic_pilot(corrected, noised.X, noised.y)
+    >>> pilot.theta.round(1), pilot.clipped
+    (array([1.]), False)
     """
 
     theta: FloatArray
@@ -79,6 +90,16 @@ def quadratic_pilot(
         features.
     DivergenceError
         The pilot runs away: too few records for their noise, or labels that a hyperplane separates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (5_000, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.3)).privatize(X, X[:, 0], random_state=1)
+    >>> corrected = sd.debias(sd.losses.least_squares(), noised.release)
+    >>> quadratic_pilot(corrected, noised.X, noised.y).theta.round(1)
+    array([1.])
     """
     if not isinstance(corrected, CorrectedLoss):
         raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")

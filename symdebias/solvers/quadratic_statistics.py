@@ -40,6 +40,17 @@ class QuadraticEstimate:
         Its accuracy, where products were kept.
     records : int
         The number n of records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> sums = sd.quadratic.QuadraticStatistics(2)
+    >>> q = np.random.default_rng(0).normal(size=(500, 2))
+    >>> sums.add(q, q * (q @ [[1.0], [-0.5]]))
+    >>> estimate = sums.corrected(0.0)
+    >>> estimate.theta.round(6), estimate.records
+    (array([ 1. , -0.5]), 500)
     """
 
     theta: FloatArray
@@ -333,6 +344,13 @@ def released_vectors(sent: Any, dimension: int) -> tuple[FloatArray, FloatArray]
     -------
     q, p : arrays of shape (m, d), float64
         In C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> q, p = released_vectors(np.array([[1.0, 2.0, 3.0, 4.0]]), dimension=2)
+    >>> q, p
+    (array([[1., 2.]]), array([[3., 4.]]))
     """
     array = real_array(sent, "sent")
     count = COUNT.check("dimension", dimension)

@@ -168,6 +168,14 @@ class BallMinimum:
         mu >= 0 with (G + mu I) w = b and G + mu I positive semidefinite; 0 where the ball does not matter.
     on_ball : bool
         Whether ||w|| is the radius.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from symdebias.solvers import minimise_in_ball
+    >>> found = minimise_in_ball(np.eye(2), np.array([3.0, 4.0]), radius=1.0)
+    >>> found
+    BallMinimum(w=array([0.6, 0.8]), multiplier=4.0, on_ball=True)
     """
 
     w: FloatArray

@@ -34,6 +34,12 @@ class StepSize:
         Non-negative: how far the decay has come before the first step.
     power : float
         0 constant, 1/2 inverse square root, 1 inverse time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> StepSize(0.3, power=0.5)(np.array([1.0, 4.0, 9.0])).round(2)
+    array([0.3 , 0.15, 0.1 ])
     """
 
     scale: float
@@ -67,12 +73,14 @@ def constant(scale: float) -> StepSize:
 def inverse_time(scale: float, *, offset: float = 0.0) -> StepSize:
     """Return eta_t = scale / (t + offset).
 
-    With scale = 1/mu, mu the strong convexity of the regularised risk (at least l2), the last iterate attains
-    the rate O(1/n); an offset of L/mu keeps the first steps stable, L the smoothness.
+    With mu the strong convexity of the regularised risk (at least l2), any scale above 1/(2 mu) gives the last iterate
+    the rate O(1/n) on a ball; 1/mu is the usual choice. An offset of L/mu, L the smoothness, keeps the first steps
+    stable; without a ball the rate is proved for scales above 1/mu beside such an offset.
 
     References
     ----------
-    Bottou, Curtis & Nocedal 2018, Theorem 4.7.
+    Nemirovski, Juditsky, Lan & Shapiro 2009, Section 2.1 (on a bounded set, scale > 1/(2 mu)); Bottou, Curtis &
+    Nocedal 2018, Theorem 4.7 (without a bound, scale > 1/mu and an offset).
 
     Examples
     --------

@@ -53,6 +53,13 @@ class Transformed:
         Each must hold for the transform to exist.
     variance_conditions : tuple of sympy relationals
         Each must hold besides for the expression to have finite variance on noised values.
+
+    Examples
+    --------
+    >>> u, s = sp.symbols("u s", positive=True)
+    >>> bump = inverse_heat(sp.exp(-(u**2) / 2), u, s)
+    >>> bump.conditions, bump.variance_conditions
+    ((s < 1,), ())
     """
 
     expression: sp.Expr

@@ -43,6 +43,13 @@ class Part:
     inflation : float
         The mean square of what the released data multiply it with, over that of the true ones; at least 1. Label noise
         inflates the variance, and not the bias.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> part = Part(np.abs, np.sign, even=True, odd=False)
+    >>> part.even, part.inflation
+    (True, 1.0)
     """
 
     value: Function
@@ -64,6 +71,13 @@ class Surrogate:
         c_0, c_1, c_2 and, where there are no waves, those of higher powers.
     cosines, sines : tuple of float
         a_j and b_j, j = 1, 2, ...; as many of both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> wave = Surrogate(1.0, (0.0, 0.0, 0.5), cosines=(1.0,), sines=(0.0,))
+    >>> wave.value(np.array([0.0])), wave.slope(np.array([0.0]))
+    (array([1.]), array([0.]))
     """
 
     frequency: float
@@ -212,6 +226,14 @@ class Design:
         The largest error of a part and of its slope that a search on the range finds, the worst over parts. What no
         error exceeds is `symdebias.derivation.SurrogateParts.largest_errors`. NaN for the rungs of a pilot, whose
         errors nobody asks for.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5))
+    >>> corrected = sd.debias(sd.losses.logistic(), release, radius=3.0, score_variance=1.0, n=10_000)
+    >>> corrected.design.radius, corrected.design.bias < 1e-3
+    (3.0, True)
     """
 
     radius: float

@@ -51,6 +51,19 @@ class ComparisonRow:
         Why the method refused.
     notes : tuple of str
         What to know of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).normal(size=(500, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(X, X[:, 0], random_state=1)
+    >>> found = sd.literature.compare_methods(
+    ...     sd.losses.least_squares(), noised.release, noised.X, noised.y, methods=("naive",)
+    ... )
+    >>> (row,) = found.rows
+    >>> row.method, row.refusal, row.theta.shape
+    ('naive', None, (1,))
     """
 
     method: str
@@ -87,6 +100,18 @@ class Comparison:
         The number of records.
     true_theta : array of shape (q,) or (K, q), float64, or None
         The true parameters, where they were given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> X = np.random.default_rng(0).normal(size=(500, 1))
+    >>> noised = sd.Release(sd.GaussianMechanism.from_scale(0.5)).privatize(X, X[:, 0], random_state=1)
+    >>> found = sd.literature.compare_methods(
+    ...     sd.losses.least_squares(), noised.release, noised.X, noised.y, methods=("naive", "corrected")
+    ... )
+    >>> bool(found["naive"].theta[0] < found["corrected"].theta[0])
+    True
     """
 
     rows: tuple[ComparisonRow, ...]
