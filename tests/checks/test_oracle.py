@@ -65,6 +65,7 @@ def test_the_missing_package_is_named(monkeypatch):
     def missing(module):
         raise ImportError(module)
 
+    draws = sd.checks.opendp_draws
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(MissingDependencyError, match=r'opendp.* pip install "symdebias\[opendp\]"'):
-        sd.checks.opendp_draws("discrete_laplace", 10.0, 5)
+        draws("discrete_laplace", 10.0, 5)
