@@ -118,16 +118,13 @@ class ParquetColumns:
         starts = self._starts
 
         def read(rows: slice) -> FloatArray:
-            if rows.stop <= rows.start:
-                return first[:0]
             parts = []
             for place in range(bisect.bisect_right(starts, rows.start) - 1, bisect.bisect_left(starts, rows.stop)):
                 begin = starts[place]
                 parts.append(groups[place][max(0, rows.start - begin) : rows.stop - begin])
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-        first = groups[0]
-        return Rows((len(self), *first.shape[1:]), read)
+        return Rows((len(self), *groups[0].shape[1:]), read)
 
     def blocks(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield columns by name, row group after row group."""

@@ -29,7 +29,7 @@ class Rows:
     shape : tuple of int
         (n,) or (n, p).
     read : callable
-        From a slice of consecutive rows to these rows, float64, C order. Called from several threads at once.
+        From a slice of one row or more to these rows, float64, C order. Called from several threads at once.
     pick : callable, optional
         From an array of row numbers, or a slice with a stride, to these rows: for a source that has any row at hand.
 
@@ -119,8 +119,10 @@ class Rows:
             start, stop, step = rows.indices(len(self))
             if step < 1:
                 raise IndexError(f"rows are read forward; got the step {step}. Reverse what was read.")
+            if stop <= start:
+                return np.empty((0, *self.shape[1:]))
             if step == 1:
-                return self._read(slice(start, max(start, stop)))
+                return self._read(slice(start, stop))
             if self._pick is not None:
                 return self._pick(slice(start, stop, step))
             return self._strided(start, stop, step)
@@ -132,7 +134,7 @@ class Rows:
         return self._pick(places) if self._pick is not None else self._picked(places)
 
     def _strided(self, start: int, stop: int, step: int) -> FloatArray:
-        parts = [np.empty((0, *self.shape[1:]))]
+        parts = []
         for begin in range(start, stop, max(1, WINDOW // step) * step):
             end = min(begin + max(1, WINDOW // step) * step, stop)
             # A copy: a view would keep all that it is a view of.

@@ -195,8 +195,6 @@ class _Stream:
                 if begin < rows.stop and begin + len(X) > rows.start:
                     part = slice(max(0, rows.start - begin), rows.stop - begin)
                     parts.append((X[part], y[part]))
-        if not parts:
-            return self._kept[0][1][:0], self._kept[0][2][:0]
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])

@@ -472,37 +472,37 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     n, release = len(matrix), corrected.release
     if corrected.method == "none" or n < FEWEST or release.coupling is not None:
         return
+    private = []
     for place, mechanism in release.placed(matrix.shape[1]):
         if isinstance(mechanism, ChannelMechanism) or mechanism.guarantee is None or isinstance(mechanism.range, Grid):
             continue
         noise = mechanism.noise_on(place.stop - place.start)
-        if not isinstance(noise, (AdditiveNoise, SphericalNoise)):
-            continue
-        means, lows, _ = _extent(matrix, place)
-        suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
-        for index in np.flatnonzero(suspects):
-            how = _scaled_how(matrix, place.start + int(index))
+        if isinstance(noise, (AdditiveNoise, SphericalNoise)):
+            private.append((place, mechanism, noise))
+    if not private:
+        return
+    means, lows = _means_and_minima(matrix)
+    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
+    for place, mechanism, noise in private:
+        for index in place.start + np.flatnonzero(suspects[place]):
+            how = _scaled_how(matrix, int(index), float(means[index]), float(lows[index]))
             if how and _log_p_of_scaling(math.sqrt(noise.variance), n) < math.log(1e-7):
                 raise ValueError(
-                    f"column {place.start + index} of X has {how}, to nine digits: a scaler was fitted to the released "
+                    f"column {index} of X has {how}, to nine digits: a scaler was fitted to the released "
                     f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
                     "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
                 )
 
 
-def _extent(matrix: FloatArray | Rows, place: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, minima and maxima of some columns."""
-    sums, lows, highs = 0.0, math.inf, -math.inf
-    for block in blocks_of(matrix):
-        part = block[:, place]
-        sums, lows = sums + part.sum(axis=0), np.minimum(lows, part.min(axis=0))
-        highs = np.maximum(highs, part.max(axis=0))
-    return np.asarray(sums / len(matrix)), np.asarray(lows), np.asarray(highs)
+def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:
+    """Return the means and the minima of all columns, in one pass."""
+    parts = [(block.sum(axis=0), block.min(axis=0)) for block in blocks_of(matrix)]
+    return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 
 
-def _scaled_how(matrix: FloatArray | Rows, column: int) -> str:
+def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float) -> str:
     """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
-    mean, low, high = (float(one[0]) for one in _extent(matrix, slice(column, column + 1)))
+    high = max(float(block[:, column].max()) for block in blocks_of(matrix))
     if not high > low:
         return ""
     if abs(mean) <= _EXACT:
@@ -524,7 +524,7 @@ def _log_p_of_scaling(sigma: float, n: int) -> float:
 
 
 def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
-    how = _scaled_how(column[:, None], 0)
+    how = _scaled_how(column[:, None], 0, float(column.mean()), float(column.min()))
     log_p = _log_p_of_scaling(sigma, n) if how else 0.0
     return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
 

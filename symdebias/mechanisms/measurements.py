@@ -4,6 +4,7 @@ An estimate is a covariance with its degrees of freedom f: f times the estimate 
 """
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 from scipy.special import stdtr
 
@@ -131,27 +132,14 @@ def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
                 f"the mean of noised - true in column {place} is {away:.3g} of its standard errors from 0: "
                 "measurements are shifted. Subtract that mean from all measurements, and pass these."
             )
-        slope, chance = _slope(known[:, place], error[:, place])
-        if chance < _LEVEL / width:
+        found = scipy.stats.linregress(known[:, place], error[:, place]) if np.ptp(known[:, place]) > 0 else None
+        if found is not None and found.pvalue < _LEVEL / width:
             raise ValueError(
-                f"noised - true in column {place} goes with the true value, by {slope:.3g} a unit: measurements "
+                f"noised - true in column {place} goes with the true value, by {found.slope:.3g} a unit: measurements "
                 "are on another scale, or true values scatter about them (Berkson's error), and neither is noise added "
                 "to true values. Calibrate the measurements first, or fit those of Berkson's error as they are."
             )
     return covariance, count - 1
-
-
-def _slope(known: FloatArray, error: FloatArray) -> tuple[float, float]:
-    """Return the slope of errors on true values, and the p value of its t test; 0 and 1 where nothing can be told."""
-    x, e = known - known.mean(), error - error.mean()
-    freedom, square = len(x) - 2, float(x @ x)
-    left = float(e @ e) - float(x @ e) ** 2 / square if square > 0 else 0.0
-    if freedom < 1 or not square > 0:
-        return 0.0, 1.0
-    slope = float(x @ e) / square
-    if not left > 0:
-        return slope, 0.0 if slope else 1.0
-    return slope, float(2 * stdtr(freedom, -abs(slope) * np.sqrt(freedom * square / left)))
 
 
 def _columns(values: ArrayLike, name: str) -> FloatArray:

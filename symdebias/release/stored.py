@@ -101,15 +101,14 @@ def save_blocks(
     first = next(remaining, None)
     if first is None:
         raise ValueError("blocks yielded nothing. Yield at least one block of records.")
-    _, target = folder.named_columns(first, target_name)
-    count, digest = 0, ""
+    count, digest, target = 0, "", None
 
     def write_records(stream: BinaryIO) -> None:
-        nonlocal count, digest
+        nonlocal count, digest, target
         digested, writer = _Digested(stream), None
         try:
             for noised in itertools.chain([first], remaining):
-                columns, _ = folder.named_columns(noised, target_name)
+                columns, target = folder.named_columns(noised, target_name)
                 table = arrow.table({name: arrow.array(values) for name, values in columns.items()})
                 if writer is None:
                     writer = parquet.ParquetWriter(arrow.PythonFile(digested, mode="w"), table.schema)
