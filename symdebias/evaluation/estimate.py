@@ -11,14 +11,21 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.ranking import area_under_curve
+from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
-_METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
+METRICS = (
+    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
+)  # fmt: skip
+# Those that compare a score with a threshold.
+_WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
+_THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 _LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 
 
@@ -109,6 +116,7 @@ def evaluate(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    threshold: float = 0.0,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones.
 
@@ -186,33 +194,53 @@ def evaluate(
     >>> bool(abs(accuracy.value - truth) < 4 * accuracy.standard_error), accuracy.method, accuracy.bias_is_certified
     (True, 'surrogate', False)
     """
-    check_options(metric, radius, label_model)
+    check_options(metric, radius, label_model, threshold)
     records = Records.checked(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
     theta = records.parameters(theta_or_fit, metric)
-    judge = corrected_metric(metric, records, [theta], radius=radius, label_model=label_model)
+    judge = corrected_metric(
+        metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
+    )
     return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
 
 
-def check_options(metric: Any, radius: float | None, label_model: str) -> None:
+def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
     """Raise ValueError where a metric or an option of it is not known."""
-    if not isinstance(metric, Loss) and metric not in _METRICS:
-        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(_METRICS)}, or pass a Loss.")
+    if not isinstance(metric, Loss) and metric not in METRICS:
+        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(METRICS)}, or pass a Loss.")
     if radius is not None:
         POSITIVE.check("radius", radius)
     if label_model not in _LABEL_MODELS:
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
+    if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in _WITH_THRESHOLD):
+        raise ValueError(
+            f"threshold={threshold!r} is a score that {', '.join(_WITH_THRESHOLD)} compare scores with, and metric "
+            "is another. Leave it out."
+        )
 
 
 def corrected_metric(
-    metric: str | Loss, records: Records, thetas: Sequence[FloatArray], *, radius: float | None, label_model: str
+    metric: str | Loss,
+    records: Records,
+    thetas: Sequence[FloatArray],
+    *,
+    radius: float | None,
+    label_model: str,
+    threshold: float = 0.0,
 ) -> Metric:
     """Return a metric, corrected for all thetas that are to be compared."""
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
     if metric == "accuracy":
-        return accuracy(records, thetas, radius=radius, label_model=label_model)
+        return accuracy(records, thetas, radius=radius, label_model=label_model, threshold=threshold)
+    if metric in RATES:
+        return rate(metric, records, thetas, radius=radius, label_model=label_model, threshold=threshold)
+    if metric == "roc_auc":
+        return area_under_curve(records, thetas, radius=radius, label_model=label_model)
+    if metric == "r2":
+        name = "squared_error"
+        return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
     return mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
 
 

@@ -197,13 +197,30 @@ class Records:
             A channel hides it.
         """
         noise = self.release.target_noise
-        if not isinstance(noise, ChannelNoise):
-            return affine(self.target)
+        return self._channel_undone(noise, affine, "mean") if isinstance(noise, ChannelNoise) else affine(self.target)
+
+    def excess_of_squares(self) -> FloatArray:
+        """Return by how much squares of `unbiased_target` exceed unbiased estimates of squared targets, shape (n,).
+
+        Raises
+        ------
+        NoExactCorrectionError
+            A channel hides the squares.
+        """
+        noise = self.release.target_noise
+        if isinstance(noise, ChannelNoise):
+            return self.unbiased_target() ** 2 - self._channel_undone(noise, np.square, "variance")
+        return np.full(len(self.target), 0.0 if noise is None else noise.variance)
+
+    def _channel_undone(
+        self, noise: ChannelNoise, function: Callable[[FloatArray], FloatArray], hidden: str
+    ) -> FloatArray:
+        """Return unbiased estimates of a function of a target that came by a channel."""
         label_array(self.target, noise.outputs, rows=len(self.target))
-        wanted = affine(np.array(noise.inputs))
+        wanted = function(np.array(noise.inputs))
         if np.abs(noise.obstacles @ wanted).max(initial=0.0) > _ROUNDING * np.abs(wanted).max():
             raise NoExactCorrectionError(
-                "the channel of the target hides its mean, and no function of the released target is unbiased. Release "
-                "it with a channel of full rank."
+                f"the channel of the target hides its {hidden}, and no function of the released target is unbiased. "
+                "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])

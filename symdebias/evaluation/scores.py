@@ -6,7 +6,7 @@ function of a category is multiplied by the inverse of its channel.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ _RANGE, _FARTHEST = 2.5, 1.1
 _WORTH = 1.5
 # Combinations of categories and steps of a grid that a sign is summed over exactly.
 _MOST_COMBINATIONS = 512
+# Records whose waves are held at a time.
+_BLOCK = 4096
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
 
@@ -171,6 +173,25 @@ class ReleasedScores:
             total += k * surrogate.frequency * (b * wave.real - a * wave.imag)
         return total
 
+    def slopes(self, surrogate: Surrogate, thresholds: Sequence[float]) -> FloatArray:
+        """Return unbiased estimates of the slope of a surrogate at true scores less each threshold, shape (n, k)."""
+        _, c1, c2 = surrogate.polynomial
+        at = np.asarray(thresholds, dtype=np.float64)
+        w = surrogate.frequency * np.arange(1, len(surrogate.cosines) + 1)
+        # The slope at u - t is that of waves turned by w t.
+        turned = w * (np.array(surrogate.sines) + 1j * np.array(surrogate.cosines)) * np.exp(-1j * w * at[:, None])
+        found = np.empty((len(self.linear), len(at)))
+        for start in range(0, len(found), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            part = self.taken(rows)
+            waves = np.stack(list(part.waves(surrogate.frequency, len(w))), axis=1)
+            found[rows] = c1 + 2 * c2 * (part.estimates[:, None] - at) + (waves @ turned.T).real
+        return found
+
+    def less(self, threshold: float) -> "ReleasedScores":
+        """Return the scores less a number."""
+        return replace(self, linear=self.linear - threshold) if threshold else self
+
     @property
     def has_exact_signs(self) -> bool:
         """Whether `signs` exists: all noise in the score is that of channels or on a grid, in few combinations."""
@@ -178,17 +199,29 @@ class ReleasedScores:
         sizes = [len(column.values) for column in self.categories]
         return self.normal == 0 and not self.spherical and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
 
-    def signs(self) -> FloatArray:
-        """Return exactly unbiased estimates of the signs of true scores.
+    def atoms(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield scores and their signed weights, each of shape (n,): any function summed over them is unbiased.
 
         Channels and noise on a grid are undone by signed sums over finitely many shifts, which need no smoothness.
         """
+        for at, weight, _ in self._shifted():
+            yield at, weight
+
+    def signs(self) -> FloatArray:
+        """Return exactly unbiased estimates of the signs of true scores."""
+        total = np.zeros(len(self.linear))
+        for at, weight, size in self._shifted():
+            # A score of 0 in exact arithmetic is not to be decided by rounding.
+            total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
+        return total
+
+    def _shifted(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield the scores of `atoms`, their weights, and the sizes of the terms that the scores are sums of."""
         shifts = [
             [(offset * parameter, weight) for offset, weight in noise.inverse_differences or ()]
             for noise, parameter in self.others
         ]
         sizes = [len(column.values) for column in self.categories]
-        total = np.zeros(len(self.linear))
         for choice in itertools.product(*map(range, sizes)):
             for moved in itertools.product(*shifts):
                 at = self.linear + sum(offset for offset, _ in moved)
@@ -198,9 +231,7 @@ class ReleasedScores:
                     at = at + column.values[category]
                     size = size + abs(column.values[category])
                     weight *= column.weights[column.codes, category]
-                # A score of 0 in exact arithmetic is not to be decided by rounding.
-                total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
-        return total
+                yield at, weight, size
 
     def require_waves(self, what: str) -> None:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
