@@ -9,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.signs import Signs
+from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.exceptions import NoExactCorrectionError
 
 
@@ -43,7 +43,7 @@ class Accuracy(Metric):
 
     def bias(self, theta: FloatArray) -> tuple[float, bool]:
         """Return the mean error of the sign over likely scores: of its size, or times the labels of the model."""
-        if self.signs.smooth is None:
+        if self.signs.method == "exact":
             return 0.0, True
         errors = self.signs.errors(theta, self.threshold) / 2
         if self.label_model == "any":
@@ -65,5 +65,5 @@ def accuracy(
             f"threshold={threshold:g} is one of scores, and a margin release tells them times the label alone. Leave "
             "it at 0."
         )
-    signs = Signs.of("accuracy", records, thetas, radius=radius, thresholds=[threshold])
+    signs = signs_of("accuracy", records, thetas, radius=radius, thresholds=[threshold])
     return Accuracy("accuracy", signs.method, records, records.signs_of_labels(), signs, threshold, label_model)

@@ -6,8 +6,8 @@ of signed weight signs are counted along the sorted scores, so that no sum goes 
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +18,148 @@ from symdebias.evaluation.ratios import error_bound, require_labels_apart, requi
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.evaluation.signs import (
-    SQUARED_ERROR,
     Signs,
-    likely_scores,
-    scores_of,
+    SmoothSigns,
+    ZonalSigns,
+    least_squares,
     sign_surrogate,
+    signs_of,
     usual_size,
 )
 from symdebias.transforms.surrogate import Surrogate
 
-# Likely scores of which all pairs are taken for the bound on the bias.
-_NODES = 400
+# What the squared error counts beside the variance: pairs of scores lie smoothly, and most of the error averages out.
+_SQUARED_ERROR = 1.0
+# Likely scores of which all pairs are taken for the bound on the bias, and those that polynomials are fitted to.
+_NODES, _PAIRED = 400, 48
+# Scores that are equal but for rounding.
+_TIED = 1e-13
+
+
+@dataclass(frozen=True)
+class PairSigns:
+    """Exactly unbiased estimates of the signs of differences of true scores.
+
+    Attributes
+    ----------
+    signs : Signs
+        Of the scores themselves.
+    """
+
+    signs: Signs
+
+    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
+        """Return the sums over some records j of m_j sign(u_i - u_j), shape (2, m).
+
+        A score less itself has the sign 0 in them, also by its estimate: no pair of a record with itself counts.
+
+        Parameters
+        ----------
+        theta, rows
+            The parameters, and the m records.
+        masses : array of shape (2, m), float64
+            Two sets of weights of these records.
+        """
+        # Each record is atoms of signed weight.
+        atoms = self.signs.scores[theta.tobytes()].taken(rows).atoms()
+        places, weights = (np.stack(columns) for columns in zip(*atoms, strict=True))
+        flat = places.ravel()
+        order = np.argsort(flat, kind="stable")
+        at = flat[order]
+        # Scores that are equal in exact arithmetic are not to be told apart by rounding.
+        steps = np.diff(at) > _TIED * np.maximum(np.abs(at[1:]), np.abs(at[:-1]))
+        group = np.concatenate([[0], np.cumsum(steps)])
+        found = []
+        for mass in masses:
+            inside = np.bincount(group, (weights * mass).ravel()[order])
+            upto = np.cumsum(inside)
+            signs = np.empty(len(flat))
+            signs[order] = (2 * upto - inside - upto[-1])[group]
+            found.append(np.sum(weights * signs.reshape(places.shape), axis=0))
+        return np.array(found)
+
+    def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
+        """Return what signs of u - v are off at pairs of scores, shape (k, k)."""
+        return np.zeros((len(nodes), len(nodes)))
+
+
+@dataclass(frozen=True)
+class SmoothPairSigns(PairSigns):
+    """The same with the slope of a surrogate of the size of a difference for its sign.
+
+    Attributes
+    ----------
+    smooth : Surrogate
+        What stands for the size.
+    """
+
+    smooth: Surrogate
+
+    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
+        """Return the same sums of slopes."""
+        scores, (_, _, square) = self.signs.scores[theta.tobytes()].taken(rows), self.smooth.polynomial
+        estimates = scores.estimates
+        found = 2 * square * (np.multiply.outer(masses.sum(axis=1), estimates) - (masses @ estimates)[:, None])
+        waves = scores.waves(self.smooth.frequency, len(self.smooth.cosines))
+        for k, (wave, cosine) in enumerate(zip(waves, self.smooth.cosines, strict=True), start=1):
+            # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j.
+            sums = np.conj(masses @ wave)
+            found -= k * self.smooth.frequency * cosine * (sums[:, None] * wave).imag
+        return np.asarray(found)
+
+    def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
+        """Return slopes less signs."""
+        apart = nodes[:, None] - nodes
+        return np.asarray(self.smooth.slope(apart) - np.sign(apart))
+
+
+@dataclass(frozen=True)
+class ZonalPairSigns(PairSigns):
+    """The same under noise on a sphere: sum_kl c_kl P_k(s) P_l(t) for sign(s - t), with c_lk = -c_kl."""
+
+    signs: ZonalSigns
+    _found: dict[bytes, FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
+        """Return the same sums of polynomials."""
+        scores = self.signs.scores[theta.tobytes()].taken(rows)
+        if scores.zonal is None:
+            return super().against_all(theta, rows, masses)
+        released = self.signs.legendre(theta, scores.estimates, released=True)
+        return np.asarray((masses @ released) @ self._coefficients(theta).T @ released.T)
+
+    def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
+        """Return polynomials less signs."""
+        if self.signs.scores[theta.tobytes()].zonal is None:
+            return super().errors(theta, nodes)
+        values = self.signs.legendre(theta, nodes)
+        return np.asarray(values @ self._coefficients(theta) @ values.T - np.sign(nodes[:, None] - nodes))
+
+    def _coefficients(self, theta: FloatArray) -> FloatArray:
+        """Return c, of least mean squared error over pairs of likely scores, the variance as ridge."""
+        if theta.tobytes() not in self._found:
+            nodes = self.signs.likely_scores(theta, _PAIRED)
+            at, chances = self.signs.released_rule(theta, _PAIRED)
+            first, second = np.triu_indices(_PAIRED, 1)
+            values, released = self.signs.legendre(theta, nodes), self.signs.legendre(theta, at, released=True)
+            k, l = np.triu_indices(values.shape[1], 1)
+
+            def between(polynomials: FloatArray) -> FloatArray:
+                one, other = polynomials[first], polynomials[second]
+                return np.asarray(one[:, k] * other[:, l] - one[:, l] * other[:, k])
+
+            records = max(1.0, _SQUARED_ERROR * self.signs.records.effective)
+            price = np.sqrt(chances[first] * chances[second] / records)
+            scale = 1 / _PAIRED
+            upper = least_squares(
+                between(values) * scale,
+                between(released) * price[:, None],
+                np.sign(nodes[first] - nodes[second]) * scale,
+            )
+            found = np.zeros((values.shape[1], values.shape[1]))
+            found[k, l], found[l, k] = upper, -upper
+            self._found[theta.tobytes()] = found
+        return self._found[theta.tobytes()]
 
 
 @dataclass(frozen=True)
@@ -39,61 +170,46 @@ class AreaUnderCurve(Metric):
     ----------
     positives : array of shape (n,), float64
         Unbiased estimates of 1 for the larger label and 0 for the other.
-    scores : mapping from bytes to ReleasedScores
-        Those of all parameters that are to be compared, by the bytes of theta.
-    smooth : Surrogate or None
-        What stands for the size of a difference of scores; None where signs of differences are undone exactly.
-    signs : Signs or None
-        Of which the labels of the model are told; None where no surrogate is in question.
+    pairs : PairSigns
+        Of differences of scores.
     label_model : {"any", "logistic"}
         What the bound on the bias assumes of labels.
     """
 
     positives: FloatArray
-    scores: Mapping[bytes, ReleasedScores]
-    smooth: Surrogate | None
-    signs: Signs | None
+    pairs: PairSigns
     label_model: str
     higher_is_better: ClassVar[bool] = True
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records, of all pairs among them."""
-        scores, weights, positives = self.scores[theta.tobytes()].taken(rows), self.records.weights[rows], None
-        positives = self.positives[rows]
-        share = weights / weights.sum()
-        negatives = 1 - positives
-        mass, opposite = (
-            require_positive(one, share, f"the share of records that have the {which} label")
-            for one, which in ((positives, "larger"), (negatives, "smaller"))
-        )
-        if self.smooth is None:
-            below_positives, below_negatives = _signs_against_all(scores, share, positives)
-        else:
-            below_positives, below_negatives = _waves_against_all(scores, share, positives, self.smooth)
+        weights, positives = self.records.weights[rows], self.positives[rows]
+        share, negatives = weights / weights.sum(), 1 - positives
+        mass = require_positive(positives, share, "the share of records that have the larger label")
+        opposite = require_positive(negatives, share, "the share of records that have the smaller label")
+        masses = share * np.stack([positives, negatives])
+        against_positives, against_negatives = self.pairs.against_all(theta, rows, masses)
         # The derivatives of sum_ij s_i s_j a_i b_j sign(u_i - u_j), and of sum_(i != j) s_i s_j a_i b_j, in s_i.
-        wins = positives * below_negatives - negatives * below_positives
-        pairs = positives * opposite + negatives * mass - 2 * share * positives * negatives
-        total, count = float(share @ wins) / 2, mass * opposite - float(share**2 @ (positives * negatives))
-        ratio = total / count
-        return np.asarray(0.5 + ratio / 2 + (wins - ratio * pairs) / (2 * count))
+        wins = positives * against_negatives - negatives * against_positives
+        count = positives * opposite + negatives * mass - 2 * share * positives * negatives
+        total = mass * opposite - float(share**2 @ (positives * negatives))
+        ratio = float(share @ wins) / (2 * total)
+        return np.asarray(0.5 + ratio / 2 + (wins - ratio * count) / (2 * total))
 
     def bias(self, theta: FloatArray) -> tuple[float, bool]:
         """Return a bound on the mean error of signs over pairs of likely scores, by the labels that are possible."""
-        if self.smooth is None:
+        signs = self.pairs.signs
+        if signs.method == "exact":
             return 0.0, True
-        assert self.signs is not None
-        share = self.records.share
-        scores = self.scores[theta.tobytes()]
-        nodes = likely_scores(scores, self.signs.spreads[theta.tobytes()], share, _NODES)
-        apart = nodes[:, None] - nodes
-        errors = self.smooth.slope(apart) - np.sign(apart)
+        nodes = signs.likely_scores(theta, _NODES)
+        errors = self.pairs.errors(theta, nodes)
         if self.label_model == "logistic":
-            labels = self.signs.likely_labels(theta, 2 * self.positives - 1)
-            means = (1 + np.interp(nodes, self.signs.likely_scores(theta), labels)) / 2
+            labels = signs.likely_labels(theta, 2 * self.positives - 1)
+            means = (1 + np.interp(nodes, signs.likely_scores(theta), labels)) / 2
             mass = float(np.mean(means))
             return abs(float(means @ errors @ (1 - means))) / len(nodes) ** 2 / (2 * mass * (1 - mass)), False
         # A pair of a positive and a negative is one of 2 p (1 - p) of all pairs.
-        mass = float(np.clip(share @ self.positives, 0.0, 1.0))
+        mass = float(np.clip(self.records.share @ self.positives, 0.0, 1.0))
         mixed = 2 * mass * (1 - mass)
         if mixed == 0:
             return 1.0, False
@@ -106,19 +222,27 @@ def area_under_curve(
     """Return the area under the ROC curve, corrected for all thetas; other arguments as for `evaluate`."""
     name = "roc_auc"
     require_labels_apart(name, records)
+    signs = signs_of(name, records, thetas, radius=radius)
+    pairs = pair_signs(signs, radius=radius)
     positives = (1 + records.signs_of_labels()) / 2
-    scores = scores_of(name, records, thetas)
-    if all(one.has_exact_signs for one in scores.values()):
-        return AreaUnderCurve(name, "exact", records, positives, scores, None, None, label_model)
-    signs = Signs.of(name, records, thetas, radius=radius)
-    between = [_of_differences(signs.spreads[theta], scores[theta]) for theta in scores]
+    return AreaUnderCurve(name, signs.method, records, positives, pairs, label_model)
+
+
+def pair_signs(signs: Signs, *, radius: float | None) -> PairSigns:
+    """Return the signs of differences of scores."""
+    if isinstance(signs, ZonalSigns):
+        return ZonalPairSigns(signs)
+    if not isinstance(signs, SmoothSigns):
+        return PairSigns(signs)
+    between = [_of_differences(signs.spreads[theta], scores) for theta, scores in signs.scores.items()]
+    sizes = [np.abs(scores.estimates - np.median(scores.estimates)) for scores in signs.scores.values()]
     smooth = sign_surrogate(
         max(spread.radius for spread in between) if radius is None else 2 * radius,
         max(spread.noise for spread in between),
-        SQUARED_ERROR * records.effective,
-        math.sqrt(2) * usual_size(np.concatenate([np.abs(one.estimates - np.median(one.estimates)) for one in scores.values()])),
+        _SQUARED_ERROR * signs.records.effective,
+        math.sqrt(2) * usual_size(np.concatenate(sizes)),
     )
-    return AreaUnderCurve(name, "surrogate", records, positives, scores, smooth, signs, label_model)
+    return SmoothPairSigns(signs, smooth)
 
 
 def _of_differences(spread: Spread, scores: ReleasedScores) -> Spread:
@@ -131,43 +255,3 @@ def _of_differences(spread: Spread, scores: ReleasedScores) -> Spread:
         farthest=float(np.ptp(scores.estimates)),
         bound=2 * spread.bound,
     )
-
-
-def _waves_against_all(
-    scores: ReleasedScores, share: FloatArray, positives: FloatArray, smooth: Surrogate
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean signs of each score less those of all positives, and less those of all negatives.
-
-    A score less itself has the sign 0 in each of them, also by its estimate: no pair of a record with itself counts.
-    """
-    estimates = scores.estimates
-    masses = np.stack([share * positives, share * (1 - positives)])
-    _, _, square = smooth.polynomial
-    found = 2 * square * (np.multiply.outer(masses.sum(axis=1), estimates) - (masses @ estimates)[:, None])
-    waves = scores.waves(smooth.frequency, len(smooth.cosines))
-    for k, (wave, cosine) in enumerate(zip(waves, smooth.cosines, strict=True), start=1):
-        # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j.
-        sums = np.conj(masses @ wave)
-        found -= k * smooth.frequency * cosine * (sums[:, None] * wave).imag
-    return found[0], found[1]
-
-
-def _signs_against_all(
-    scores: ReleasedScores, share: FloatArray, positives: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the same of signs that are undone exactly: each record is atoms of signed weight."""
-    places, weights = (np.stack(columns) for columns in zip(*scores.atoms(), strict=True))
-    shape, flat = places.shape, places.ravel()
-    order = np.argsort(flat, kind="stable")
-    at = flat[order]
-    # Scores that are equal in exact arithmetic are not to be told apart by rounding.
-    steps = np.diff(at) > 1e-13 * np.maximum(np.abs(at[1:]), np.abs(at[:-1]))
-    group = np.concatenate([[0], np.cumsum(steps)])
-    found = []
-    for mass in (share * positives, share * (1 - positives)):
-        inside = np.bincount(group, (weights * mass).ravel()[order])
-        upto = np.cumsum(inside)
-        signs = np.empty(len(flat))
-        signs[order] = (2 * upto - inside - upto[-1])[group]
-        found.append(np.sum(weights * signs.reshape(shape), axis=0))
-    return found[0], found[1]

@@ -16,7 +16,7 @@ from symdebias._arrays import FloatArray
 from symdebias.evaluation.mean_loss import MeanLoss
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.signs import Signs
+from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 
 # A denominator that may be negative by its noise must lie so many standard errors above 0.
@@ -107,7 +107,7 @@ class Rate(Metric):
 
     def bias(self, theta: FloatArray) -> tuple[float, bool]:
         """Return a bound on the bias by what signs are off over likely scores, and the labels that are possible."""
-        if self.signs.smooth is None:
+        if self.signs.method == "exact":
             return 0.0, True
         numerator, denominator = self._parts(theta, slice(None))
         share = self.records.share
@@ -160,7 +160,7 @@ def rate(
 ) -> Rate:
     """Return precision, recall or F1, corrected for all thetas; other arguments as for `evaluate`."""
     require_labels_apart(name, records)
-    signs = Signs.of(name, records, thetas, radius=radius, thresholds=[threshold])
+    signs = signs_of(name, records, thetas, radius=radius, thresholds=[threshold])
     positives = (1 + records.signs_of_labels()) / 2
     return Rate(name, signs.method, records, positives, signs, threshold, label_model)
 

@@ -71,6 +71,9 @@ class ReleasedScores:
         That over the additive noises alone.
     bound : float
         The largest absolute true score within the declared bounds, infinite where a column in the score has none.
+    constant : float or None
+        What stands in the score beside one vector with zonal noise; None where there is no such vector, or where
+        that is not the same in all records.
     """
 
     linear: FloatArray
@@ -81,6 +84,7 @@ class ReleasedScores:
     noise: float
     additive: float
     bound: float
+    constant: float | None = None
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
@@ -98,9 +102,13 @@ class ReleasedScores:
             if own.any():
                 bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
         forms = []
+        alone = False
         for shared in design.spherical:
             if isinstance(shared.noise, ZonalNoise):
                 _require_additive_squares(shared.noise)
+                others = np.ones(len(at), dtype=bool)
+                others[list(shared.columns)] = False
+                alone = not at[others].any()
             forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)))))
         categories = []
         for column in design.categorical:
@@ -121,6 +129,7 @@ class ReleasedScores:
             noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
             additive=float(theta @ design.additive_covariance(covariance) @ theta),
             bound=bound,
+            constant=float(constant) if alone and not categories else None,
         )
 
     def taken(self, rows: Any) -> "ReleasedScores":
@@ -232,6 +241,11 @@ class ReleasedScores:
                     size = size + abs(column.values[category])
                     weight *= column.weights[column.codes, category]
                 yield at, weight, size
+
+    @property
+    def zonal(self) -> tuple[ZonalNoise, float] | None:
+        """The zonal noise in the score and its form s; None where there is none."""
+        return next(((law, form) for law, form in self.spherical if isinstance(law, ZonalNoise)), None)
 
     def require_waves(self, what: str) -> None:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""
