@@ -26,7 +26,7 @@ METRICS = (
 _WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
-_LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
+LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Estimate:
             Its ends.
         """
         freedom = None if self.clusters is None else self.clusters - 1
-        reach = critical_value(_LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
+        reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
         return self.value - reach, self.value + reach
 
     def __str__(self) -> str:

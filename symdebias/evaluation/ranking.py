@@ -115,7 +115,7 @@ class SmoothPairSigns(PairSigns):
 
 @dataclass(frozen=True)
 class ZonalPairSigns(PairSigns):
-    """The same under noise on a sphere: sum_kl c_kl P_k(s) P_l(t) for sign(s - t), with c_lk = -c_kl."""
+    """The same under noise on a sphere: sum_km c_km P_k(s) P_m(t) for sign(s - t), with c_mk = -c_km."""
 
     signs: ZonalSigns
     _found: dict[bytes, FloatArray] = field(default_factory=dict, repr=False, compare=False)
@@ -142,11 +142,11 @@ class ZonalPairSigns(PairSigns):
             at, chances = self.signs.released_rule(theta, _PAIRED)
             first, second = np.triu_indices(_PAIRED, 1)
             values, released = self.signs.legendre(theta, nodes), self.signs.legendre(theta, at, released=True)
-            k, l = np.triu_indices(values.shape[1], 1)
+            k, m = np.triu_indices(values.shape[1], 1)
 
             def between(polynomials: FloatArray) -> FloatArray:
                 one, other = polynomials[first], polynomials[second]
-                return np.asarray(one[:, k] * other[:, l] - one[:, l] * other[:, k])
+                return np.asarray(one[:, k] * other[:, m] - one[:, m] * other[:, k])
 
             records = max(1.0, _SQUARED_ERROR * self.signs.records.effective)
             price = np.sqrt(chances[first] * chances[second] / records)
@@ -157,7 +157,7 @@ class ZonalPairSigns(PairSigns):
                 np.sign(nodes[first] - nodes[second]) * scale,
             )
             found = np.zeros((values.shape[1], values.shape[1]))
-            found[k, l], found[l, k] = upper, -upper
+            found[k, m], found[m, k] = upper, -upper
             self._found[theta.tobytes()] = found
         return self._found[theta.tobytes()]
 

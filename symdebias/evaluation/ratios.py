@@ -117,7 +117,7 @@ class Rate(Metric):
         # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
         weights = (hits / below, -ratio * predicted / below)
         if self.label_model == "logistic":
-            labels = self.signs.likely_labels(theta, 2 * self.positives - 1)
+            labels: FloatArray | float = self.signs.likely_labels(theta, 2 * self.positives - 1)
         else:
             labels = float(np.clip(share @ self.positives, 0.0, 1.0))
         return error_bound(self.signs.errors(theta, self.threshold) / 2, *weights, labels), False

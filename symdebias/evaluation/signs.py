@@ -125,8 +125,9 @@ class SmoothSigns(Signs):
 class ZonalSigns(Signs):
     """The same under noise on a sphere, with polynomials of the cosine of the score for the sign.
 
-    One for each theta and threshold; theta = 0 has no noise in its score, and signs that are exact. A score of the whole vector is a fixed length times a cosine, and the noise
-    multiplies the Legendre polynomial of degree k of it by lambda_k.
+    One for each theta and threshold; theta = 0 has no noise in its score, and signs that are exact. A score of the
+    whole vector is a fixed length times a cosine, and the noise multiplies the Legendre polynomial of degree k of it by
+    lambda_k.
     """
 
     method: ClassVar[str] = "surrogate"

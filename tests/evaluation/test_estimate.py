@@ -14,9 +14,9 @@ from scipy.special import expit
 
 import symdebias as sd
 from symdebias.evaluation import Estimate, evaluate
-from symdebias.evaluation.accuracy import sign_surrogate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
+from symdebias.evaluation.signs import sign_surrogate
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -121,7 +121,7 @@ def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, monkeypatch):
     released, labels = true + math.sqrt(noise) * rng.normal(size=len(true)), np.tanh(1.5 * true)
     designs, design = [], sign_surrogate
     monkeypatch.setattr(
-        "symdebias.evaluation.accuracy.sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1]
+        "symdebias.evaluation.signs.sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1]
     )
     errors, coverage = [], []
     for _ in range(draws):
