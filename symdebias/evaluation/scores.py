@@ -197,6 +197,29 @@ class ReleasedScores:
             found[rows] = c1 + 2 * c2 * (part.estimates[:, None] - at) + (waves @ turned.T).real
         return found
 
+    def sums_of_waves(
+        self, frequency: float, coefficients: np.ndarray[Any, np.dtype[np.complex128]], middle: float
+    ) -> FloatArray:
+        """Return unbiased estimates of the real parts of sums of waves exp(i k h (u - middle)), shape (n, m).
+
+        Parameters
+        ----------
+        frequency : float
+            h.
+        coefficients : array of shape (m, K + 1), complex128
+            Those of 1 and of the waves with k = 1, ..., K.
+        middle : float
+            Where waves have the phase 0.
+        """
+        w = frequency * np.arange(1, coefficients.shape[1])
+        turned = coefficients[:, 1:] * np.exp(-1j * w * middle)
+        found = np.empty((len(self.linear), len(coefficients)))
+        for start in range(0, len(found), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            waves = np.stack(list(self.taken(rows).waves(frequency, len(w))), axis=1)
+            found[rows] = coefficients[:, 0].real + (waves @ turned.T).real
+        return found
+
     def less(self, threshold: float) -> "ReleasedScores":
         """Return the scores less a number."""
         return replace(self, linear=self.linear - threshold) if threshold else self
