@@ -153,8 +153,8 @@ def calibration_curve(
 
     Under other noise a window is a sum of waves of one period, which holds all scores, and each wave is undone column
     by column: numerators and denominator are exactly unbiased, with the logistic function too, whose waves beyond those
-    of the window fall like e^(-pi w). Where a part of the noise is normal these are cut where undoing makes them grow,
-    and the bias says what is missing.
+    of the window fall like e^(-pi w). Where a part of the noise is normal these are cut where squared error and
+    variance are least, and the bias says what is missing.
 
     Both curves are smoothed alike: where the model is calibrated they agree whatever c is. A window is no narrower than
     the noise of the score, so that miscalibration within it averages out.
@@ -211,7 +211,7 @@ def calibration_curve(
     middles = _middles(points, spread)
     windows: Windows
     if scores.others or scores.spherical or scores.categories:
-        windows = WaveWindows.of(scores, spread, link, width, middles=middles)
+        windows = WaveWindows.of(scores, spread, link, width, middles=middles, records=records.effective)
     else:
         windows = NormalWindows.of(
             scores, spread, link, width, middles=middles, records=records.effective, deviation=deviation

@@ -140,14 +140,24 @@ class WaveWindows(Windows):
         h, the lowest frequency.
     count : int
         The number of waves.
+    records : float
+        The sample size, which the waves of predictions are cut for.
     """
 
     frequency: float
     count: int
+    records: float
 
     @classmethod
     def of(
-        cls, scores: ReleasedScores, spread: Spread, link: str, variance: float, *, middles: FloatArray
+        cls,
+        scores: ReleasedScores,
+        spread: Spread,
+        link: str,
+        variance: float,
+        *,
+        middles: FloatArray,
+        records: float,
     ) -> "WaveWindows":
         """Return windows around some middles.
 
@@ -171,7 +181,7 @@ class WaveWindows(Windows):
                 f"{count:,} waves; at most {_MOST_WAVES} are summed. Use a larger bandwidth, or clip the features at "
                 "the release."
             )
-        return cls(scores, spread, link, variance, 2 * math.pi / period, count)
+        return cls(scores, spread, link, variance, 2 * math.pi / period, count, records)
 
     def at(self, middle: float) -> tuple[FloatArray, FloatArray]:
         """Return sums of waves that are undone column by column."""
@@ -201,7 +211,7 @@ class WaveWindows(Windows):
         return found.astype(np.complex128)
 
     def _of_prediction(self, middle: float) -> np.ndarray[tuple[int], np.dtype[np.complex128]]:
-        """Return those of the window times the prediction, up to where undoing normal noise makes them grow."""
+        """Return those of the window times the prediction, up to where squared error and variance are least."""
         period = 2 * math.pi / self.frequency
         away = (np.arange(_POINTS) / _POINTS - 0.5) * period
         with np.errstate(over="ignore"):
@@ -210,7 +220,9 @@ class WaveWindows(Windows):
         found = np.fft.rfft(np.fft.ifftshift(values))[: self.count + 1] / _POINTS * 2
         found[0] /= 2
         w = self.frequency * np.arange(self.count + 1)
-        grown = np.abs(found) * np.exp(self.scores.normal * w**2 / 2)
         if self.scores.normal > 0:
-            found[int(np.argmin(grown)) + 1 :] = 0
+            sizes = np.abs(found)
+            left_out = np.append(np.cumsum(sizes[::-1])[-2::-1], 0.0)
+            variance = np.cumsum(sizes**2 * np.exp(self.scores.normal * w**2)) / 2
+            found[int(np.argmin(left_out**2 + variance / self.records)) + 1 :] = 0
         return np.asarray(found)
