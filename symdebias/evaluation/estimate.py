@@ -22,6 +22,7 @@ from symdebias.solvers.fit import Fit
 METRICS = (
     "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
 )  # fmt: skip
+HIGHER_IS_BETTER = ("accuracy", *RATES, "roc_auc", "r2")
 # Those that compare a score with a threshold.
 _WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
@@ -45,7 +46,7 @@ class Estimate:
         cancels in differences between models.
     bias_is_certified : bool
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
-        taken as normal, or for accuracy as spread like the released ones.
+        taken as normal, or for signs of scores as spread like the released ones.
     records : int
         The number of records.
     metric : str
@@ -128,9 +129,13 @@ def evaluate(
         Released records, n >= 2: others than the model was fitted to, or the value flatters it.
     y : array of shape (n,)
         Released targets.
-    metric : {"log_loss", "squared_error", "poisson", "accuracy"} or Loss
-        ``"log_loss"`` is the mean of log(1 + exp(-y u)), ``"squared_error"`` of (y - u)^2, ``"poisson"`` of
-        exp(u) - y u, and ``"accuracy"`` the share of y u > 0, a score of 0 counting half. A `Loss` is taken as it is.
+    metric : str or Loss
+        Of two labels, of which the larger counts as positive: ``"log_loss"`` is the mean of log(1 + exp(-y u)),
+        ``"brier"`` of (1/(1 + exp(-u)) - [y positive])^2, ``"accuracy"`` the share of records whose score is on the
+        side of their label, ``"precision"``, ``"recall"`` and ``"f1"`` are the rates of scores above `threshold`,
+        and ``"roc_auc"`` is the area under the ROC curve; a score at the threshold counts half. Of numbers:
+        ``"squared_error"`` is the mean of (y - u)^2, ``"r2"`` is 1 less its share of the variance of y, and
+        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is.
     release : Release, optional
         How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
     sample_weight : array of shape (n,), optional
@@ -138,15 +143,18 @@ def evaluate(
     clusters : array of shape (n,), optional
         Which records belong to the same person: the standard error is that over clusters.
     target_values : pair of float, optional
-        The labels, for ``"log_loss"`` and ``"accuracy"``. By default those of the release, of the loss that was fitted,
-        or -1 and +1.
+        The labels, for metrics of labels. By default those of the release, of the loss that was fitted, or -1 and +1.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
         for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
         released ones tell, or it is the bound that the release declares where that is at most half as wide again.
     label_model : {"any", "logistic"}
-        What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
-        probability with the debiased means of y and of y times a smoothed sign of u. The second is much smaller.
+        What the bound on the bias of metrics by signs of scores (accuracy, precision, recall, f1, roc_auc) assumes of
+        labels given the score: nothing, or a logistic probability with the debiased means of y and of y times a
+        smoothed sign of u. The second is much smaller.
+    threshold : float
+        The score above which accuracy, precision, recall and f1 count a record as positive: by default 0, which is the
+        probability 1/2.
 
     Returns
     -------
@@ -159,6 +167,9 @@ def evaluate(
         The metric has no correction under this noise, or none of finite variance at these parameters.
     DivergenceError
         A record's corrected metric is not finite.
+    InferenceError
+        What the metric is a share of (positives, predicted positives, the variance of the target) is not told apart
+        from 0.
     TypeError, ValueError
         An argument or the data do not fit.
 
@@ -175,11 +186,18 @@ def evaluate(
     Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
     debiased variance: an estimate, and a pessimistic one.
 
+    Under a spherical cap the sign is a polynomial of the score, as far as the noise lets its degrees through.
+
+    The area under the curve is a mean over pairs of records, whose noises are independent: the sign of the difference
+    of two scores is undone for the noise of both, without a sum over all pairs. Precision, recall, f1, R2 and it are
+    ratios of unbiased estimates: consistent, off by a multiple of 1/n, with standard errors by the delta method.
+
     The value may lie outside the range of the metric, as unbiased estimates do.
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990. Brier 1950. Hanley & McNeil 1982 (the area
+    under the ROC curve). Efron & Stein 1981 (pseudo-values of means over pairs).
 
     Examples
     --------

@@ -20,6 +20,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
+from symdebias.evaluation.links import link_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
@@ -137,12 +138,17 @@ class Records:
         Raises
         ------
         ValueError, TypeError
-            They do not fit, or the model has an offset.
+            They do not fit, the model has an offset, or it predicts no probabilities for a metric of these.
         """
         if isinstance(model, Fit) and model.diagnostics.get("offset"):
             raise ValueError(
                 "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
                 "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
+            )
+        if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
+            raise ValueError(
+                "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
+                "Pass the squared error of its probabilities as a Loss, or evaluate accuracy or roc_auc."
             )
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1

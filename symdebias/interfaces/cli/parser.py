@@ -12,7 +12,9 @@ from symdebias import _losses
 _WORK = "symdebias.interfaces.cli"
 LOSSES = tuple(name.replace("_", "-") for name in _losses.BY_NAME_AND_LABELS)
 PLANNED = tuple(name.replace("_", "-") for name in _losses.BY_NAME)
-METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
+METRICS = (
+    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
+)  # fmt: skip
 _CODES = "exit codes: 0 done, 1 could not be done, 2 not a command, 3 an audit refutes a guarantee"
 
 
@@ -195,7 +197,9 @@ def _add_evaluate(commands: Any) -> None:
     )  # fmt: skip
     judged.add_argument("fit", type=Path, metavar="FIT", help="the file that fit --save wrote")
     judged.add_argument("folder", type=Path, metavar="FOLDER", help="released records")
-    judged.add_argument("--metric", choices=METRICS, required=True, help="what to estimate")
+    judged.add_argument("--metric", choices=(*METRICS, "all"), required=True, help="what to estimate")
+    judged.add_argument("--threshold", type=float, default=0.0, help="score above which a record is positive (0)")
+    judged.add_argument("--label-model", choices=("any", "logistic"), default="any", help="of the bound on the bias")
     judged.add_argument("--radius", type=float, help="public bound on the absolute true score")
     judged.add_argument("--level", type=float, default=0.95, help="of the interval (default: 0.95)")
     _json(judged)

@@ -1,0 +1,110 @@
+"""Do the intervals of metrics from released records cover? Brier score, ROC area, rates and R2 over families of records.
+
+    python benchmarks/evaluation_coverage.py [--draws 200] [--records 3000] [--population 1000000]
+
+A model with parameters (1, -1) and an intercept; labels are logistic in 1.5 times the score, numbers are the score plus
+normal noise. The first column has the named distribution, the second is normal; "rare label" has two normal columns, an
+intercept of -2.2 and the threshold -1. Each draw is one of records and of noise: mean error against the metric of the
+population, spread, what is stated, and how many of the 95% intervals cover (label_model="logistic").
+"""
+
+import argparse
+
+import numpy as np
+from scipy.special import expit
+
+import symdebias as sd
+
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "lognormal": lambda rng, n: np.exp(rng.normal(size=n)) - np.exp(0.5),
+    "t, 3 degrees": lambda rng, n: rng.standard_t(3, n),
+    "rare label": lambda rng, n: rng.normal(size=n),
+}
+NOISES = {
+    "labels 2": (None, 2.0),
+    "normal 0.6, labels 2": (sd.GaussianMechanism.from_scale(0.6), 2.0),
+    "Laplace 0.4, labels 2": (sd.LaplaceMechanism.from_scale(0.4), 2.0),
+    "normal 1, labels 1": (sd.GaussianMechanism.from_scale(1.0), 1.0),
+}
+
+
+def area(y, u, t):
+    ranks = np.empty(len(u))
+    ranks[np.argsort(u)] = np.arange(1, len(u) + 1)
+    positives = np.count_nonzero(y > 0)
+    return (ranks[y > 0].sum() - positives * (positives + 1) / 2) / (positives * (len(u) - positives))
+
+
+OF_LABELS = {
+    "brier": lambda y, u, t: np.mean((expit(u) - (y > 0)) ** 2),
+    "roc_auc": area,
+    "f1": lambda y, u, t: 2 * np.mean((u > t) & (y > 0)) / (np.mean(u > t) + np.mean(y > 0)),
+    "precision": lambda y, u, t: np.mean(y[u > t] > 0),
+    "recall": lambda y, u, t: np.mean(u[y > 0] > t),
+}
+OF_NUMBERS = {"r2": lambda y, u, t: 1 - np.mean((y - u) ** 2) / np.var(y)}
+
+
+def drawn(shape, n, rng, *, numbers):
+    """Return records, their scores, targets, and the parameters with a threshold."""
+    rare = shape == "rare label"
+    theta, threshold = np.array([1.0, -1.0, -2.2 if rare else 0.3]), -1.0 if rare else 0.0
+    X = np.column_stack([SHAPES[shape](rng, n), rng.normal(size=n)])
+    u = X @ theta[:2] + theta[2]
+    y = u + rng.normal(size=n) if numbers else np.where(rng.random(n) < expit(1.5 * u), 1.0, -1.0)
+    return X, u, y, theta, threshold
+
+
+def compare(shape, noise, options):
+    features, budget = NOISES[noise]
+    for truths in (OF_LABELS, OF_NUMBERS):
+        numbers = truths is OF_NUMBERS
+        if numbers and shape == "rare label":
+            continue
+        rng = np.random.default_rng(7)
+        target = sd.GaussianMechanism.from_scale(1.0) if numbers else sd.RandomizedResponse(epsilon=budget)
+        release = sd.Release(features, target, fit_intercept=True)
+        _, u, y, theta, threshold = drawn(shape, options.population, rng, numbers=numbers)
+        wanted = {metric: truth(y, u, threshold) for metric, truth in truths.items()}
+        found = {metric: [] for metric in truths}
+        for _ in range(options.draws):
+            X, _, y, _, _ = drawn(shape, options.records, rng, numbers=numbers)
+            noised = release.privatize(X, y, random_state=int(rng.integers(2**31)))
+            for metric, estimates in found.items():
+                own = {"threshold": threshold} if metric in ("f1", "precision", "recall") else {}
+                estimates.append(
+                    sd.evaluation.evaluate(
+                        theta, noised.X, noised.y, metric=metric, release=release, label_model="logistic", **own
+                    )
+                )
+        for metric, estimates in found.items():
+            errors = np.array([one.value - wanted[metric] for one in estimates])
+            ends = np.array([one.confidence_interval() for one in estimates])
+            covered = np.mean((ends[:, 0] <= wanted[metric]) & (wanted[metric] <= ends[:, 1]))
+            stated, bias = (np.mean([getattr(one, of) for one in estimates]) for of in ("standard_error", "bias"))
+            print(
+                f"{shape:<14}{noise:<24}{metric:<11}{wanted[metric]:>7.4f}{errors.mean():>9.4f}"
+                f"{errors.std() / np.sqrt(options.draws):>8.4f}{errors.std():>8.4f}{stated:>8.4f}{bias:>9.1e}"
+                f"{covered:>9.3f}",
+                flush=True,
+            )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=200)
+    parser.add_argument("--records", type=int, default=3_000)
+    parser.add_argument("--population", type=int, default=1_000_000)
+    options = parser.parse_args()
+    print(
+        f"{'':<14}{'noise':<24}{'metric':<11}{'true':>7}{'error':>9}{'(se)':>8}{'sd':>8}{'stated':>8}{'bias':>9}"
+        f"{'covered':>9}"
+    )
+    for shape in SHAPES:
+        for noise in NOISES:
+            compare(shape, noise, options)
+
+
+if __name__ == "__main__":
+    main()
