@@ -1,4 +1,4 @@
-"""Do the intervals of metrics from released records cover? Brier score, ROC area, rates and R2 over families of records.
+"""Do intervals of metrics from released records cover? Brier score, ROC area, rates and R2 over families of records.
 
     python benchmarks/evaluation_coverage.py [--draws 200] [--records 3000] [--population 1000000]
 

@@ -31,7 +31,7 @@ from symdebias.transforms.surrogate import Surrogate
 # What the squared error counts beside the variance: pairs of scores lie smoothly, and most of the error averages out.
 _SQUARED_ERROR = 1.0
 # Likely scores of which all pairs are taken for the bound on the bias, and those that polynomials are fitted to.
-_NODES, _PAIRED = 400, 48
+_NODES, _PAIRED = 200, 48
 # Scores that are equal but for rounding.
 _TIED = 1e-13
 
