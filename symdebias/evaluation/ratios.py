@@ -25,7 +25,9 @@ _TOLD = 3.0
 RATES = {"precision": (1.0, 1.0, 0.0), "recall": (1.0, 0.0, 1.0), "f1": (2.0, 1.0, 1.0)}
 
 
-def pseudo_values(numerator: FloatArray, denominator: FloatArray, weights: FloatArray, what: str) -> FloatArray:
+def pseudo_values(
+    numerator: FloatArray, denominator: FloatArray, weights: FloatArray, what: str, noise: FloatArray | None = None
+) -> FloatArray:
     """Return numbers per record whose weighted mean is the ratio of two weighted means.
 
     Parameters
@@ -36,6 +38,8 @@ def pseudo_values(numerator: FloatArray, denominator: FloatArray, weights: Float
         Weights.
     what : str
         What the denominator is, for the message.
+    noise : array of shape (n,), float64, optional
+        As for `require_positive`.
 
     Raises
     ------
@@ -43,21 +47,35 @@ def pseudo_values(numerator: FloatArray, denominator: FloatArray, weights: Float
         The mean of the denominator is not told apart from 0.
     """
     share = weights / weights.sum()
-    below = require_positive(denominator, share, what)
+    below = require_positive(denominator, share, what, noise)
     ratio = float(share @ numerator) / below
     return np.asarray(ratio + (numerator - ratio * denominator) / below)
 
 
-def require_positive(values: FloatArray, share: FloatArray, what: str) -> float:
-    """Return the mean of numbers under weights that sum to 1.
+def require_positive(values: FloatArray, share: FloatArray, what: str, noise: FloatArray | None = None) -> float:
+    """Return the mean of numbers under weights that sum to 1, whose true values are none below 0.
+
+    Parameters
+    ----------
+    values : array of shape (n,), float64
+        The numbers. Those below 0 are so by their noise.
+    share : array of shape (n,), float64
+        The weights.
+    what : str
+        What the mean is, for the message.
+    noise : array of shape (n,), float64, optional
+        The variance of each by the noise. By default the variance over records stands for it, which is as large where
+        true values differ little; far ones would hide that the mean is above 0.
 
     Raises
     ------
     InferenceError
-        It is not told apart from 0: below some standard errors where the noise can make numbers negative.
+        It is not told apart from 0: below some standard errors of what the noise adds.
     """
     mean = float(share @ values)
-    error = math.sqrt(float(share**2 @ (values - mean) ** 2)) if values.min() < 0 else 0.0
+    error = 0.0
+    if values.min() < 0:
+        error = math.sqrt(float(share**2 @ ((values - mean) ** 2 if noise is None else noise)))
     if not mean > _TOLD * error:
         told = f"{mean:.3g}, with a standard error of {error:.2g}" if error > 0 else f"{mean:.3g}"
         raise InferenceError(
@@ -198,9 +216,13 @@ class RSquared(Metric):
         weights = self.records.weights[rows]
         share, target, excess = weights / weights.sum(), self.target[rows], self.excess[rows]
         squares = (target - share @ target) ** 2 - excess
+        spread = np.maximum(excess, 0.0)
+        # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
+        noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
         # The noise of the mean is in its square.
         squares = squares + float(share**2 @ excess)
-        return 1 - pseudo_values(self.errors.values(theta, rows), squares, weights, "the variance of the target")
+        errors = self.errors.values(theta, rows)
+        return 1 - pseudo_values(errors, squares, weights, "the variance of the target", noise)
 
 
 def r_squared(records: Records, errors: MeanLoss) -> RSquared:

@@ -108,6 +108,17 @@ def test_r2_is_unbiased_in_both_of_its_means():
     assert np.std(shares) / 10 < 0.02 * np.var(y)
 
 
+def test_far_records_do_not_hide_a_variance():
+    """One record holds nearly all of the variance, which then has an error over records as large as itself."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.r_[60.0, rng.normal(size=199)]
+    release = release_of(None, sd.GaussianMechanism.from_scale(1.0))
+    noised = release.privatize(X, y, random_state=1)
+    found = evaluate(THETA, noised.X, noised.y, metric="r2", release=release)
+    assert abs(found.value - evaluate(THETA, X, y, metric="r2", release=TRUE).value) < 0.1
+
+
 CHANNEL = sd.RandomizedResponse(epsilon=2.0, categories=(0.0, 1.0, 3.0))
 WIDE = {
     "numbers": (sd.GaussianMechanism.from_scale(0.7), lambda u, rng: u + rng.normal(size=len(u))),
