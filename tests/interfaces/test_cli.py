@@ -35,6 +35,17 @@ def test_a_missing_output_folder_is_said_before_the_work(tmp_path, capsys):
     assert "does not exist" in capsys.readouterr().err
 
 
+def test_the_demo_answers_in_json(small, tmp_path, capsys):
+    picture = tmp_path / "demo.png"
+    assert cli.main(["demo", "--output", str(picture), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["records"] == 200_000
+    assert [one["name"] for one in answer["curves"]] == list(demo.CURVES)
+    assert answer["spendings"][-1]["excess_risk"] < answer["spendings"][0]["excess_risk"]
+    assert answer["picture"] == str(picture)
+    assert picture.exists()
+
+
 @pytest.mark.parametrize("words", [[], ["dmo"], ["demo", "--data", "iris"], ["demo", "--seed", "x"]])
 def test_mistyped_commands_say_what_there_is(words, capsys):
     with pytest.raises(SystemExit) as stop:

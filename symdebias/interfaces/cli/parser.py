@@ -268,6 +268,7 @@ def _add_demo(commands: Any) -> None:
         "--output", type=Path, default=None, help="the PNG file to write (default: symdebias-demo-DATA.png)"
     )
     shown.add_argument("--seed", type=int, default=0, help="seed of noise and order (default: 0)")
+    _json(shown)
 
 
 def _add_completion(commands: Any) -> None:
