@@ -145,6 +145,11 @@ class Records:
                 "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
                 "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
             )
+        if isinstance(model, Fit) and model.theta.ndim > 1 and not isinstance(loss, Loss):
+            raise ValueError(
+                f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
+                "score. Evaluate a Loss of all scores, such as the one that was fitted."
+            )
         if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
             raise ValueError(
                 "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
