@@ -1,11 +1,15 @@
 """Do intervals of metrics from released records cover? Brier score, ROC area, F1 and R2 over families of records.
 
     python benchmarks/evaluation_coverage.py [--draws 100] [--records 3000] [--population 400000]
+    SYMDEBIAS_DATA=folder python benchmarks/evaluation_coverage.py --adult [--draws 20]
 
 A model with parameters (1, -1) and an intercept; labels are logistic in 1.5 times the score, numbers are the score plus
 normal noise. The first column has the named distribution, the second is normal; "rare label" has two normal columns, an
 intercept of -2.2 and the threshold -1. Each draw is one of records and of noise: mean error against the metric of the
 population, spread, what is stated, and how many of the 95% intervals cover (label_model="logistic").
+
+With --adult the records are the test set of UCI Adult, and the model is fitted to the true training set. Each draw is
+one of the noise: features by a spherical cap at a budget of 6, labels by randomized response at 2.
 """
 
 import argparse
@@ -14,6 +18,7 @@ import numpy as np
 from scipy.special import expit
 
 import symdebias as sd
+from symdebias.interfaces import datasets
 
 SHAPES = {
     "normal": lambda rng, n: rng.normal(size=n),
@@ -88,12 +93,55 @@ def compare(shape, noise, options):
             )
 
 
+def adult(draws):
+    train, test = datasets.adult_parts()
+    low, high, norm = np.array([17, 1, 1, -1, -1]), np.array([80, 16, 80, 1, 1]), 1.7
+
+    def scaled(X):
+        """Return columns in public bounds, shortened to the norm."""
+        columns = np.clip(2 * (X - low) / (high - low) - 1, -1, 1)
+        return columns / np.maximum(1, np.linalg.norm(columns, axis=1, keepdims=True) / norm)
+
+    true = sd.Release(fit_intercept=True)
+    theta = sd.m_estimate(sd.debias(sd.losses.logistic(), true), scaled(train.X), train.y).theta
+    X = scaled(test.X)
+    metrics = ("accuracy", "precision", "recall", "f1", "roc_auc")
+    release = sd.Release(
+        sd.SphericalCapMechanism(epsilon=6.0, radius=norm), sd.RandomizedResponse(epsilon=2.0), fit_intercept=True
+    )
+    found = {metric: [] for metric in metrics}
+    naive = {metric: [] for metric in metrics}
+    for draw in range(draws):
+        noised = release.privatize(X, test.y, random_state=100 + draw)
+        for metric in metrics:
+            found[metric].append(
+                sd.evaluation.evaluate(
+                    theta, noised.X, noised.y, metric=metric, release=release, label_model="logistic"
+                )
+            )
+            naive[metric].append(sd.evaluation.evaluate(theta, noised.X, noised.y, metric=metric, release=true).value)
+    print(f"{'':<11}{'true':>8}{'naive':>8}{'mean':>8}{'sd':>8}{'stated':>8}{'bias':>9}")
+    for metric in metrics:
+        wanted = sd.evaluation.evaluate(theta, X, test.y, metric=metric, release=true).value
+        values = np.array([one.value for one in found[metric]])
+        stated, bias = (np.mean([getattr(one, of) for one in found[metric]]) for of in ("standard_error", "bias"))
+        print(
+            f"{metric:<11}{wanted:>8.4f}{np.mean(naive[metric]):>8.4f}{values.mean():>8.4f}{values.std():>8.4f}"
+            f"{stated:>8.4f}{bias:>9.1e}"
+        )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--draws", type=int)
+    parser.add_argument("--adult", action="store_true")
     parser.add_argument("--records", type=int, default=3_000)
     parser.add_argument("--population", type=int, default=400_000)
     options = parser.parse_args()
+    if options.adult:
+        adult(options.draws or 20)
+        return
+    options.draws = options.draws or 100
     print(
         f"{'':<14}{'noise':<24}{'metric':<11}{'true':>7}{'error':>9}{'(se)':>8}{'sd':>8}{'stated':>8}{'bias':>9}"
         f"{'covered':>9}"

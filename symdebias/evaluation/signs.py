@@ -14,7 +14,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
 from symdebias.noise import CoordinateNoise
 from symdebias.transforms import surrogate, waves
 from symdebias.transforms.surrogate import Surrogate
@@ -29,6 +29,8 @@ _MOST_WAVES = 400
 # how many likely scores and cells of released ones they are fitted to.
 _HIGHEST_DEGREE, _LEAST_FACTOR = 16, 1e-3
 _NODES, _COSINES, _CELLS = 400, 25, 128
+# The variance of true scores must be so many of its standard errors by the noise, or the bias is not known.
+_TOLD = 3.0
 # |u|, whose slope is the sign.
 _ABSOLUTE = surrogate.Part(np.abs, np.sign, odd=False)
 
@@ -219,10 +221,14 @@ def signs_of(
     ------
     NoExactCorrectionError
         The noise lets no sign be told.
+    InferenceError
+        The noise hides how far true scores are apart.
     """
     scores = scores_of(what, records, thetas)
     if all(one.has_exact_signs for one in scores.values()):
         return Signs(records, scores)
+    for one in scores.values():
+        _require_spread(what, one, records.share)
     if any(one.zonal for one in scores.values()):
         return ZonalSigns(records, scores)
     spreads = {theta: Spread.of(one, records.share) for theta, one in scores.items()}
@@ -262,6 +268,25 @@ def scores_of(what: str, records: Records, thetas: Sequence[FloatArray]) -> dict
                 "all columns in the vector."
             )
     return scores
+
+
+def _require_spread(what: str, scores: ReleasedScores, share: FloatArray) -> None:
+    """Raise InferenceError where the spread of true scores is not told apart from 0.
+
+    What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
+    """
+    mean = float(share @ scores.estimates)
+    squares = scores.squares
+    variance = float(share @ squares) - mean**2
+    # That of squares by normal noise: far scores, which tell the spread, have no part in it.
+    noise = scores.noise * (4 * np.maximum(squares, 0.0) + 2 * scores.noise)
+    error = math.sqrt(float(share**2 @ noise))
+    if not variance > _TOLD * error and error > 0:
+        raise InferenceError(
+            f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
+            f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
+            f"{scores.noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
+        )
 
 
 def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> Surrogate:

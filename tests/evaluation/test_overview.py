@@ -49,7 +49,7 @@ def test_a_fit_says_what_it_predicts():
 def test_a_margin_release_refuses_what_it_hides():
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.7, 0.7, size=(90, 2))
-    release = sd.Release(sd.SphericalCapMechanism(epsilon=6.0, radius=1.0), target="margin")
+    release = sd.Release(sd.SphericalCapMechanism(epsilon=12.0, radius=1.0), target="margin")
     noised = release.privatize(X, np.where(X[:, 0] > 0, 1, -1), random_state=1)
     found = evaluate_all([3.0, -2.0], noised.X, noised.y, release=noised.release, label_model="logistic")
     assert set(found.estimates) == {"accuracy", "brier", "log_loss"}

@@ -46,7 +46,7 @@ KINDS = {
     "categories": release_of(sd.RandomizedResponse(epsilon=1.5), COIN),
     "a grid": release_of(sd.DiscreteLaplaceMechanism.from_scale(0.4, step=0.5), COIN),
     "normal": release_of(NORMAL, COIN),
-    "a cap": sd.Release(sd.SphericalCapMechanism(epsilon=6.0, radius=2.0), COIN, fit_intercept=True),
+    "a cap": sd.Release(sd.SphericalCapMechanism(epsilon=8.0, radius=2.0), COIN, fit_intercept=True),
 }
 
 
@@ -176,6 +176,18 @@ def test_parameters_of_zero_rank_nothing():
         assert evaluate(np.zeros(3), noised.X, noised.y, metric="roc_auc", release=release).value == 0.5
 
 
+@pytest.mark.parametrize("metric", ["roc_auc", "accuracy", "recall"])
+def test_noise_that_hides_how_far_scores_are_apart_is_refused(metric):
+    """Signs would be judged at scores that are wider than the true ones, and their bias be understated."""
+    rng = np.random.default_rng(0)
+    X = np.array([0.7, 0.6]) + 0.02 * rng.normal(size=(2_000, 2))
+    y = np.where(rng.random(2_000) < 0.5, 1.0, -1.0)
+    for mechanism in (sd.GaussianMechanism.from_scale(1.0), sd.SphericalCapMechanism(epsilon=3.0, radius=1.0)):
+        noised = sd.Release(mechanism, COIN).privatize(X, y, random_state=1)
+        with pytest.raises(InferenceError, match="how far they are apart is hidden"):
+            evaluate([1.0, -1.0], noised.X, noised.y, metric=metric, release=noised.release)
+
+
 def test_one_label_has_no_area():
     for label, which in ((1.0, "smaller"), (-1.0, "larger")):
         with pytest.raises(InferenceError, match=f"the {which} label is 0"):
@@ -192,7 +204,7 @@ def test_a_score_of_more_than_the_noised_vector_is_refused():
         with pytest.raises(sd.exceptions.NoExactCorrectionError, match="other columns are in this score"):
             evaluate([1.0, -1.0, 0.5, 0.1], noised.X, noised.y, metric=metric, release=release)
     # A column with the parameter 0 is not in it.
-    many = [np.tile(part, (100, 1)[: part.ndim]) for part in (X, Y4)]
+    many = [np.tile(part, (400, 1)[: part.ndim]) for part in (X, Y4)]
     noised = release.privatize(*many, random_state=1)
     assert evaluate([1.0, -1.0, 0.0, 0.1], noised.X, noised.y, metric="accuracy", release=release).standard_error > 0
 
