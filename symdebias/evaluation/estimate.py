@@ -14,6 +14,7 @@ from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
+from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -186,7 +187,8 @@ def evaluate(
     Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
     debiased variance: an estimate, and a pessimistic one.
 
-    Under a spherical cap the sign is a polynomial of the score, as far as the noise lets its degrees through.
+    Under a spherical cap the sign is a polynomial of the score, as far as the noise lets its degrees through; so are
+    the parts of log loss and Brier score where an intercept stands beside the noised vector, with an estimated bias.
 
     The area under the curve is a mean over pairs of records, whose noises are independent: the sign of the difference
     of two scores is undone for the noise of both, without a sum over all pairs. Precision, recall, f1, R2 and it are
@@ -259,7 +261,8 @@ def corrected_metric(
     if metric == "r2":
         name = "squared_error"
         return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
-    return mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+    found = zonal_loss(metric, records, thetas) if metric in PARTS else None
+    return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:

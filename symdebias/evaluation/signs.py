@@ -5,7 +5,7 @@ surrogate of abs(u), and what this slope is off is averaged over scores and labe
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -133,7 +133,7 @@ class ZonalSigns(Signs):
     """
 
     method: ClassVar[str] = "surrogate"
-    _found: dict[tuple[bytes, float], FloatArray] = field(default_factory=dict, repr=False, compare=False)
+    _found: dict[tuple[bytes, float | str], FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def at(self, theta: FloatArray, rows: Any, thresholds: Sequence[float] = (0.0,)) -> FloatArray:
         """Return estimates of the polynomials at some records, shape (m, k)."""
@@ -177,19 +177,36 @@ class ZonalSigns(Signs):
         assert scores.constant is not None
         return zonal[0], zonal[0].reach(zonal[1]), scores.constant
 
-    def _coefficients(self, theta: FloatArray, threshold: float) -> FloatArray:
-        """Return the coefficients of least mean squared error over likely scores, the variance as ridge."""
-        key = (theta.tobytes(), threshold)
-        if key not in self._found:
+    def fitted(
+        self, theta: FloatArray, key: float | str, function: Callable[[FloatArray], FloatArray], records: float
+    ) -> FloatArray:
+        """Return the coefficients of least mean squared error over likely scores, the variance as ridge.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        key : float or str
+            What the function is remembered by.
+        function : callable
+            Of scores.
+        records : float
+            The sample size; larger ones buy less bias for more variance.
+        """
+        if (theta.tobytes(), key) not in self._found:
             nodes = self.likely_scores(theta, _NODES)
             at, chances = self.released_rule(theta)
-            price = np.sqrt(chances / max(1.0, SQUARED_ERROR * self.records.effective))
-            self._found[key] = least_squares(
+            price = np.sqrt(chances / max(1.0, records))
+            self._found[theta.tobytes(), key] = least_squares(
                 self.legendre(theta, nodes) / math.sqrt(_NODES),
                 self.legendre(theta, at, released=True) * price[:, None],
-                np.sign(nodes - threshold) / math.sqrt(_NODES),
+                function(nodes) / math.sqrt(_NODES),
             )
-        return self._found[key]
+        return self._found[theta.tobytes(), key]
+
+    def _coefficients(self, theta: FloatArray, threshold: float) -> FloatArray:
+        records = SQUARED_ERROR * self.records.effective
+        return self.fitted(theta, threshold, lambda nodes: np.asarray(np.sign(nodes - threshold)), records)
 
     def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.scores[theta.tobytes()].zonal is None:

@@ -138,10 +138,10 @@ def test_the_area_has_the_error_that_it_states(shape):
     assert covered >= 0.85
 
 
-@pytest.mark.parametrize("metric", ["roc_auc", "f1", "accuracy"])
-def test_a_cap_lets_signs_of_scores_be_told(metric):
+@pytest.mark.parametrize("metric", ["roc_auc", "f1", "accuracy", "brier"])
+def test_a_cap_with_labels_apart_tells_all_metrics(metric):
     """40 draws of 3,000 records: a bias of .02 beyond the stated one and standard errors 40% off are seen; the naive
-    metric is off by .1.
+    metric is off by .05 and more.
     """
     rng = np.random.default_rng(6)
     theta = np.array([3.0, -2.0, 1.0, 0.4])
@@ -174,6 +174,11 @@ def test_parameters_of_zero_rank_nothing():
     for release in (release_of(NORMAL, COIN), KINDS["a cap"]):
         noised = release.privatize(np.tile(X4, (50, 1)), np.tile(Y4, 50), random_state=1)
         assert evaluate(np.zeros(3), noised.X, noised.y, metric="roc_auc", release=release).value == 0.5
+        constant = evaluate(np.array([0.0, 0.0, 0.4]), noised.X, noised.y, metric="brier", release=release)
+        gain = 1 / math.tanh(0.75)
+        share = (1 + gain * np.mean(noised.y)) / 2
+        wanted = share * expit(-0.4) ** 2 + (1 - share) * expit(0.4) ** 2
+        assert constant.value == pytest.approx(wanted, abs=1e-6)
 
 
 @pytest.mark.parametrize("metric", ["roc_auc", "accuracy", "recall"])
@@ -200,8 +205,12 @@ def test_a_score_of_more_than_the_noised_vector_is_refused():
     )
     X = np.column_stack([X4, np.arange(4.0)])
     noised = release.privatize(X, Y4, random_state=1)
-    for metric in ("roc_auc", "accuracy"):
-        with pytest.raises(sd.exceptions.NoExactCorrectionError, match="other columns are in this score"):
+    for metric, message in (
+        ("roc_auc", "other columns are in this score"),
+        ("accuracy", "other columns are in this score"),
+        ("brier", "No method corrects"),
+    ):
+        with pytest.raises(sd.exceptions.NoExactCorrectionError, match=message):
             evaluate([1.0, -1.0, 0.5, 0.1], noised.X, noised.y, metric=metric, release=release)
     # A column with the parameter 0 is not in it.
     many = [np.tile(part, (400, 1)[: part.ndim]) for part in (X, Y4)]
