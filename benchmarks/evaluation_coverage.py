@@ -105,7 +105,7 @@ def adult(draws):
     true = sd.Release(fit_intercept=True)
     theta = sd.m_estimate(sd.debias(sd.losses.logistic(), true), scaled(train.X), train.y).theta
     X = scaled(test.X)
-    metrics = ("accuracy", "precision", "recall", "f1", "roc_auc")
+    metrics = ("accuracy", "precision", "recall", "f1", "roc_auc", "brier", "log_loss")
     release = sd.Release(
         sd.SphericalCapMechanism(epsilon=6.0, radius=norm), sd.RandomizedResponse(epsilon=2.0), fit_intercept=True
     )
