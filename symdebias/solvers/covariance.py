@@ -15,7 +15,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.moments import leverages
+from symdebias.solvers.moments import leverages, most_leverage
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.scores import ReleasedRecords
 
@@ -218,7 +218,9 @@ def of_records(
 
     def powers(rows: slice) -> FloatArray:
         square = (part.centred(theta, -penalty * theta, rows) @ inverse) ** 2
-        return np.stack([np.sum(square, axis=0), np.sum(square**2, axis=0)])
+        # A product is several times as fast as a sum over the rows of few columns.
+        ones = np.ones(len(square))
+        return np.stack([ones @ square, ones @ square**2])
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
     whole = hessian * records.total
@@ -239,6 +241,8 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
     design = records.correction.design
     length = len(design.parameters)
     root = inverse_root(metric[:length, :length])
+    if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
+        return np.zeros(0, dtype=np.int64)
 
     def far(rows: slice) -> Any:
         leverage = leverages(design, records.matrix[rows], root)
