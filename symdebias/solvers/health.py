@@ -33,9 +33,9 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
-# Waves slower than the first figure cannot follow a loss of unit width over true scores of more than the second, root
-# mean square, and fits scatter more than they say: then no more than the third.
-_SLOWEST, _WIDE, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 3.0, 0.15
+# Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
+# are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
+_WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
 # On how many records that is looked at first, how many times more the next look takes, and from how many records on.
 _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
@@ -170,9 +170,11 @@ def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArra
     spread = known.spread(theta)
     variance = float(known.variances(theta).mean())
     fastest = highest_frequency(variance, known.records)
+    most = _MOST_BIAS
     # Over a few units a quadratic and slow waves will do.
-    is_slow = fastest < _SLOWEST and known.mean_square(theta) > _WIDE**2
-    if largest <= (_MOST_BIAS_OF_SLOW_WAVES if is_slow else _MOST_BIAS) * spread:
+    if known.mean_square(theta) > _WIDE**2:
+        most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
+    if largest <= most * spread:
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
