@@ -83,21 +83,11 @@ class Table:
 
 @dataclass(frozen=True)
 class TextFile:
-    """What a file of comma-separated values holds, as text.
+    """What a file of comma-separated values holds, as text."""
 
-    Attributes
-    ----------
-    name : str
-        What to call the file.
-    columns : mapping from str to list of str
-        The values by column, blanks around them left out.
-    lines : list of int
-        The line of the file that each record ends on.
-    """
-
-    name: str
-    columns: Mapping[str, list[str]]
-    lines: list[int]
+    name: str  # What to call the file.
+    columns: Mapping[str, list[str]]  # The values by column, blanks around them left out.
+    lines: list[int]  # The line of the file that each record ends on.
 
 
 def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> TextFile:

@@ -23,49 +23,24 @@ TESTED_RECORDS = 10_000
 
 @dataclass(frozen=True)
 class Derivatives:
-    """Mean loss and derivatives at one theta.
+    """Mean loss and derivatives at one theta."""
 
-    Attributes
-    ----------
-    loss : float
-        The mean loss.
-    gradient : array of shape (Q,), float64
-        The mean gradient.
-    hessian : array of shape (Q, Q), float64
-        The mean Hessian.
-    meat : array of shape (Q, Q) or (0, 0), float64
-        The sum of outer products of the weighted gradients, over the sum of the weights.
-    """
-
-    loss: float
-    gradient: FloatArray
-    hessian: FloatArray
+    loss: float  # The mean loss.
+    gradient: FloatArray  # Of shape (Q,): the mean gradient.
+    hessian: FloatArray  # Of shape (Q, Q): the mean Hessian.
+    # Of shape (Q, Q) or (0, 0): the sum of outer products of the weighted gradients, over the sum of the weights.
     meat: FloatArray
 
 
 @dataclass(frozen=True)
 class Records:
-    """Checked records under a correction.
+    """Checked records under a correction."""
 
-    Attributes
-    ----------
-    correction : Correction
-        The loss as it is corrected for them.
-    matrix : array of shape (n, p), float64, or Rows
-        Columns in the release's order, codes in columns of categories.
-    target : array of shape (n,), float64, or Rows
-        Values of the target.
-    weights : array of shape (n,) or (0,), float64
-        The weights; empty where all records weigh the same.
-    scales : array of shape (n, p), float64, or None
-        Standard deviations of the records' own noise.
-    """
-
-    correction: Correction
-    matrix: FloatArray | Rows
-    target: FloatArray | Rows
-    weights: FloatArray
-    scales: FloatArray | None = None
+    correction: Correction  # The loss as it is corrected for them.
+    matrix: FloatArray | Rows  # Of shape (n, p): columns in the release's order, codes in columns of categories.
+    target: FloatArray | Rows  # Of shape (n,): values of the target.
+    weights: FloatArray  # Of shape (n,) or (0,): the weights; empty where all records weigh the same.
+    scales: FloatArray | None = None  # Of shape (n, p): standard deviations of the records' own noise.
 
     @classmethod
     def of(

@@ -35,21 +35,11 @@ NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 
 @dataclass(frozen=True)
 class SeenRecord:
-    """One true record seen through the noise: released records with their probabilities.
+    """One true record seen through the noise: released records with their probabilities."""
 
-    Attributes
-    ----------
-    X : array of shape (m, p), float64
-        Released columns, codes of categories.
-    y : array of shape (m,), float64
-        Released targets (codes of a channel's outputs).
-    weights : array of shape (m,), float64
-        Their weights, which sum to 1.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
+    X: FloatArray  # Of shape (m, p): released columns, codes of categories.
+    y: FloatArray  # Of shape (m,): released targets (codes of a channel's outputs).
+    weights: FloatArray  # Of shape (m,): their weights, which sum to 1.
 
 
 def released_records(

@@ -42,24 +42,12 @@ _STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
 
 @dataclass(frozen=True)
 class TargetNoise:
-    """What the target may be, and what is seen in its place.
+    """What the target may be, and what is seen in its place."""
 
-    Attributes
-    ----------
-    targets : tuple of float
-        The values of the target to try.
-    variance : float
-        Variance of Gaussian noise on the target.
-    outcomes : tuple of float
-        The values that a finite channel gives out; empty without a channel.
-    probabilities : tuple of (float, ...)
-        Their probabilities, a row for each target.
-    """
-
-    targets: tuple[float, ...]
-    variance: float = 0.0
-    outcomes: tuple[float, ...] = ()
-    probabilities: tuple[tuple[float, ...], ...] = ()
+    targets: tuple[float, ...]  # The values of the target to try.
+    variance: float = 0.0  # Variance of Gaussian noise on the target.
+    outcomes: tuple[float, ...] = ()  # The values that a finite channel gives out; empty without a channel.
+    probabilities: tuple[tuple[float, ...], ...] = ()  # Their probabilities, a row for each target.
 
     @classmethod
     def of(cls, loss: Loss, release: Release) -> "TargetNoise":

@@ -30,24 +30,13 @@ _MOST_NODES = 300_000
 
 @dataclass(frozen=True)
 class ClosedVariance:
-    """The variance of a corrected loss of one score under normal noise, in closed form.
+    """The variance of a corrected loss of one score under normal noise, in closed form."""
 
-    Attributes
-    ----------
-    loss : sympy.Expr
-        The variance of the loss: of the score u, the true target, ``s``, ``t`` and ``c``.
-    gradient : sympy.Expr
-        The trace of the covariance of the gradient: of these and of the four symbols below.
-    norms : tuple of sympy.Symbol
-        ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
-    conditions : tuple of sympy relationals
-        What must hold for it to be finite.
-    """
-
-    loss: sp.Expr
-    gradient: sp.Expr
+    loss: sp.Expr  # The variance of the loss: of the score u, the true target, ``s``, ``t`` and ``c``.
+    gradient: sp.Expr  # The trace of the covariance of the gradient: of these and of the four symbols below.
+    # ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
     norms: tuple[sp.Symbol, sp.Symbol, sp.Symbol, sp.Symbol]
-    conditions: tuple[sp.Rel, ...]
+    conditions: tuple[sp.Rel, ...]  # What must hold for it to be finite.
 
 
 @functools.lru_cache(maxsize=64)

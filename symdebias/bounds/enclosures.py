@@ -146,16 +146,9 @@ def _truth(condition: Any, known: dict[sp.Basic, Range]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Enclosed:
-    """A function of one variable with the ranges of its first two derivatives.
+    """A function of one variable with the ranges of its first two derivatives."""
 
-    Attributes
-    ----------
-    function, slope, curvature : sympy.Expr
-        The function, and its derivatives in forms with tight ranges; a step of the slope is no part of the curvature.
-    variable : sympy.Symbol
-        The variable.
-    """
-
+    # The function, and its derivatives in forms with tight ranges; a step of the slope is no part of the curvature.
     function: sp.Expr
     slope: sp.Expr
     curvature: sp.Expr
@@ -201,19 +194,12 @@ def enclosed(function: sp.Expr, variable: sp.Symbol) -> Enclosed | None:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest size of a function and of its slope.
+    """The largest size of a function and of its slope."""
 
-    Attributes
-    ----------
-    value, slope : float
-        Never below what is taken where `proved`, and otherwise the largest that was found.
-    proved : bool
-        Whether interval arithmetic has shown that they are not exceeded, but for the rounding of float64.
-    """
-
+    # Never below what is taken where `proved`, and otherwise the largest that was found.
     value: float
     slope: float
-    proved: bool
+    proved: bool  # Whether interval arithmetic has shown that they are not exceeded, but for the rounding of float64.
 
 
 def largest(

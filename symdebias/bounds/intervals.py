@@ -35,14 +35,9 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Range:
-    """Closed intervals of real numbers.
+    """Closed intervals of real numbers."""
 
-    Attributes
-    ----------
-    low, high : array, float64
-        The ends. An infinite one stands for all numbers on that side.
-    """
-
+    # The ends. An infinite one stands for all numbers on that side.
     low: FloatArray
     high: FloatArray
 

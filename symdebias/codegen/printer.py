@@ -71,24 +71,12 @@ _RELATIONS = (sp.StrictLessThan, sp.LessThan, sp.StrictGreaterThan, sp.GreaterTh
 
 @dataclass(frozen=True)
 class Statements:
-    """Printed expressions.
+    """Printed expressions."""
 
-    Attributes
-    ----------
-    setup : tuple of str
-        Assignments that depend on the parameters and the noise only: once per pass or step.
-    record : tuple of str
-        Assignments that depend on the record: once per record.
-    results : tuple of str
-        One Python expression for each SymPy expression given, to evaluate after both.
-    functions : frozenset of str
-        The names of the functions of `elementary` that the lines call.
-    """
-
-    setup: tuple[str, ...]
-    record: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: frozenset[str]
+    setup: tuple[str, ...]  # Assignments that depend on the parameters and the noise only: once per pass or step.
+    record: tuple[str, ...]  # Assignments that depend on the record: once per record.
+    results: tuple[str, ...]  # One Python expression for each SymPy expression given, to evaluate after both.
+    functions: frozenset[str]  # The names of the functions of `elementary` that the lines call.
 
 
 def print_statements(

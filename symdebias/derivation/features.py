@@ -40,24 +40,12 @@ _MOST_SIMPLIFIED = 200
 
 @dataclass(frozen=True)
 class HiddenScore:
-    """A free-form loss that depends on the features through one linear predictor.
+    """A free-form loss that depends on the features through one linear predictor."""
 
-    Attributes
-    ----------
-    expression : sympy.Expr
-        The loss in the score.
-    score : sympy.Symbol
-        The score.
-    places : tuple of int
-        For each feature the place of its coefficient among the parameters.
-    intercept : int or None
-        The place of the parameter that is added.
-    """
-
-    expression: sp.Expr
+    expression: sp.Expr  # The loss in the score.
     score: sp.Symbol
-    places: tuple[int, ...]
-    intercept: int | None
+    places: tuple[int, ...]  # For each feature the place of its coefficient among the parameters.
+    intercept: int | None  # The place of the parameter that is added.
 
 
 def hidden_score(loss: Loss) -> HiddenScore | None:

@@ -17,24 +17,12 @@ from symdebias.losses import Loss
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The limits of a correction, and what of theta is held against them.
+    """The limits of a correction, and what of theta is held against them."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The loss as declared, for messages.
-    derivation : Derivation
-        The correction.
-    covariance : array of shape (l, l) or (0, 0), float64
-        Of the normal noise of the linear columns that is undone.
-    target_variance : float
-        The variance of additive noise of the target that is undone.
-    """
-
-    loss: Loss
-    derivation: Derivation
-    covariance: FloatArray
-    target_variance: float
+    loss: Loss  # The loss as declared, for messages.
+    derivation: Derivation  # The correction.
+    covariance: FloatArray  # Of shape (l, l) or (0, 0): of the normal noise of the linear columns that is undone.
+    target_variance: float  # The variance of additive noise of the target that is undone.
 
     @property
     def _is_of_scores(self) -> bool:

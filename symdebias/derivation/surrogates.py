@@ -40,55 +40,25 @@ _PROBES = np.linspace(0.05, 7.9, 64)
 
 @dataclass(frozen=True)
 class SurrogatePart:
-    """A part of a loss.
+    """A part of a loss."""
 
-    Attributes
-    ----------
-    multiplier : sympy.Expr
-        What it is multiplied with: of the target, the gain and looked-up weights.
-    function : sympy.Expr
-        The function that a surrogate stands for; 0 where there is none.
-    exact : sympy.Expr
-        A polynomial beside it, which needs no surrogate.
-    numbers : symdebias.transforms.surrogate.Part
-        The function as numbers.
-    """
-
-    multiplier: sp.Expr
-    function: sp.Expr
-    exact: sp.Expr
-    numbers: surrogate.Part
+    multiplier: sp.Expr  # What it is multiplied with: of the target, the gain and looked-up weights.
+    function: sp.Expr  # The function that a surrogate stands for; 0 where there is none.
+    exact: sp.Expr  # A polynomial beside it, which needs no surrogate.
+    numbers: surrogate.Part  # The function as numbers.
 
 
 @dataclass(frozen=True)
 class SurrogateParts:
-    """A loss taken apart.
+    """A loss taken apart."""
 
-    Attributes
-    ----------
-    variable : sympy.Symbol
-        What the parts are functions of.
-    argument : sympy.Expr
-        What stands for it: the score, or the residual u - y.
-    labelled : Labelled
-        The loss with its label noise undone.
-    target_noise : AdditiveNoise, CoordinateNoise or None
-        The noise of the target where it is part of the argument.
-    parts : tuple of SurrogatePart
-        The parts.
-    target : sympy.Symbol
-        The target.
-    classes : tuple of float, optional
-        The values of the target whose weights are looked up.
-    """
-
-    variable: sp.Symbol
-    argument: sp.Expr
-    labelled: Labelled
-    target_noise: AdditiveNoise | CoordinateNoise | None
+    variable: sp.Symbol  # What the parts are functions of.
+    argument: sp.Expr  # What stands for it: the score, or the residual u - y.
+    labelled: Labelled  # The loss with its label noise undone.
+    target_noise: AdditiveNoise | CoordinateNoise | None  # The noise of the target where it is part of the argument.
     parts: tuple[SurrogatePart, ...]
     target: sp.Symbol
-    classes: tuple[float, ...] | None = None
+    classes: tuple[float, ...] | None = None  # The values of the target whose weights are looked up.
 
     @property
     def replaced(self) -> tuple[SurrogatePart, ...]:

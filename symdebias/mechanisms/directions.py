@@ -142,19 +142,12 @@ def rough_deviation(dimension: int) -> float:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a realised direction and its test may be from the exact ones.
+    """How far a realised direction and its test may be from the exact ones."""
 
-    Attributes
-    ----------
-    cosine : float
-        The test "the cosine with a point is gamma or more" is that of an exactly uniform direction with a gamma that is
-        off by at most this.
-    failure : float
-        The probability that it is not.
-    """
-
+    # The test "the cosine with a point is gamma or more" is that of an exactly uniform direction with a gamma that is
+    # off by at most this.
     cosine: float
-    failure: float
+    failure: float  # The probability that it is not.
 
 
 def deviation(dimension: int) -> Deviation:

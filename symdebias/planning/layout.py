@@ -16,34 +16,17 @@ from symdebias.release.one_hot import OneHot
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that are collected, and the vector of numbers that they make.
+    """The columns that are collected, and the vector of numbers that they make."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns as collected.
-    one_hot : OneHot
-        Their categories, empty where all columns are numbers.
-    center : dict from str to float
-        What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
-        makes the ball smallest; nothing without an intercept, which takes up the shift.
-    population : Population
-        The records as collected, with codes for categories.
-    vectors : Population
-        The same records as vectors of numbers, indicators centred.
-    radius : float
-        A bound on the L2 norm of the vectors.
-    taxicab : float
-        A bound on their L1 norm.
-    """
-
-    columns: tuple[str, ...]
-    one_hot: OneHot
+    columns: tuple[str, ...]  # The columns as collected.
+    one_hot: OneHot  # Their categories, empty where all columns are numbers.
+    # What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
+    # makes the ball smallest; nothing without an intercept, which takes up the shift.
     center: dict[str, float]
-    population: Population
-    vectors: Population
-    radius: float
-    taxicab: float
+    population: Population  # The records as collected, with codes for categories.
+    vectors: Population  # The same records as vectors of numbers, indicators centred.
+    radius: float  # A bound on the L2 norm of the vectors.
+    taxicab: float  # A bound on their L1 norm.
 
     @classmethod
     def of(

@@ -42,25 +42,15 @@ _LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
 
 @dataclass(frozen=True)
 class Health:
-    """What tells a lost fit.
+    """What tells a lost fit."""
 
-    Attributes
-    ----------
-    carrying_share : float or None
-        (sum ||g||)^2/(m sum ||g||^2) over m records: the share of them that carries the gradient; None where nothing
-        was corrected.
-    inflation : float or None
-        The mean square of the corrected gradients over that of the uncorrected ones; None where there are none.
-    curvature : float or None
-        The least curvature in its own standard errors; None where it was not asked for.
-    signs : tuple of str
-        What says that the fit is lost.
-    """
-
+    # (sum ||g||)^2/(m sum ||g||^2) over m records: the share of them that carries the gradient; None where nothing was
+    # corrected.
     carrying_share: float | None
+    # The mean square of the corrected gradients over that of the uncorrected ones; None where there are none.
     inflation: float | None
-    curvature: float | None
-    signs: tuple[str, ...]
+    curvature: float | None  # The least curvature in its own standard errors; None where it was not asked for.
+    signs: tuple[str, ...]  # What says that the fit is lost.
 
     def as_diagnostics(self) -> dict[str, float | None]:
         """Return what a fit reports of it."""

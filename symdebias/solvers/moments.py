@@ -19,27 +19,13 @@ _ROWS = 2048
 
 @dataclass(frozen=True)
 class Moments:
-    """Unbiased moments of true records: plain ones first, then one entry for each multiplier.
+    """Unbiased moments of true records: plain ones first, then one entry for each multiplier."""
 
-    Attributes
-    ----------
-    gram : list of arrays of shape (q, q), float64
-        mean(M x x').
-    mean : list of arrays of shape (q,), float64
-        mean(M x).
-    cross : array of shape (q,), float64
-        mean(x y).
-    target_square : float
-        mean(y^2) of the released target.
-    records : float
-        The sample size; with weights (sum w)^2/(sum w^2).
-    """
-
-    gram: list[FloatArray]
-    mean: list[FloatArray]
-    cross: FloatArray
-    target_square: float
-    records: float
+    gram: list[FloatArray]  # Of shape (q, q): mean(M x x').
+    mean: list[FloatArray]  # Of shape (q,): mean(M x).
+    cross: FloatArray  # Of shape (q,): mean(x y).
+    target_square: float  # mean(y^2) of the released target.
+    records: float  # The sample size; with weights (sum w)^2/(sum w^2).
 
 
 def moments_of(

@@ -26,33 +26,15 @@ _POLISHED = 3e-5
 
 @dataclass(frozen=True)
 class Root:
-    """Where Newton's method has ended.
+    """Where Newton's method has ended."""
 
-    Attributes
-    ----------
-    theta : array of shape (Q,), float64
-        The parameters.
-    derivatives : Derivatives
-        Those at theta or a step before, with the outer products of gradients.
-    steps : int
-        How many were taken.
-    last_step : float
-        The length of the last one, in units of the length of theta, both by released scores.
-    on_boundary : bool
-        Whether theta lies on the boundary of what was given.
-    at_reach : bool
-        Whether theta is as far from the centre as it may be.
-    is_minimum : bool
-        Whether all curvatures were positive at the end.
-    """
-
-    theta: FloatArray
-    derivatives: Derivatives
-    steps: int
-    last_step: float
-    on_boundary: bool
-    at_reach: bool
-    is_minimum: bool
+    theta: FloatArray  # Of shape (Q,): the parameters.
+    derivatives: Derivatives  # Those at theta or a step before, with the outer products of gradients.
+    steps: int  # How many were taken.
+    last_step: float  # The length of the last one, in units of the length of theta, both by released scores.
+    on_boundary: bool  # Whether theta lies on the boundary of what was given.
+    at_reach: bool  # Whether theta is as far from the centre as it may be.
+    is_minimum: bool  # Whether all curvatures were positive at the end.
 
 
 def newton(

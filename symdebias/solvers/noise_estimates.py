@@ -23,18 +23,10 @@ _STEP = 1e-4
 
 @dataclass(frozen=True)
 class Added:
-    """What the estimate of one mechanism's noise adds.
+    """What the estimate of one mechanism's noise adds."""
 
-    Attributes
-    ----------
-    covariance : array of shape (Q, Q), float64
-        To the covariance of theta.
-    degrees_of_freedom : float
-        Those of the estimate.
-    """
-
-    covariance: FloatArray
-    degrees_of_freedom: float
+    covariance: FloatArray  # Of shape (Q, Q): to the covariance of theta.
+    degrees_of_freedom: float  # Those of the estimate.
 
 
 def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray) -> list[Added]:

@@ -37,30 +37,14 @@ _FEW, _MORE, _SURE = 2**14, 4, 0.15
 
 @dataclass(frozen=True)
 class Pilot:
-    """A pilot estimate.
+    """A pilot estimate."""
 
-    Attributes
-    ----------
-    theta : array of shape (q,), float64
-        The parameters.
-    known : ReleasedRecords
-        What released records say of true scores.
-    uncertainty : float
-        The root mean square error of the score at theta that the sampling error of theta makes.
-    records : int
-        How many records it rests on.
-    rungs : int
-        How many rungs the ladder had.
-    unit : float
-        The unit of the score: 1, or the spread of the target for a residual loss.
-    """
-
-    theta: FloatArray
-    known: ReleasedRecords
-    uncertainty: float
-    records: int
-    rungs: int
-    unit: float
+    theta: FloatArray  # Of shape (q,): the parameters.
+    known: ReleasedRecords  # What released records say of true scores.
+    uncertainty: float  # The root mean square error of the score at theta that the sampling error of theta makes.
+    records: int  # How many records it rests on.
+    rungs: int  # How many rungs the ladder had.
+    unit: float  # The unit of the score: 1, or the spread of the target for a residual loss.
 
     def as_diagnostics(self) -> dict[str, Any]:
         """Return what a fit reports of its pilot."""

@@ -87,23 +87,12 @@ class PolynomialScene:
 
     along theta and across it, if records are alike in all directions across theta. So bias and variance are squares of
     linear functions of q.
-
-    Attributes
-    ----------
-    noise : ZonalNoise
-        The noise.
-    reach : float
-        r, the largest score that a record has; positive.
-    scores : symdebias.transforms.surrogate.Scores
-        The distribution of true scores, within the reach.
-    power : float
-        The mean squared norm of true records; positive.
     """
 
     noise: ZonalNoise
-    reach: float
-    scores: Scores
-    power: float
+    reach: float  # r, the largest score that a record has; positive.
+    scores: Scores  # The distribution of true scores, within the reach.
+    power: float  # The mean squared norm of true records; positive.
     # By function: it is asked for again for each degree and price.
     _wanted: dict[Part, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 

@@ -28,18 +28,10 @@ _FAR = 2.6
 
 @dataclass(frozen=True)
 class Rule:
-    """Points and weights: the mean of f is the weighted sum of f at the points.
+    """Points and weights: the mean of f is the weighted sum of f at the points."""
 
-    Attributes
-    ----------
-    points : array of shape (m, k), float64
-        Values of the noise of k columns (of the codes of a channel's outputs).
-    weights : array of shape (m,), float64
-        Their weights, which sum to 1.
-    """
-
-    points: FloatArray
-    weights: FloatArray
+    points: FloatArray  # Of shape (m, k): values of the noise of k columns (of the codes of a channel's outputs).
+    weights: FloatArray  # Of shape (m,): their weights, which sum to 1.
 
 
 def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int, *, far: bool = False) -> Rule:

@@ -261,18 +261,10 @@ class Design:
 
 @dataclass(frozen=True)
 class Scores:
-    """A distribution of true scores, of which there are finitely many.
+    """A distribution of true scores, of which there are finitely many."""
 
-    Attributes
-    ----------
-    values : array of shape (m,), float64
-        The scores.
-    chances : array of shape (m,), float64
-        Their probabilities, which sum to 1.
-    """
-
-    values: FloatArray
-    chances: FloatArray
+    values: FloatArray  # Of shape (m,): the scores.
+    chances: FloatArray  # Of shape (m,): their probabilities, which sum to 1.
 
     @classmethod
     def within(cls, radius: float, nodes: int = NODES) -> "Scores":

@@ -24,30 +24,14 @@ _SHARE_OF_DESCENT = 1e-4
 
 @dataclass(frozen=True)
 class ConvexProblem:
-    """True records of a convex loss, within public bounds.
-
-    Attributes
-    ----------
-    records : Records
-        The records.
-    bounds : PublicBounds
-        What is declared of them.
-    region : Region
-        Where theta may be.
-    score_radius : float or None
-        The bound on the size of a score; None where theta is not bounded.
-    slope : float
-        G: each record's loss is G-Lipschitz in theta.
-    curvature : float
-        The bound on the eigenvalues of the Hessian of a record's loss in theta.
-    """
+    """True records of a convex loss, within public bounds."""
 
     records: Records
-    bounds: PublicBounds
-    region: Region
-    score_radius: float | None
-    slope: float
-    curvature: float
+    bounds: PublicBounds  # What is declared of them.
+    region: Region  # Where theta may be.
+    score_radius: float | None  # The bound on the size of a score; None where theta is not bounded.
+    slope: float  # G: each record's loss is G-Lipschitz in theta.
+    curvature: float  # The bound on the eigenvalues of the Hessian of a record's loss in theta.
 
 
 def convex_problem(

@@ -189,27 +189,13 @@ def objective_perturbation(
 
 @dataclass(frozen=True)
 class _Noise:
-    """The noise and the penalty, and what they guarantee: the one place that decides them.
+    """The noise and the penalty, and what they guarantee: the one place that decides them."""
 
-    Attributes
-    ----------
-    scale : float
-        sigma.
-    penalty : float
-        Delta.
-    jacobian_epsilon : float
-        epsilon_1 = log(1 + lambda/Delta), rounded up.
-    guarantee : Guarantee
-        What is proved.
-    claim : Guarantee or None
-        What the paper claims beyond that.
-    """
-
-    scale: float
-    penalty: float
-    jacobian_epsilon: float
-    guarantee: Guarantee
-    claim: Guarantee | None
+    scale: float  # sigma.
+    penalty: float  # Delta.
+    jacobian_epsilon: float  # epsilon_1 = log(1 + lambda/Delta), rounded up.
+    guarantee: Guarantee  # What is proved.
+    claim: Guarantee | None  # What the paper claims beyond that.
 
     @classmethod
     def calibrated(

@@ -28,24 +28,12 @@ LARGEST_NORM = 1e150
 
 @dataclass(frozen=True)
 class PublicBounds:
-    """What is declared of records before they are seen, checked.
+    """What is declared of records before they are seen, checked."""
 
-    Attributes
-    ----------
-    record_radius : float or None
-        Of the L2 norm of a row of X, a constant left out.
-    target : pair of float or None
-        Of a target without declared values.
-    constant : bool
-        Whether a constant enters the scores.
-    box : array of shape (p, 2), float64, or None
-        Of each feature.
-    """
-
-    record_radius: float | None
-    target: tuple[float, float] | None
-    constant: bool
-    box: FloatArray | None = None
+    record_radius: float | None  # Of the L2 norm of a row of X, a constant left out.
+    target: tuple[float, float] | None  # Of a target without declared values.
+    constant: bool  # Whether a constant enters the scores.
+    box: FloatArray | None = None  # Of shape (p, 2): of each feature.
 
     @classmethod
     def checked(cls, record_radius: Any, target_bounds: Any, *, fit_intercept: bool) -> "PublicBounds":
