@@ -91,16 +91,9 @@ class TextFile:
 
 
 def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> TextFile:
-    """Read columns of a file of comma-separated values, whose first line names them.
+    """Read columns of a UTF-8 file of comma-separated values, whose first line names them.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in UTF-8.
-    wanted : sequence of str
-        The columns to read; others are left where they are.
-    exact : bool
-        Whether blanks around values belong to them.
+    Others are left where they are. `exact` says that blanks around values belong to them.
 
     Raises
     ------

@@ -43,22 +43,13 @@ def reference_variance(correction: Correction) -> float:
 def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
     """Return by how much an exact correction inflates the mean square of the slope of a loss of one score.
 
-    Parameters
-    ----------
-    correction : Correction
-        An exact one.
-    radius : float or None
-        Scores range over abs(u) <= radius, 3 by default.
-    score_variance : float or None
-        The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
-        default, or 16 where columns share noise. No default depends on the units of the columns.
+    Scores range over abs(u) <= radius, 3 by default. The noise variance of the score is reached by parameters to which
+    all columns give the same share of it; 4 by default, or 16 where columns share noise. No default depends on the
+    units of the columns.
 
-    Returns
-    -------
-    float
-        The ratio of the mean squares of the corrected and of the declared slope at released scores, label noise apart;
-        infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
-        is given, and the noise is normal) or the loss has no one score.
+    It is the ratio of the mean squares of the corrected and of the declared slope at released scores, label noise
+    apart; infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
+    is given, and the noise is normal) or the loss has no one score.
     """
     declared, derivation, program = correction.loss, correction.derivation, correction.program
     if len(declared.scores) != 1:
@@ -128,17 +119,7 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
 def series_biases(declared: Loss, *, orders: Sequence[int] = (1, 2, 3)) -> tuple[float, ...]:
     """Return the largest biases of truncated series of a smooth loss of several scores, at unit noise of each.
 
-    Parameters
-    ----------
-    declared : Loss
-        The loss.
-    orders : sequence of int
-        The orders.
-
-    Returns
-    -------
-    tuple of float
-        For each order the largest |E[series] - loss| found at corners, faces and the middle of scores up to 2.
+    For each order it is the largest |E[series] - loss| found at corners, faces and the middle of scores up to 2.
 
     Raises
     ------

@@ -32,24 +32,11 @@ _BRANCHES = (sp.Piecewise, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Abs, sp.Dir
 
 
 def enclosure(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[Range, _Mask]:
-    """Return the range of an expression on cells, over all branches that a cell may meet.
+    """Return the range of an expression of one variable on finite cells, over all branches that a cell may meet.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        An expression in one variable; beside what `intervals.natural_range` takes it may have branches, maxima, signs
-        and steps.
-    variable : sympy.Symbol
-        The variable.
-    cells : Range
-        Finite cells, of shape (n,).
-
-    Returns
-    -------
-    Range
-        Never narrower than the range. It shrinks to the one-sided limits where a cell shrinks around a jump.
-    array of shape (n,), bool
-        Which cells may hold a place where branches meet: a derivative of the expression has no meaning there.
+    Beside what `intervals.natural_range` takes it may have branches, maxima, signs and steps. The range is never
+    narrower than the true one, and shrinks to the one-sided limits where a cell shrinks around a jump. The mask says
+    which cells may hold a place where branches meet: a derivative of the expression has no meaning there.
 
     Raises
     ------

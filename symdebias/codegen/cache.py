@@ -84,17 +84,7 @@ class KernelSource:
 
 
 def compile_kernel(source: KernelSource) -> Callable[..., Any]:
-    """Compile a kernel, or load it from the cache folder.
-
-    Parameters
-    ----------
-    source : KernelSource
-        What to compile.
-
-    Returns
-    -------
-    callable
-        The compiled function, with exactly one signature; `plain_kernel` is its twin.
+    """Compile a kernel with exactly one signature, or load it from the cache folder; `plain_kernel` is its twin.
 
     Warns
     -----

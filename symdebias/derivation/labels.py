@@ -81,14 +81,7 @@ def without_correction(loss: Loss) -> Labelled:
 def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Loss:
     """Return a loss of a continuous target as one of the numbers that a channel takes, and any other as it is.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        The release.
-    as_released : bool
-        Whether the noise stays: then outputs that are numbers are values of a continuous target like any others.
+    With `as_released` the noise stays: then outputs that are numbers are values of a continuous target like any others.
 
     Raises
     ------
@@ -122,18 +115,8 @@ def label_noise_undone(
 ) -> Labelled:
     """Undo the noise of the target.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        The release.
-    symbols : NoiseSymbols
-        The symbols of the noise.
-    rewrite : bool
-        Whether to bring the loss to overflow-safe forms first (a series is differentiated, not transformed).
-    nearest : bool
-        Whether a loss that a channel hides is replaced by the nearest one in its range.
+    `rewrite` brings the loss to overflow-safe forms first (a series is differentiated, not transformed); `nearest`
+    replaces a loss that a channel hides by the nearest one in its range.
 
     Raises
     ------

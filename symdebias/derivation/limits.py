@@ -68,16 +68,7 @@ class Limits:
         return np.array([self.variance, self.reach])
 
     def require(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
-        """Raise where the correction, or its variance, does not exist at theta.
-
-        Parameters
-        ----------
-        theta : array of shape (Q,), float64
-            The parameters, scores after one another.
-        finite_variance : bool
-            Whether the variance must be finite besides.
-        at : str
-            Where, for the message.
+        """Raise where the correction does not exist at theta, or its variance where that must be finite besides.
 
         Raises
         ------
@@ -180,19 +171,7 @@ class Limits:
 def _noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
     """Return the least upper bound that conditions put on the noise variance of the score.
 
-    Parameters
-    ----------
-    conditions : tuple of sympy relationals
-        Conditions in the noise of the scores and the target.
-    symbols : NoiseSymbols
-        Their symbols.
-    target_variance : float
-        The noise variance of the target.
-
-    Returns
-    -------
-    float
-        Infinity without conditions; 0 where the target's noise alone breaks one.
+    It is infinite without conditions, and 0 where the target's noise alone breaks one.
 
     Raises
     ------

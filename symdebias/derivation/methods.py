@@ -220,19 +220,7 @@ class Uncorrected(Method):
 
 
 def method_of(name: str, *, order: int | None = None, nodes: int | None = None, design: Design | None = None) -> Method:
-    """Return a method by its name and settings.
-
-    Parameters
-    ----------
-    name : {"exact", "surrogate", "quadrature", "series", "none"}
-        The name.
-    order : int, optional
-        The order of a series.
-    nodes : int, optional
-        The nodes of a quadrature.
-    design : symdebias.transforms.surrogate.Design, optional
-        The surrogates.
-    """
+    """Return a method by its name, with the order of a series, the nodes of a quadrature or a design of surrogates."""
     if name == "series":
         assert order is not None
         return Series(order)

@@ -121,22 +121,11 @@ class SurrogateParts:
         return found.value, found.slope
 
     def largest_errors(self, design: surrogate.Design, bound: float, targets: Sequence[float]) -> Largest:
-        """Return bounds on the errors of loss and slope for scores (residuals) within a bound.
+        """Return bounds on the errors of loss and slope for scores (residuals) abs(u) <= bound.
 
-        Parameters
-        ----------
-        design : symdebias.transforms.surrogate.Design
-            The surrogates.
-        bound : float
-            They are compared on abs(u) <= bound.
-        targets : sequence of float
-            The true targets. The errors are affine in a continuous target, so that its two bounds are enough.
-
-        Returns
-        -------
-        Largest
-            The bounds, at most a part in a thousand above what is taken, with `proved`; or the largest errors that
-            were found, where a part of the loss has no interval arithmetic or a jump.
+        The errors are affine in a continuous target, so that its two bounds are enough. They are at most a part in a
+        thousand above what is taken, with `proved`; or the largest errors that were found, where a part of the loss has
+        no interval arithmetic or a jump.
         """
         rows = np.array(self.multipliers(np.array(targets, dtype=float))).T
         found = [self._largest(design, bound, row) for row in self._unlike(rows)]
@@ -217,16 +206,7 @@ class SurrogateParts:
 
 @functools.lru_cache(maxsize=256)
 def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogateParts:
-    """Take a loss apart.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss of one score.
-    release : Release
-        The release, for the noise of the target.
-    symbols : NoiseSymbols
-        The symbols of the noise.
+    """Take a loss of one score apart; the release says the noise of the target.
 
     Raises
     ------
@@ -361,15 +341,6 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
 
 def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) -> Derivation:
     """Return the correction of surrogates, with NaN in the places of their numbers in the kernels' vector of noise.
-
-    Parameters
-    ----------
-    problem : ScoreProblem
-        The loss and its noise.
-    parts : SurrogateParts
-        The loss taken apart.
-    waves : int
-        How many waves a surrogate has.
 
     Raises
     ------

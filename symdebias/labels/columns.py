@@ -122,14 +122,8 @@ def masses_of(task: Task, columns: Columns) -> tuple[FloatArray, FloatArray, Flo
 def best_masses(task: Task, columns: Columns, near: FloatArray | None = None) -> Optimum:
     """Return the best randomizer out of given columns, a vertex of the linear programme.
 
-    Parameters
-    ----------
-    task : Task
-        The search.
-    columns : Columns
-        The columns.
-    near : array of shape (c,), float64, optional
-        Masses that make unbiased rows up to some error: the result has the same error, and exists.
+    With `near`, masses of shape (c,) that make unbiased rows up to some error, the result has the same error, and
+    exists.
 
     Raises
     ------

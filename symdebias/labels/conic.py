@@ -53,14 +53,7 @@ class Conic:
 
 
 def mesh_free_optimum(task: Task, *, gap: float) -> Conic:
-    """Return the optimum over all outputs on the line, under squared loss.
-
-    Parameters
-    ----------
-    task : Task
-        The search; its loss is the squared one.
-    gap : float
-        The relative gap between value and bound at which the search is over.
+    """Return the optimum over all outputs on the line, under squared loss, to a relative gap between value and bound.
 
     Raises
     ------

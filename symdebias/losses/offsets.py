@@ -49,12 +49,7 @@ class Offset:
 
 @functools.lru_cache(maxsize=256)
 def offset_of(loss: Loss) -> Offset:
-    """Return what an offset does to the records of a loss.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss of one score.
+    """Return what an offset does to the records of a loss of one score.
 
     Raises
     ------

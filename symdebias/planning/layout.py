@@ -37,20 +37,10 @@ class Layout:
         norm: float | None,
         fit_intercept: bool,
     ) -> "Layout":
-        """Return the layout of a population.
+        """Return the layout of a population: numbers in [-1, 1], and codes from 0 on in the columns of categories.
 
-        Parameters
-        ----------
-        population : Population
-            Numbers in [-1, 1], and codes from 0 on in the columns of categories.
-        columns : sequence of str, optional
-            Names for its columns; needed with categories.
-        categories : mapping from str to sequence, optional
-            The categories of columns, in the order of their codes.
-        norm : float, optional
-            A public bound on the L2 norm of the numbers.
-        fit_intercept : bool
-            Whether the model has an intercept.
+        Names for columns are needed with categories, which are in the order of their codes; `norm` is a public bound on
+        the L2 norm of the numbers.
 
         Raises
         ------

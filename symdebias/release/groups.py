@@ -147,14 +147,7 @@ def undoable_target(mechanism: Mechanism) -> AdditiveNoise | ChannelNoise | Coor
 
 
 def without_gain(matrix: FloatArray, groups: Sequence[tuple[slice, Mechanism]]) -> FloatArray:
-    """Return released columns as estimates without bias: those of zonal noise divided by its gain.
-
-    Parameters
-    ----------
-    matrix : array of shape (n, p), float64
-        Released columns; they are not changed.
-    groups : sequence of (slice, Mechanism)
-        The places of columns with what noises them.
+    """Return released columns, shape (n, p), as estimates without bias: those of zonal noise divided by its gain.
 
     Raises
     ------
@@ -209,18 +202,9 @@ def squared_radius(groups: Groups, noiseless: int) -> float:
 
 
 def report_outside(flags: Sequence[tuple[str, BoolArray]], records: int, outside: str, *, stacklevel: int = 3) -> None:
-    """Refuse records outside the bounds, or warn the collector of them.
+    """Refuse records outside the bounds, or warn the collector; `outside` is as for `symdebias.Release.privatize`.
 
-    Parameters
-    ----------
-    flags : sequence of (str, array of bool)
-        What parts of a record are called, with whether each record lies outside in it.
-    records : int
-        How many there are.
-    outside : {"clip", "clip-all", "refuse"}
-        As for `symdebias.Release.privatize`.
-    stacklevel : int
-        Of the warning.
+    The flags say, by what a part of a record is called, whether each record lies outside in it.
     """
     rows = np.zeros(records, dtype=bool)
     for name, flag in flags:

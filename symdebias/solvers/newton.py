@@ -49,31 +49,15 @@ def newton(
     arrived: float = _ARRIVED,
     with_meat: bool = True,
 ) -> Root:
-    """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set.
+    """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set, from a theta in it.
 
     Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
     released records, in place of negative ones. Steps are halved until the loss falls.
 
-    Parameters
-    ----------
-    records : Records
-        What is trained on.
-    derivatives : callable
-        What `Records.derivatives_or_differences` returned.
-    theta : array of shape (Q,), float64
-        Where to start, in the set.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    near : Near
-        The set.
-    is_close : bool
-        Whether theta is a step away from the minimum, so that covariances are accumulated at once.
-    has_noisy_curvature : bool
-        Whether small curvatures may be the noise's own; without, all but those of rounding are taken as they are.
-    arrived : float
-        How short the last step is, relative to theta, both in units of the released score.
-    with_meat : bool
-        Whether the outer products of gradients are wanted.
+    `derivatives` is what `Records.derivatives_or_differences` returned. `is_close` says that theta is a step away from
+    the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
+    noise's own (without, all but those of rounding are taken as they are); `arrived` how short the last step is,
+    relative to theta, both in units of the released score; `with_meat` that the outer products of gradients are wanted.
 
     Raises
     ------

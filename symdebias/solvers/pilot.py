@@ -68,24 +68,11 @@ def pilot_of(
     fewest: int = _FEW,
     by_surrogate: bool = False,
 ) -> Pilot:
-    """Return the pilot estimate from checked records.
+    """Return the pilot estimate from checked records, for a loss of one score that surrogates can stand for.
 
-    Parameters
-    ----------
-    known : ReleasedRecords
-        What is known of the true records, for a loss of one score that surrogates can stand for.
-    records : Records
-        The records.
-    penalty : array of shape (q,), float64
-        l2 for each parameter.
-    region : Region
-        Where theta may go.
-    start : array of shape (q,), float64, optional
-        Where the ladder begins; by default at zero.
-    fewest : int
-        Records of the first ladder; more are taken where these leave theta uncertain.
-    by_surrogate : bool
-        Whether an exact correction climbs by surrogates as well, whose noise does not grow as fast as its own may.
+    The ladder begins at `start`, by default zero, with `fewest` records; more are taken where these leave theta
+    uncertain. `by_surrogate` has an exact correction climb by surrogates as well, whose noise does not grow as fast as
+    its own may.
 
     Raises
     ------

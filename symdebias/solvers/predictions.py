@@ -107,14 +107,7 @@ class Predictor:
     # ---- numbers -----------------------------------------------------------------------------------------
 
     def scores(self, X: Any, offset: Any = None) -> FloatArray:
-        """Return the scores of true records, shape (n,) or (n, K).
-
-        Parameters
-        ----------
-        X : array of shape (n, p) or table
-            True records in their own units; see `Fit.decision_function`.
-        offset : array of shape (n,), optional
-            A known term of the score.
+        """Return the scores of true records in their own units, shape (n,) or (n, K); see `Fit.decision_function`.
 
         Raises
         ------

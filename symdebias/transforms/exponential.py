@@ -45,18 +45,10 @@ class ExponentialSum:
         )
 
     def times(self, factors: Sequence[Callable[[int, int], sp.Expr]]) -> sp.Expr:
-        """Return the sum with every exp(lambda u) multiplied by functions of lambda.
+        """Return the sum with every exp(lambda u) multiplied by functions of lambda; a real expression.
 
-        Parameters
-        ----------
-        factors : sequence of callables
-            ``factor(mode, k)`` is the coefficient of delta^k in the factor at lambda + delta, for a real mode; for
-            an imaginary one at i (frequency + delta), a complex expression.
-
-        Returns
-        -------
-        sympy.Expr
-            A real expression.
+        ``factor(mode, k)`` is the coefficient of delta^k in the factor at lambda + delta, for a real mode; for an
+        imaginary one at i (frequency + delta), a complex expression.
         """
         total = sp.Integer(0)
         for coefficient, power, index, sign, phase in self.terms:

@@ -332,13 +332,6 @@ def _high_powers(
 def require_low_power(power: int, of: str) -> None:
     """Raise where the correction of a power is written out, and rounding would leave too little of it.
 
-    Parameters
-    ----------
-    power : int
-        The power.
-    of : str
-        Of what, for the message.
-
     Raises
     ------
     NoExactCorrectionError

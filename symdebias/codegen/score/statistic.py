@@ -104,18 +104,9 @@ class Statistic:
         return []
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
-        """Return the lines that sum derivatives by `record_symbols`.
+        """Return the lines that sum derivatives, times a factor with its ``*``, by `record_symbols`.
 
-        Parameters
-        ----------
-        at : Place
-            Where it stands.
-        slopes : sequence of str
-            The derivatives.
-        factor : str
-            What they are multiplied with, with its ``*``.
-        enumerated : bool
-            Whether a record is summed over combinations of categories.
+        `enumerated` says whether a record is summed over combinations of categories.
         """
         return Collected()
 
@@ -124,17 +115,8 @@ class Statistic:
     ) -> list[str]:
         """Return lines that add a record's derivatives by its only record symbol to gradient and Hessian.
 
-        Parameters
-        ----------
-        at : Place
-            Where it stands.
-        derivatives : sequence of str
-            The first derivative, the second one by it and the score, and the second one by it alone.
-        mixed : sequence of str
-            The second derivatives by it and each of the `symbols` of all statistics.
-        factor : str
-            What they are multiplied with, with its ``*``.
-        moved : str
-            What a combination of categories adds to the row of a record, with its ``+``.
+        The derivatives are the first one, the second one by it and the score, and the second one by it alone; the mixed
+        ones those by it and each of the `symbols` of all statistics. They are multiplied with the factor, with its
+        ``*``; `moved` is what a combination of categories adds to the row of a record, with its ``+``.
         """
         return []

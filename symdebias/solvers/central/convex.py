@@ -37,18 +37,7 @@ class ConvexProblem:
 def convex_problem(
     records: Records, bounds: PublicBounds, *, adjacency: str, radius: float | None, why: str
 ) -> ConvexProblem:
-    """Prove that a loss is convex and smooth on the domain that public bounds declare.
-
-    Parameters
-    ----------
-    records : Records
-        The records, within the bounds.
-    bounds : PublicBounds
-        The bounds.
-    adjacency, radius
-        As for `output_perturbation`.
-    why : str
-        What rests on convexity and smoothness, for messages.
+    """Prove that a loss is convex and smooth on the domain that public bounds declare; messages say `why` it must be.
 
     Raises
     ------
@@ -81,22 +70,9 @@ def convex_problem(
 def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None, tolerance: float) -> FloatArray:
     """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the region, by Newton's method.
 
-    Parameters
-    ----------
-    problem : ConvexProblem
-        The records, the loss and the region.
-    ridge : float
-        Positive.
-    linear : array of shape (Q,), optional
-        A linear term; none by default.
-    tolerance : float
-        How long the gradient, less its part normal to the ball on the sphere, may be at the end.
-
-    Returns
-    -------
-    array of shape (Q,), float64
-        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region strong convexity gives
-        ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
+    The ridge is positive. The gradient, less its part normal to the ball on the sphere, is at most `tolerance` long at
+    the end. So theta is within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region
+    strong convexity gives ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
 
     Raises
     ------

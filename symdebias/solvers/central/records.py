@@ -52,23 +52,9 @@ class PublicBounds:
 
 
 def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
-    """Return true records, brought within public bounds.
+    """Return true records under the uncorrected loss, brought within public bounds.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    X : array of shape (n, p) or table
-        The records.
-    y : array of shape (n,)
-        The targets.
-    bounds : PublicBounds
-        Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
-
-    Returns
-    -------
-    Records
-        Of the uncorrected loss on a release without noise.
+    Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
 
     Raises
     ------
@@ -129,12 +115,7 @@ def corrected_of(records: Records) -> CorrectedLoss:
 def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:
     """Return upper bounds on the L2 norms of rows, next to them: no rounding error makes one too small.
 
-    Parameters
-    ----------
-    matrix : array of shape (n, p), float64
-        The rows.
-    constant : bool
-        Whether a 1 is to be counted in.
+    With `constant` a 1 is counted in.
 
     Raises
     ------

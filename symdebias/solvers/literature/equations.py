@@ -197,20 +197,10 @@ class Problem:
     def fit(
         self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
     ) -> Fit:
-        """Return the fit of a method.
+        """Return the fit of a method with the influence, shape (n, Q), that `influence_of` returned.
 
-        Parameters
-        ----------
-        plain : CorrectedLoss
-            The declared loss under the release.
-        theta : array of shape (Q,), float64
-            The parameters.
-        influence : array of shape (n, Q), float64
-            What `influence_of` returned.
-        biased : str
-            What leaves a bias, so that intervals would not cover; empty where nothing does.
-        **how
-            As for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
+        `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. The rest is
+        as for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
         """
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
@@ -236,16 +226,7 @@ def has_constant_curvature(loss: Loss) -> bool:
 
 
 def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the root of an equation and its derivative there.
-
-    Parameters
-    ----------
-    equation : callable
-        From parameters of shape (Q,) to as many numbers.
-    start : array of shape (Q,), float64
-        Where the search starts.
-    units : array of shape (Q,), float64
-        As of `Problem`.
+    """Return the root of an equation from (Q,) to as many numbers, and its derivative there; units are as of `Problem`.
 
     Raises
     ------
