@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import sympy as sp
-from scipy import stats
+from instances import U, Y, logistic_records
 
 import symdebias as sd
 from symdebias.assessment.kernel_bias import encoded, released_records
@@ -15,7 +15,6 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import quadrature
 from symdebias.transforms.surrogate import Design, Surrogate
 
-U, Y = sp.symbols("u y", real=True)
 CAP, COIN = sd.SphericalCapMechanism(3.0, 1.2), sd.RandomizedResponse(epsilon=1.0)
 QUARTIC = sd.Loss((1 - U * Y) ** 4, score=U, target=Y, target_values=(-1, 1))
 
@@ -191,18 +190,12 @@ def test_designs_belong_to_their_noise():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def simulated(n, theta, seed, *, intercept=False):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, len(theta) - intercept)) / math.sqrt(len(theta) - intercept)
-    scores = np.column_stack([X, np.ones(n)])[:, : len(theta)] @ theta
-    return X, np.where(rng.random(n) < stats.logistic.cdf(scores), 1.0, -1.0)
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_logistic_regression_from_margins(intercept):
     """Intervals hold the truth; leaving the gain out would be off by a factor of lambda_1."""
     theta = np.array([2.0, -1.0, 0.5])
-    X, y = simulated(60_000, theta, 1, intercept=intercept)
+    slopes, constant = (theta[:2], theta[2]) if intercept else (theta, 0.0)
+    X, y = logistic_records(60_000, slopes, 1, intercept=constant, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
     noised = release.privatize(X, y, random_state=2)
     assert np.linalg.norm(noised.X, axis=1).max() <= math.sqrt(1 + intercept) * (1 + 1e-12)
@@ -219,7 +212,7 @@ def test_a_logistic_regression_from_margins(intercept):
 @pytest.mark.exhaustive
 def test_half_of_the_budget_for_the_label():
     theta = np.array([2.0, -1.0, 0.5])
-    X, y = simulated(60_000, theta, 3)
+    X, y = logistic_records(60_000, theta, 3, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), sd.RandomizedResponse(3.0)).privatize(X, y, random_state=4)
     fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
     ends = fit.confidence_interval(0.9999)
@@ -253,7 +246,7 @@ def coverage(release, X, y, best, draws):
 @pytest.mark.parametrize("draws", [40, pytest.param(300, marks=pytest.mark.exhaustive)])
 def test_intervals_cover_the_fit_of_the_true_records(draws):
     """At least 95% within five standard deviations of a binomial: 40 draws see 80% with a chance above .9."""
-    X, y = simulated(8000, np.array([1.5, -1.0]), 7)
+    X, y = logistic_records(8000, np.array([1.5, -1.0]), 7, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin")
     best = sd.m_estimate(sd.debias(sd.losses.logistic(), sd.Release()), X, y).theta
     hits, count = coverage(release, X, y, best, draws)
@@ -262,7 +255,7 @@ def test_intervals_cover_the_fit_of_the_true_records(draws):
 
 
 def test_stochastic_gradient_descent_runs_on_the_kernel():
-    X, y = simulated(30_000, np.array([2.0, -1.0]), 8)
+    X, y = logistic_records(30_000, np.array([2.0, -1.0]), 8, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=9)
     corrected = sd.debias(sd.losses.logistic(), noised.release)
     fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
@@ -271,7 +264,7 @@ def test_stochastic_gradient_descent_runs_on_the_kernel():
 
 
 def test_fits_are_saved_and_pickled(tmp_path):
-    X, y = simulated(20_000, np.array([2.0, -1.0]), 10)
+    X, y = logistic_records(20_000, np.array([2.0, -1.0]), 10, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=11)
     fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
     fit.save(tmp_path / "fit")
@@ -285,7 +278,7 @@ def test_fits_are_saved_and_pickled(tmp_path):
 
 def test_a_rim_of_ones_own_is_undone_too():
     """Squares are then multiplied: the moments of the pilot are divided by it."""
-    X, y = simulated(40_000, np.array([2.0, -1.0]), 12)
+    X, y = logistic_records(40_000, np.array([2.0, -1.0]), 12, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0, gamma=0.85), target="margin")
     noised = release.privatize(X, y, random_state=13)
     corrected = sd.debias(sd.losses.logistic(), release)
@@ -366,7 +359,7 @@ def test_the_uncorrected_loss_is_that_of_unbiased_columns():
 @pytest.mark.parametrize("intercept", [False, True])
 def test_vectors_that_no_cap_releases_are_refused(intercept):
     """Those of another radius, or in other units; rounding is none of them."""
-    X, y = simulated(500, np.array([2.0, -1.0]), 14)
+    X, y = logistic_records(500, np.array([2.0, -1.0]), 14, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
     noised = release.privatize(X, y, random_state=15)
     corrected = sd.debias(sd.losses.squared_margin(), release)
@@ -411,7 +404,7 @@ def test_methods_for_added_noise_do_not_take_multiplied_squares():
 
 def test_a_cap_that_hides_squares_has_no_plan():
     """A surrogate without curvature would promise standard errors as if there were no noise."""
-    X, y = simulated(500, np.array([2.0, -1.0]), 18)
+    X, y = logistic_records(500, np.array([2.0, -1.0]), 18, in_ball=True)
     with pytest.raises(NoExactCorrectionError, match="hides the squares"):
         sd.planning.expected_fit(
             sd.losses.logistic(), sd.Release(sd.SphericalCapMechanism(1e-3, 1.0), target="margin"),

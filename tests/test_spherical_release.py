@@ -5,14 +5,13 @@ import math
 import numpy as np
 import pytest
 import sympy as sp
-from instances import records
+from instances import U, Y, logistic_records, records
 
 import symdebias as sd
 from symdebias.assessment.kernel_bias import encoded, released_records
 from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
-U, Y = sp.symbols("u y", real=True)
 SPHERICAL = sd.SphericalLaplaceMechanism.from_scale(0.15)
 PADDED = sd.SphericalLaplaceMechanism.from_scale(0.15, padded=True)
 GAUSSIAN, COIN = sd.GaussianMechanism.from_scale(0.3), sd.RandomizedResponse(epsilon=1.0)
@@ -202,20 +201,13 @@ def test_the_variance_of_a_quadratic_loss():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def simulated(n, columns, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, columns)) / np.sqrt(columns)
-    chances = 1 / (1 + np.exp(-2 * X @ np.resize([1.0, -0.5, 0.25], columns)))
-    return X, np.where(rng.random(n) < chances, 1.0, -1.0)
-
-
 @pytest.mark.parametrize(
     ("columns", "method"), [(3, "exact"), pytest.param(2, "surrogate", marks=pytest.mark.exhaustive)]
 )
 def test_a_fit_is_near_that_of_the_true_records(columns, method):
     """Within four standard errors of each parameter: a false alarm in about 1 of 5,000 for these seeds, once and for
     all; the uncorrected fit is 6 of them away."""
-    X, y = simulated(40_000, columns, 1)
+    X, y = logistic_records(40_000, 2 * np.resize([1.0, -0.5, 0.25], columns), 1, in_ball=True)
     release = sd.Release(sd.SphericalLaplaceMechanism(epsilon=6.0, radius=1.0), sd.RandomizedResponse(epsilon=3.0))
     noised = release.privatize(X, y, random_state=2)
     loss = sd.losses.logistic()
@@ -230,7 +222,7 @@ def test_a_fit_is_near_that_of_the_true_records(columns, method):
 
 
 def test_stochastic_gradient_descent_runs_on_the_kernel():
-    X, y = simulated(20_000, 3, 3)
+    X, y = logistic_records(20_000, [2.0, -1.0, 0.5], 3, in_ball=True)
     noised = sd.Release(sd.SphericalLaplaceMechanism(epsilon=6.0, radius=1.0)).privatize(X, y, random_state=4)
     corrected = sd.debias(sd.losses.logistic(), noised.release)
     fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)

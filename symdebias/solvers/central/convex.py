@@ -10,9 +10,10 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
+from symdebias.losses import Loss
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.records import Records
-from symdebias.solvers.central.records import PublicBounds
+from symdebias.solvers.central.records import PublicBounds, true_records
 from symdebias.solvers.regions import Ball, Region, region_of
 
 # Bounds are products of numbers that were rounded up themselves.
@@ -35,7 +36,16 @@ class ConvexProblem:
 
 
 def convex_problem(
-    records: Records, bounds: PublicBounds, *, adjacency: str, radius: float | None, why: str
+    loss: Loss,
+    X: Any,
+    y: Any,
+    *,
+    record_radius: Any,
+    target_bounds: Any,
+    fit_intercept: bool,
+    adjacency: str,
+    radius: float | None,
+    why: str,
 ) -> ConvexProblem:
     """Prove that a loss is convex and smooth on the domain that public bounds declare; messages say `why` it must be.
 
@@ -44,6 +54,9 @@ def convex_problem(
     TypeError, ValueError
         An argument does not fit, or the loss is not convex or has a kink.
     """
+    record_radius = RADIUS.check("record_radius", record_radius)
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    records = true_records(loss, X, y, bounds)
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     radius = None if radius is None else RADIUS.check("radius", radius)
