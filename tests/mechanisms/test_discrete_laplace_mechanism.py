@@ -97,17 +97,6 @@ def test_neighbours_are_no_farther_apart_than_the_places_of_the_bounds(bounds, s
     assert (places.max() - places.min()) * Fraction(step) / Fraction(mechanism.scale) <= 1
 
 
-def test_a_known_scale_makes_no_claim():
-    mechanism = DiscreteLaplaceMechanism.from_scale(0.5, step=0.25)
-    assert (mechanism.scale, mechanism.step, mechanism.guarantee) == (0.5, 0.25, None)
-    assert (mechanism.bound, mechanism.width) == (None, None)
-    values = np.array([[1e9, -1e9]])
-    np.testing.assert_array_equal(mechanism.clip(values).values, values)
-    bounded = DiscreteLaplaceMechanism.from_scale(0.5, bounds=(-3, 2))
-    assert (bounded.bound, bounded.width) == (3.0, 1)
-    assert bounded.clip([-9.0, 9.0]).values.tolist() == [-3.0, 2.0]
-
-
 # ---- the grid --------------------------------------------------------------------------------------------
 
 
