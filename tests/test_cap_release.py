@@ -1,16 +1,15 @@
 """Losses corrected under a spherical cap: kernels against means over the noise, surrogates, fits, refusals."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
 import sympy as sp
 from instances import U, Y, logistic_records
+from kernel_means import assert_kernels_agree
 
 import symdebias as sd
 from symdebias.assessment.kernel_bias import encoded, released_records
-from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import quadrature
 from symdebias.transforms.surrogate import Design, Surrogate
@@ -62,54 +61,16 @@ IN_TURN = (
     "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in IN_TURN else name for name in RELEASES]
 )
 def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
-    loss, release = LOSSES[name], RELEASES[name]
-    corrected = sd.debias(loss, release, method="exact")
-    correction = corrected.at(release.number_of_columns)
+    release = RELEASES[name]
     # Of a margin release the columns are those of its vector.
-    release = correction.release
-    kernel = correction.kernels.mean_derivatives(weighted=True)
-    size, noise = correction.number_of_parameters, correction.noise
-
-    def derivatives(theta, X, y, weights):
-        return kernel(theta, X, y, weights, float(weights.sum()), noise, meat=False)[:3]
-
+    correction = sd.debias(LOSSES[name], release, method="exact").at(release.number_of_columns)
     rng = np.random.default_rng(1)
-    theta = rng.uniform(-0.8, 0.8, size)
+    theta = rng.uniform(-0.8, 0.8, correction.number_of_parameters)
     record = rng.uniform(-0.5, 0.5, correction.columns)
-    code = 1.0 if release.target is not None else -1.0
-    code = 0.3 if "residuals" in name else code
-    seen = released_records(release, record, code, nodes=10)
-    X, y = encoded(correction, seen.X, seen.y)
-    truth = DeclaredLoss(correction.loss, release)
-    function, slopes = truth.functions()
-
-    def declared(at):
-        arguments = truth.arguments(at, record[None, :], np.array([truth.target(code)]))
-        return float(np.ravel(function(*arguments))[0]), truth.gradient(
-            [slope(*arguments) for slope in slopes], record[None, :]
-        ).ravel()
-
-    value, gradient, hessian = derivatives(theta, X, y, seen.weights)
-    wanted, slope = declared(theta)
-    largest = float(np.abs([derivatives(theta, *row)[0] for row in _each(X, y)]).max())
-    assert value == pytest.approx(wanted, abs=1e-12 * max(1.0, largest))
-    np.testing.assert_allclose(gradient, slope, atol=1e-11 * max(1.0, largest))
-    steps = 1e-5 * np.eye(size)
-    curvature = [(declared(theta + step)[1] - declared(theta - step)[1]) / 2e-5 for step in steps]
-    np.testing.assert_allclose(hessian, curvature, atol=1e-7 * max(1.0, largest))
-    rows = rng.choice(len(X), 7, replace=False)
-    few = X[rows], y[rows], np.ones(7)
-    _, gradient, hessian = derivatives(theta, *few)
-    plus, minus = ([derivatives(theta + sign * step, *few) for step in steps] for sign in (1, -1))
-    differences = [(a[0] - b[0]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(gradient, differences, atol=1e-7 * max(1.0, largest))
-    second = [(a[1] - b[1]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(hessian, second, atol=1e-6 * max(1.0, largest))
-
-
-def _each(X, y):
-    """A few records by themselves, for the size of the terms."""
-    return [(X[row : row + 1], y[row : row + 1], np.ones(1)) for row in range(0, len(X), max(1, len(X) // 50))]
+    code = 0.3 if "residuals" in name else 1.0 if correction.release.target is not None else -1.0
+    assert_kernels_agree(
+        correction, record, code, theta, rng, nodes=10, within=(1e-12, 1e-11, 1e-7, 1e-7, 1e-6), scaled=True
+    )
 
 
 def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
@@ -261,19 +222,6 @@ def test_stochastic_gradient_descent_runs_on_the_kernel():
     fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
     wanted = sd.m_estimate(corrected, noised.X, noised.y, l2=0.1).theta
     assert np.linalg.norm(fit.theta - wanted) < 0.15
-
-
-def test_fits_are_saved_and_pickled(tmp_path):
-    X, y = logistic_records(20_000, np.array([2.0, -1.0]), 10, in_ball=True)
-    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=11)
-    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
-    fit.save(tmp_path / "fit")
-    for again in (sd.Fit.load(tmp_path / "fit"), pickle.loads(pickle.dumps(fit))):
-        np.testing.assert_array_equal(again.theta, fit.theta)
-        assert again.corrected.design == fit.corrected.design
-        assert again.corrected.mean_loss(fit.theta, noised.X, None) == fit.corrected.mean_loss(
-            fit.theta, noised.X, None
-        )
 
 
 def test_a_rim_of_ones_own_is_undone_too():

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -276,22 +275,6 @@ def test_intervals_cover(kind):
     assert stats.binom.ppf(5e-4, 2 * repeats, 0.95) <= hits <= stats.binom.ppf(1 - 5e-4, 2 * repeats, 0.95)
 
 
-def test_fits_are_saved_pickled_and_printed(tmp_path):
-    X, y = logistic_records(20_000, [1.0, -0.5], 0, intercept=0.3)
-    private = sd.Release(
-        sd.GaussianMechanism(epsilon=12.0, delta=1e-5, radius=math.sqrt(2)), target="margin", fit_intercept=True
-    )
-    noised = private.privatize(X, y, random_state=1)
-    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y, l2=0.1)
-    assert fit.guarantee.epsilon == 12.0
-    assert "(12, 1e-05)" in fit.summary()
-    fit.save(tmp_path / "fit.npz")
-    for again in (sd.Fit.load(tmp_path / "fit.npz"), pickle.loads(pickle.dumps(fit))):
-        np.testing.assert_array_equal(again.theta, fit.theta)
-        assert again.corrected.release == noised.release
-        assert again.certificate.loss_bias == fit.certificate.loss_bias
-
-
 @pytest.mark.parametrize(
     ("release", "y", "message"),
     [
@@ -463,17 +446,3 @@ def test_a_pilot_of_one_vector():
 def test_what_ignoring_the_noise_does_has_no_parts():
     with pytest.raises(NoExactCorrectionError, match="features and target apart"):
         sd.bias(sd.losses.squared_margin(), MARGIN)
-
-
-def test_an_audit_of_fits_to_a_release_holds():
-    release = sd.Release(sd.GaussianMechanism(epsilon=1.0, delta=1e-2, radius=1.0), target="margin")
-
-    def fit(X, y, random_state):
-        noised = release.privatize(X, y, random_state=random_state)
-        return sd.m_estimate(
-            sd.debias(sd.losses.squared_margin(), noised.release, method="none"), noised.X, noised.y, l2=1.0
-        )
-
-    X = np.ones((2, 1))
-    check = sd.checks.audit(fit, (X, [1.0, 1.0]), (X, [1.0, -1.0]), runs=200, random_state=0)
-    assert check.holds

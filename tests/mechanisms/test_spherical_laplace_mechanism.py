@@ -62,23 +62,6 @@ def test_the_scale_is_the_diameter_over_epsilon_rounded_up(epsilon, radius):
     assert Fraction(math.nextafter(scale, 0)) * Fraction(epsilon) < 2 * Fraction(radius)
 
 
-@pytest.mark.parametrize("columns", [2, 5])
-def test_no_output_tells_two_records_apart_by_more_than_the_budget(columns):
-    """The log ratio of the densities at what is sent, for any pair within the ball, and the largest for a diameter."""
-    mechanism = sd.SphericalLaplaceMechanism(1.3, radius=0.8)
-    rng = np.random.default_rng(0)
-    pairs = rng.normal(size=(2, 2000, columns)) * 3
-    pairs[1, ::2] = -pairs[0, ::2]
-    first, second = mechanism.clip(pairs[0]).values, mechanism.clip(pairs[1]).values
-    # Beyond the first record on the line through both the ratio is the largest.
-    places = [rng.normal(size=first.shape) * 5, first + 2 * (first - second)]
-    losses = [
-        (np.linalg.norm(at - second, axis=1) - np.linalg.norm(at - first, axis=1)) / mechanism.scale for at in places
-    ]
-    assert max(map(np.max, losses)) <= 1.3 * (1 + 1e-12)
-    assert losses[1].max() >= 1.3 * (1 - 1e-9)
-
-
 @pytest.mark.parametrize("padded", [False, True])
 def test_the_guarantee_and_a_delta(padded):
     pure = sd.SphericalLaplaceMechanism(5.0, math.sqrt(10.0), padded=padded)

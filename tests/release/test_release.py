@@ -229,21 +229,6 @@ def pandas():
     return pytest.importorskip("pandas")
 
 
-def test_a_table_comes_back_as_a_table(pandas):
-    table = pandas.DataFrame({"year": [0, 1], "hours": [0.1, 0.2], "age": [0.3, 0.4]}, index=[7, 3])
-    y = pandas.Series([1, -1], index=[7, 3], name="sick")
-    release = Release({("age", "hours"): KNOWN}, COIN, noiseless=("year",))
-    noised = release.privatize(table, y, random_state=0)
-    assert list(noised.X.columns) == ["age", "hours", "year"]
-    assert noised.X["year"].tolist() == [0.0, 1.0]
-    assert noised.y.name == "sick"
-    by_array = release.privatize(table[["age", "hours", "year"]].to_numpy(), y.to_numpy(), random_state=0)
-    np.testing.assert_array_equal(noised.X.to_numpy(), by_array.X)
-    np.testing.assert_array_equal(noised.y.to_numpy(), by_array.y)
-    shuffled = noised.X[["year", "age", "hours"]]
-    np.testing.assert_array_equal(release.design_matrix(shuffled), by_array.X)
-
-
 def test_row_labels_are_released_on_request_only(pandas):
     """They may be anything: incomes, say."""
     table = pandas.DataFrame({"a": [0.1, 0.2], "b": [0.3, 0.4]}, index=[31_000, 99_000])
@@ -364,31 +349,22 @@ def test_coefficients_that_do_not_fit_are_refused(release, theta, message):
 BAD = [
     ({"features": COIN}, TypeError, "noises one column of categories. Name it"),
     ({"features": {("sex", "age"): COIN}}, ValueError, "noises 1 column together; got 2"),
-    ({"features": "gaussian"}, TypeError, "features must be a mechanism, a mapping .* or None; got str"),
     ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
-    ({"features": {}}, TypeError, "without entries"),
     ({"features": {"a": 1.0}}, TypeError, "features are noised by mechanisms; got float"),
     ({"features": {"a": None}}, TypeError, "features are noised by mechanisms; got NoneType"),
     ({"features": {1: UNIT}}, TypeError, "sequence of column names; got 1"),
     ({"features": {("a", 1): UNIT}}, TypeError, "which is not a column name"),
     ({"features": {(): UNIT}}, ValueError, "a group without columns"),
     ({"features": {"": UNIT}}, TypeError, "which is not a column name"),
-    ({"features": {"a": UNIT, ("a", "b"): UNIT}}, ValueError, "a is named more than once"),
     ({"features": {("a", "a"): UNIT}}, ValueError, "a is named more than once"),
-    ({"features": {"a": UNIT}, "noiseless": ("a",)}, ValueError, "a is named more than once"),
     ({"noiseless": ("a", "a")}, ValueError, "a is named more than once"),
     ({"noiseless": "year"}, TypeError, "noiseless must be a sequence of column names"),
     ({"noiseless": (1,)}, TypeError, "not a column name"),
-    ({"target": "coin"}, TypeError, "target must be a mechanism or None; got str"),
     ({"target": RandomizedResponse}, TypeError, "target must be a mechanism or None"),
     ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False; got 1"),
     ({"fit_intercept": "yes"}, TypeError, "fit_intercept"),
     ({"features": {"a": UNIT}, "center": {"b": 1.0}}, ValueError, "center names b, which is no column"),
     ({"features": {"a": UNIT}, "center": [1.0, 2.0]}, ValueError, "center has 2 entries, but the release has 1"),
-    ({"features": {"a": UNIT}, "center": {"a": math.nan}}, ValueError, r"center\['a'\]=nan"),
-    ({"features": {"a": UNIT}, "center": {"a": math.inf}}, ValueError, r"center\['a'\]=inf"),
-    ({"features": {"a": UNIT}, "center": {"a": "1"}}, TypeError, r"center\['a'\] has the type str"),
-    ({"features": {"a": UNIT}, "scale": {"a": 0.0}}, ValueError, r"scale\['a'\]=0.0 is too small"),
     ({"features": {"a": UNIT}, "scale": [-1.0]}, ValueError, r"scale\[0\]=-1.0 is too small"),
     ({"features": {"a": UNIT}, "scale": [True]}, TypeError, r"scale\[0\] has the type bool"),
     ({"features": {"a": UNIT}, "scale": 2.0}, TypeError, "scale must map column names to numbers"),
