@@ -85,18 +85,6 @@ def test_the_probabilities_of_the_noise_are_those_of_the_law():
     assert COUNTS.noise.step == 1.0
 
 
-@pytest.mark.parametrize(("bounds", "step"), GRIDS)
-def test_neighbours_are_no_farther_apart_than_the_places_of_the_bounds(bounds, step):
-    mechanism = DiscreteLaplaceMechanism(1.0, bounds=bounds, step=step)
-    low, high = places_of(bounds, step)
-    values = np.arange(low - 20, high + 21) * step
-    clipped = mechanism.clip(values)
-    places = np.rint(clipped.values / step).astype(int)
-    assert places.tolist() == np.clip(np.arange(low - 20, high + 21), low, high).tolist()
-    assert clipped.outside.tolist() == [True] * 20 + [False] * (high - low + 1) + [True] * 20
-    assert (places.max() - places.min()) * Fraction(step) / Fraction(mechanism.scale) <= 1
-
-
 # ---- the grid --------------------------------------------------------------------------------------------
 
 
@@ -158,12 +146,6 @@ def test_scales_that_cannot_be_drawn_are_refused(scale):
 
 
 # ---- sampler ---------------------------------------------------------------------------------------------
-
-
-def test_noise_is_made_of_integers():
-    drawn = sampling.discrete_laplace_noise(2.0, (3, 2), sampling.source(0))
-    assert drawn.dtype == np.int64
-    assert drawn.shape == (3, 2)
 
 
 REFUSED = {
