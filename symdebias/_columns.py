@@ -90,10 +90,8 @@ class TextFile:
     lines: list[int]  # The line of the file that each record ends on.
 
 
-def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> TextFile:
-    """Read columns of a UTF-8 file of comma-separated values, whose first line names them.
-
-    Others are left where they are. `exact` says that blanks around values belong to them.
+def read_text(path: Path, wanted: Sequence[str]) -> TextFile:
+    """Read columns of a UTF-8 file of comma-separated values, whose first line names them; others are left out.
 
     Raises
     ------
@@ -106,7 +104,7 @@ def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> Text
     if not path.is_file():
         kind = "is no file" if path.exists() else "is not there"
         raise FileNotFoundError(f"{seen(str(path), 200)} {kind}. Name a file of comma-separated values.")
-    return parse(path.read_bytes(), name, wanted, exact=exact)
+    return parse(path.read_bytes(), name, wanted, exact=False)
 
 
 def parse(content: bytes, name: str, wanted: Sequence[str], *, exact: bool) -> TextFile:

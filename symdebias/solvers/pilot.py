@@ -65,12 +65,11 @@ def pilot_of(
     region: Region,
     *,
     start: FloatArray | None = None,
-    fewest: int = _FEW,
     by_surrogate: bool = False,
 ) -> Pilot:
     """Return the pilot estimate from checked records, for a loss of one score that surrogates can stand for.
 
-    The ladder begins at `start`, by default zero, with `fewest` records; more are taken where these leave theta
+    The ladder begins at `start`, by default zero, with few records; more are taken where these leave theta
     uncertain. `by_surrogate` has an exact correction climb by surrogates as well, whose noise does not grow as fast as
     its own may.
 
@@ -83,7 +82,7 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = max(1, len(records) // fewest)
+    stride = max(1, len(records) // _FEW)
     while True:
         part = records.thinned(stride)
         try:

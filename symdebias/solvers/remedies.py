@@ -186,8 +186,8 @@ def _ratio(mechanism: Mechanism, factor: float) -> float:
     return _variance(_spending(mechanism, factor)) / _variance(mechanism)
 
 
-def _variance(mechanism: Mechanism, width: int | None = None) -> float:
-    places = width or mechanism.width or 1
+def _variance(mechanism: Mechanism) -> float:
+    places = mechanism.width or 1
     noise = mechanism.noise_on(places)
     found: FloatArray = np.asarray(noise.coordinate_variances(places))  # type: ignore[union-attr]
     return float(found.mean())

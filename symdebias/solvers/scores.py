@@ -50,13 +50,11 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 _LEVELS = 16
 
 
-def deconvolved(
-    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, rounds: int = _ROUNDS
-) -> Scores:
+def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, signal: float) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
-    together to the variance of the true ones, `signal`, and stopped after so many rounds. The chances sum to 1; `noise`
+    together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
     is the variance of normal noise in the released scores.
 
     Notes
@@ -87,7 +85,7 @@ def deconvolved(
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
     return Scores(values, found / found.sum())
 
