@@ -1,7 +1,7 @@
 """The Weierstrass transform W_s f(u) = E f(u + N(0, s)) and its inverse, in closed form.
 
 An expression is split into terms p(u) exp(a u + b u^2) h(u), p a polynomial and h either 1 or an error
-function of a linear argument; each is transformed by four rules (theory of the heat flow):
+function of a linear argument; each is transformed by these rules (theory of the heat flow):
 
     R1  W^-1 is linear
     R2  W^-1[u h] = (u - s d/du) W^-1[h]
