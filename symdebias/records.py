@@ -34,13 +34,27 @@ class Derivatives:
 
 @dataclass(frozen=True)
 class Records:
-    """Checked records under a correction."""
+    """Checked records under a correction.
 
-    correction: Correction  # The loss as it is corrected for them.
-    matrix: FloatArray | Rows  # Of shape (n, p): columns in the release's order, codes in columns of categories.
-    target: FloatArray | Rows  # Of shape (n,): values of the target.
-    weights: FloatArray  # Of shape (n,) or (0,): the weights; empty where all records weigh the same.
-    scales: FloatArray | None = None  # Of shape (n, p): standard deviations of the records' own noise.
+    Attributes
+    ----------
+    correction : Correction
+        The loss as it is corrected for them.
+    matrix : array of shape (n, p), float64, or Rows
+        Columns in the release's order, codes in columns of categories.
+    target : array of shape (n,), float64, or Rows
+        Values of the target.
+    weights : array of shape (n,) or (0,), float64
+        The weights; empty where all records weigh the same.
+    scales : array of shape (n, p), float64, or None
+        Standard deviations of the records' own noise.
+    """
+
+    correction: Correction
+    matrix: FloatArray | Rows
+    target: FloatArray | Rows
+    weights: FloatArray
+    scales: FloatArray | None = None
 
     @classmethod
     def of(

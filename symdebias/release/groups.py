@@ -202,9 +202,18 @@ def squared_radius(groups: Groups, noiseless: int) -> float:
 
 
 def report_outside(flags: Sequence[tuple[str, BoolArray]], records: int, outside: str, *, stacklevel: int = 3) -> None:
-    """Refuse records outside the bounds, or warn the collector; `outside` is as for `symdebias.Release.privatize`.
+    """Refuse records outside the bounds, or warn the collector of them.
 
-    The flags say, by what a part of a record is called, whether each record lies outside in it.
+    Parameters
+    ----------
+    flags : sequence of (str, array of bool)
+        What parts of a record are called, with whether each record lies outside in it.
+    records : int
+        How many there are.
+    outside : {"clip", "clip-all", "refuse"}
+        As for `symdebias.Release.privatize`.
+    stacklevel : int
+        Of the warning.
     """
     rows = np.zeros(records, dtype=bool)
     for name, flag in flags:

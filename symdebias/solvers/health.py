@@ -186,7 +186,21 @@ def warn_of_standstill(
     records: Records, start: FloatArray, theta: FloatArray, penalty: FloatArray, metric: FloatArray, *,
     stacklevel: int = 3,
 ) -> None:  # fmt: skip
-    """Warn where the mean gradient at theta is not much smaller than at the start, and is no noise."""
+    """Warn where the mean gradient at theta is not much smaller than at the start, and is no noise.
+
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    start, theta : array of shape (Q,), float64
+        Where training began and ended.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    stacklevel : int
+        As for `warnings.warn`.
+    """
     tested, rows = records.tested, slice(None)
     root = inverse_root(metric)
     found = tested.gradients(theta, rows)
@@ -325,9 +339,26 @@ def least_curvature(
 ) -> tuple[float | None, FloatArray]:
     """Return the least curvature relative to a metric, in its own standard errors, and the Hessian that it is one of.
 
-    It is None where there are too few records to tell its standard error. Without `hessian`, the mean corrected Hessian
-    of all records, that of a part of them is looked at, from differences of gradients, and of more where the part does
-    not tell. `metric` are the second moments of released records.
+    Parameters
+    ----------
+    records : Records
+        What was trained on.
+    theta : array of shape (Q,), float64
+        The parameters.
+    penalty : array of shape (Q,), float64
+        l2 for each.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    hessian : array of shape (Q, Q), float64, optional
+        The mean corrected Hessian of all records. Without it that of a part of them is looked at, from differences of
+        gradients, and of more where the part does not tell.
+
+    Returns
+    -------
+    least : float or None
+        None where there are too few records to tell its standard error.
+    hessian : array of shape (Q, Q), float64
+        The mean Hessian that was looked at.
     """
     weighing = definite(metric + np.diag(penalty))
     n = len(records.matrix)
