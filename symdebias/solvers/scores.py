@@ -114,24 +114,47 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
 
 @dataclass(frozen=True)
 class ReleasedRecords:
-    """What is known of true records from released ones, for one loss of one score."""
+    """What is known of true records from released ones, for one loss of one score.
 
-    corrected: CorrectedLoss  # The loss.
-    rows: FloatArray  # Of shape (m, q): unbiased estimates of design rows of a part of the records.
-    target: FloatArray  # Of shape (m,): their released targets.
-    chances: FloatArray  # Of shape (m,): their weights, which sum to 1.
-    # Of shape (m, q): noise variances that the records have of their own, by parameter.
+    Attributes
+    ----------
+    corrected : CorrectedLoss
+        The loss.
+    rows : array of shape (m, q), float64
+        Unbiased estimates of design rows of a part of the records.
+    target : array of shape (m,), float64
+        Their released targets.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    own_variances : array of shape (m, q), float64, or None
+        Noise variances that the records have of their own, by parameter.
+    noise : array of shape (q, q), float64
+        theta'N theta is the mean noise variance of the score.
+    gram, metric : array of shape (q, q), float64
+        The mean of x x' over true records, debiased, and over released ones.
+    mean : array of shape (q,), float64
+        The mean of x.
+    records : float
+        The sample size; with weights (sum w)^2/(sum w^2).
+    shape : float
+        That of the noise of the score where one group of columns shares all of it, see
+        `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
+    zonal : ZonalNoise or None
+        The zonal noise of the vector that the score is one of.
+    """
+
+    corrected: CorrectedLoss
+    rows: FloatArray
+    target: FloatArray
+    chances: FloatArray
     own_variances: FloatArray | None
-    noise: FloatArray  # Of shape (q, q): theta'N theta is the mean noise variance of the score.
-    # Of shape (q, q): the mean of x x' over true records, debiased, and over released ones.
+    noise: FloatArray
     gram: FloatArray
     metric: FloatArray
-    mean: FloatArray  # Of shape (q,): the mean of x.
-    records: float  # The sample size; with weights (sum w)^2/(sum w^2).
-    # That of the noise of the score where one group of columns shares all of it, see
-    # `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
+    mean: FloatArray
+    records: float
     shape: float = math.inf
-    zonal: ZonalNoise | None = None  # The zonal noise of the vector that the score is one of.
+    zonal: ZonalNoise | None = None
     # By theta: a fit asks for those of the pilot and of the end several times.
     _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
