@@ -57,17 +57,10 @@ class WithWorkspace:
     """A compiled function with a workspace, which every call gets anew: so calls may run side by side.
 
     Numba's code for making an array takes longer to compile than most loops.
-
-    Attributes
-    ----------
-    compiled : callable
-        The compiled function, which takes the workspace after what describes the data.
-    call : callable
-        What makes the workspace and calls it.
     """
 
-    compiled: Any
-    call: Callable[..., Any]
+    compiled: Any  # The compiled function, which takes the workspace after what describes the data.
+    call: Callable[..., Any]  # What makes the workspace and calls it.
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function with a workspace of its own."""
@@ -86,21 +79,11 @@ def _apart(shape: tuple[int, ...]) -> FloatArray:
 
 @dataclass(frozen=True)
 class MeanDerivatives:
-    """The mean loss of records with its derivatives: a compiled pass, and what is made of its sums.
+    """The mean loss of records with its derivatives: a compiled pass, and what is made of its sums."""
 
-    Attributes
-    ----------
-    compiled : callable
-        The compiled pass.
-    piece : Piece
-        Its body, with the workspace that it takes.
-    size : int
-        The number of parameters.
-    """
-
-    compiled: Any
-    piece: Piece
-    size: int
+    compiled: Any  # The compiled pass.
+    piece: Piece  # Its body, with the workspace that it takes.
+    size: int  # The number of parameters.
 
     def __call__(
         self, theta: Any, X: Any, y: Any, weights: Any, total: float, noise: Any, *, meat: bool
@@ -153,15 +136,9 @@ class MeanDerivatives:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The compiled functions of a program; each is compiled when first used.
+    """The compiled functions of a program; each is compiled when first used."""
 
-    Attributes
-    ----------
-    program : ScoreProgram or FeatureProgram
-        The corrected loss.
-    """
-
-    program: Program
+    program: Program  # The corrected loss.
 
     @functools.cached_property
     def loss(self) -> Callable[..., Any]:

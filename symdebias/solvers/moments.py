@@ -21,27 +21,13 @@ _SIDE_BY_SIDE = 64
 
 @dataclass(frozen=True)
 class Moments:
-    """Unbiased moments of true records: plain ones first, then one entry for each multiplier.
+    """Unbiased moments of true records: plain ones first, then one entry for each multiplier."""
 
-    Attributes
-    ----------
-    gram : list of arrays of shape (q, q), float64
-        mean(M x x').
-    mean : list of arrays of shape (q,), float64
-        mean(M x).
-    cross : array of shape (q,), float64
-        mean(x y).
-    target_square : float
-        mean(y^2) of the released target.
-    records : float
-        The sample size; with weights (sum w)^2/(sum w^2).
-    """
-
-    gram: list[FloatArray]
-    mean: list[FloatArray]
-    cross: FloatArray
-    target_square: float
-    records: float
+    gram: list[FloatArray]  # Of shape (q, q): mean(M x x').
+    mean: list[FloatArray]  # Of shape (q,): mean(M x).
+    cross: FloatArray  # Of shape (q,): mean(x y).
+    target_square: float  # mean(y^2) of the released target.
+    records: float  # The sample size; with weights (sum w)^2/(sum w^2).
 
 
 def moments_of(
@@ -55,22 +41,8 @@ def moments_of(
 ) -> Moments:
     """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records.
 
-    Parameters
-    ----------
-    design : symdebias.release.design.ColumnDesign
-        How columns enter the score.
-    matrix : array of shape (n, p), float64, or Rows
-        Released records.
-    target : array of shape (n,), float64, or Rows
-        Released targets.
-    weights : array of shape (n,) or (0,), float64
-        Weights; empty where all records weigh the same.
-    covariance : array of shape (p, p), float64
-        Of the additive noise.
-    multipliers : sequence of arrays of shape (n,) or None
-        M; None stands for 1.
-    bent : sequence of bool
-        Whether mean(M x x') is wanted; zeros stand for it where it is not.
+    The covariance is that of the additive noise; weights are empty where all records weigh the same. Multipliers M have
+    the shape (n,), None stands for 1; `bent` says whether mean(M x x') is wanted: zeros stand for it where it is not.
     """
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))

@@ -52,26 +52,12 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 _LEVELS = 16
 
 
-def deconvolved(
-    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, rounds: int = _ROUNDS
-) -> Scores:
+def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, signal: float) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
-    together to the variance of the true ones, and stopped early.
-
-    Parameters
-    ----------
-    released : array of shape (m,), float64
-        Released scores.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    noise : float
-        The variance of normal noise in them.
-    signal : float
-        The variance of the true scores.
-    rounds : int
-        How often the distribution is improved.
+    together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
+    is the variance of normal noise in the released scores.
 
     Notes
     -----
@@ -101,7 +87,7 @@ def deconvolved(
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
     return Scores(values, found / found.sum())
 
@@ -110,18 +96,8 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
     """Return the distribution of true scores whose released ones are distributed as given, under zonal noise.
 
     Maximum likelihood by expectation and maximisation, in the cosine that a score has with theta: what a true cosine
-    makes of the released one is known exactly, and is the same for all theta.
-
-    Parameters
-    ----------
-    released : array of shape (m,), float64
-        Estimated scores, without bias.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    noise : ZonalNoise
-        The noise of all that the score has.
-    reach : float
-        R |theta|, the largest score that a record has; positive.
+    makes of the released one is known exactly, and is the same for all theta. Released scores are estimates without
+    bias, with chances that sum to 1; `reach` is R |theta|, the largest score that a record has.
     """
     cosines = np.clip(released * (noise.gain / reach), -1.0, 1.0)
     cell = np.minimum((cosines + 1) * (_COSINE_CELLS / 2), _COSINE_CELLS - 1).astype(np.int64)
@@ -383,16 +359,8 @@ class ReleasedRecords:
     ) -> CorrectedLoss:
         """Return the surrogate designed for the scores at a parameter.
 
-        Parameters
-        ----------
-        theta : array of shape (q,), float64
-            The parameters.
-        growth : float
-            Scores this many times as large are within the range as well.
-        radius : float, optional
-            A range to take in place of that of the scores: abs(u) <= radius.
-        quick : bool
-            Take the first sizes of a design instead of searching for the best.
+        Scores `growth` times as large are within the range as well; `radius` is a range abs(u) <= radius to take in
+        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best.
         """
         if self.corrected.method != "surrogate":
             return self.corrected
