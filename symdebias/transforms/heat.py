@@ -22,6 +22,7 @@ from symdebias import _budget
 from symdebias.codegen.functions import LOW_POWER, erf_imag, erf_real, heat_power
 from symdebias.codegen.stable import exponents_of_sum, multiplied_out
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.transforms.chirps import chirps
 from symdebias.transforms.kinds import Kind, Transformed, positive
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms. Means are taken of squares of
@@ -507,7 +508,7 @@ def _gaussian(
 
 
 # Each takes the terms of one kind, or returns None; the first that takes them undoes their noise.
-_RULES = (_gaussian,)
+_RULES = (_gaussian, chirps)
 
 
 def _with_widths(result: sp.Expr, widths: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
