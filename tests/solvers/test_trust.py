@@ -211,5 +211,5 @@ def test_the_slower_the_waves_the_less_bias_is_let_pass(monkeypatch):
         if passes:
             sd.m_estimate(corrected, noised.X, noised.y)
         else:
-            with pytest.raises(sd.exceptions.DivergenceError, match="may move scores by .* leaves waves of at most"):
+            with pytest.raises(sd.exceptions.DivergenceError, match=r"may move scores by .* leaves waves of at most"):
                 sd.m_estimate(corrected, noised.X, noised.y)
