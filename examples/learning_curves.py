@@ -77,7 +77,7 @@ def study(problem: demo.Problem, loss_name: str, draws: int) -> tuple[dict[str, 
             found.setdefault(name, []).append(
                 sd.sgd(
                     corrected, X, y, step_size=problem.step_size, batch_size=problem.batch_size,
-                    epochs=problem.epochs, l2=problem.l2, record=POINTS, random_state=draw,
+                    epochs=problem.epochs, l2=problem.l2, record=POINTS, random_state=draw, start=start,
                 )
             )  # fmt: skip
     curves = {}
