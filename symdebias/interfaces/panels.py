@@ -35,6 +35,10 @@ class Line:
         What is drawn to each side of y, as bars, or as a band where there are many points.
     dashed : bool
         Whether the line is.
+    joined : bool
+        Whether there is a line; otherwise points stand by themselves, with bars.
+    like : str, optional
+        The name of another line whose colour this one takes; it is then left out of the legend.
 
     Examples
     --------
@@ -46,6 +50,8 @@ class Line:
     y: FloatArray
     error: FloatArray | None = None
     dashed: bool = False
+    joined: bool = True
+    like: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,12 +140,14 @@ def lines(panels: Sequence[Panel], *, columns: int = 1) -> Any:
     """
     ticker = _optional.require("matplotlib.ticker", extra="plot")
     figure, axes = _grid(len(panels), columns, _HEIGHT)
-    names = dict.fromkeys(name for panel in panels for name in panel.lines)
+    names = dict.fromkeys(name for panel in panels for name, line in panel.lines.items() if line.like is None)
     looks = dict(zip(names, zip(itertools.cycle(_COLOURS), itertools.cycle(_MARKS), strict=False), strict=False))
     handles: dict[str, Any] = {}
     for place, panel in zip(axes, panels, strict=True):
         for name, line in panel.lines.items():
-            handles[name] = _drawn(place, name, line, *looks[name])
+            handle = _drawn(place, name, line, *looks[line.like or name])
+            if line.like is None:
+                handles[name] = handle
         for (name, level), style in zip(panel.levels.items(), itertools.cycle((":", "-.", (0, (1, 4)))), strict=False):
             handles[name] = place.axhline(level, color="#000000", linestyle=style, linewidth=1.3, label=name)
         if "x" in panel.log:
@@ -237,6 +245,18 @@ def _grid(count: int, columns: int, height: float) -> tuple[Any, Any]:
 def _drawn(place: Any, name: str, line: Line, colour: str, mark: str) -> Any:
     """Draw a line and return what stands for it in the legend."""
     style = "--" if line.dashed else "-"
+    if not line.joined:
+        return place.errorbar(
+            line.x,
+            line.y,
+            line.error,
+            linestyle="",
+            color=colour,
+            marker=mark,
+            markersize=3.5,
+            linewidth=1.2,
+            label=name,
+        )
     if len(line.x) > _FEW:
         (handle,) = place.plot(line.x, line.y, style, color=colour, linewidth=1.8, label=name)
         if line.error is not None:

@@ -1,0 +1,84 @@
+"""Is a plan right? Standard errors that are planned before a record is collected, and those that are found.
+
+    python examples/planned_and_found.py [--folder .] [--draws 60] [--small]
+
+Writes planned_and_found.png: 100,000 records of two columns, uniform on [-1, 1], labels by a logistic model with
+(2, -1); the exponential loss with l2 = 1, at budgets from 1 to 8. Lines are what `sd.planning.expected_fit` says of the
+largest standard error, for three releases; points with bars are the largest standard deviation of theta over draws of
+new records and new noise, with two of its own standard errors. Draw k has the seed k.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+import symdebias as sd
+from symdebias.interfaces import panels
+
+L2, THETA, RADIUS, DELTA = 1.0, np.array([2.0, -1.0]), float(np.sqrt(2)), 1e-5
+RELEASES: dict[str, Callable[[float], sd.Release]] = {
+    "Gaussian, half and half": lambda epsilon: sd.Release(
+        sd.GaussianMechanism(epsilon / 2, DELTA, radius=RADIUS), sd.RandomizedResponse(epsilon / 2)
+    ),
+    "spherical Laplace, half and half": lambda epsilon: sd.Release(
+        sd.SphericalLaplaceMechanism(epsilon / 2, RADIUS), sd.RandomizedResponse(epsilon / 2)
+    ),
+    "margin, spherical cap": lambda epsilon: sd.Release(sd.SphericalCapMechanism(epsilon, RADIUS), target="margin"),
+}
+
+
+def simulated(release: sd.Release, n: int, draws: int) -> np.ndarray:
+    """Return the parameters of fits to independent records and noise."""
+    found = []
+    for draw in range(draws):
+        rng = np.random.default_rng(draw)
+        X = rng.uniform(-1, 1, size=(n, 2))
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-X @ THETA)), 1.0, -1.0)
+        noised = release.privatize(X, y, random_state=int(rng.integers(2**31)))
+        corrected = sd.debias(sd.losses.exponential(), noised.release)
+        found.append(sd.m_estimate(corrected, noised.X, noised.y, l2=L2).theta)
+    return np.array(found)
+
+
+def report(budgets: Sequence[float], n: int, draws: int) -> tuple[str, panels.Panel]:
+    """Return the table and the panel."""
+    population = sd.planning.Population.guess(THETA.tolist())
+    lines = [f"largest standard error, {n:,} records: planned, found in {draws} draws (its own error), found/planned"]
+    shown: dict[str, panels.Line] = {}
+    for name, build in RELEASES.items():
+        planned, found = [], []
+        for budget in budgets:
+            release = build(budget)
+            expected = sd.planning.expected_fit(sd.losses.exponential(), release, population, n=n, l2=L2)
+            planned.append(expected.standard_errors.max())
+            found.append(simulated(release, n, draws).std(axis=0, ddof=1).max())
+            ratio, error = found[-1] / planned[-1], found[-1] / np.sqrt(2 * (draws - 1))
+            lines.append(
+                f"  {name:<34}epsilon {budget:<5g}{planned[-1]:>9.5f}{found[-1]:>9.5f} ({error:.0e}){ratio:>8.2f}"
+            )
+        places = np.array(budgets)
+        errors = 2 * np.array(found) / np.sqrt(2 * (draws - 1))
+        shown[name] = panels.Line(places, np.array(found), errors, joined=False)
+        shown[f"{name}: planned"] = panels.Line(places, np.array(planned), dashed=True, like=name)
+    title = f"dashed: planned; points: found in {draws} draws of {n:,}"
+    return "\n".join(lines), panels.Panel(
+        title, "epsilon of a record", "largest standard error", shown, log="xy", ticks=tuple(budgets)
+    )  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument("--draws", type=int, default=60)
+    parser.add_argument("--small", action="store_true", help="one budget, few records and draws")
+    options = parser.parse_args(arguments)
+    few = ((8.0,), 10_000, 3)
+    text, panel = report(*(few if options.small else ((1.0, 2.0, 4.0, 8.0), 100_000, options.draws)))
+    print(text)
+    panels.save(panels.lines([panel]), options.folder, "planned_and_found")
+
+
+if __name__ == "__main__":
+    main()
