@@ -1,6 +1,6 @@
 """What does each further term of the series buy, and what does it cost? Figure 3 of IWP-SGD, and surrogates beside it.
 
-    python examples/truncation_error.py [--folder .] [--draws 10] [--small]
+    python examples/truncation_error.py [--folder .] [--draws 6] [--small]
 
 truncation_error.png (Figure 3 of Dufraiche et al. 2026, with the variances beside the biases): the log loss of one
 record under Gaussian noise of variance s in the score, |u| <= 5, corrected by the series of order 0 (not at all) to 6.
@@ -110,7 +110,7 @@ def by_records(sizes: Sequence[int], draws: int) -> tuple[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=6)
     parser.add_argument("--small", action="store_true", help="one noise level, two sizes, two draws")
     options = parser.parse_args(arguments)
     levels, orders = ((4.0,), range(4)) if options.small else (LEVELS, range(7))

@@ -600,7 +600,7 @@ def called(name, folder, capsys):
 
 
 def test_the_example_of_label_designs(tmp_path, capsys):
-    """Columns of an optimum have two values, its error is the least of the unbiased, and a prior is the cheaper the more records."""
+    """Columns of an optimum have two values, its error is the least of the unbiased, and records make a prior cheap."""
     text, pictures = called("label_designs", tmp_path, capsys)
     assert pictures == ["private_prior", "randomizer_laws", "randomizer_priors"]
     assert text.count("100% of the columns have two values") == 4
