@@ -20,7 +20,7 @@ import numpy as np
 import symdebias as sd
 from symdebias.interfaces import datasets, demo, panels
 
-L2, POINTS = 1.0, 40
+L2, POINTS = 5.0, 40
 # Of the regression of the quantile: noise of the features, of the target, and what made the records.
 NOISE, TARGET_NOISE, THETA = 0.3, 0.4, np.array([0.8, -0.5])
 LEVEL = 0.9
@@ -47,7 +47,7 @@ class Regression:
             sd.GaussianMechanism(epsilon=epsilon / 2, delta=demo.DELTA, radius=1.0),
         )
         names = [f"x{column}" for column in range(columns)]
-        return cls(f"least squares, p = {columns}, epsilon = {epsilon:g}", X, y, release.bind(names), 640.0 / records)
+        return cls(f"least squares, p = {columns}, epsilon = {epsilon:g}", X, y, release.bind(names), 160.0 / records)
 
     def excess(self, theta: np.ndarray) -> np.ndarray:
         """Return the excess of the regularised risk on true records, of each row of theta."""

@@ -8,9 +8,9 @@ The largest bias, the largest standard deviation, and the root of the estimated 
 100,000 records. Nothing is drawn at random.
 
 series_and_surrogates.png: logistic regressions on 10,000 to a million records of two columns, uniform on [-1, 1], with
-theta = (2.4, -1.8) and noise of variance .44, which is s = 4 in the score. The error of theta by records, for no
-correction, series of order 1 and 3, and the surrogate that `sd.debias` takes by itself. Draw k of n records has the
-seed (k, n).
+theta = (1.6, -1.2) and noise of variance 1 on each column, which is s = 4 in the score. The error of theta by records,
+for no correction, series of order 1 and 3, and the surrogate that `sd.debias` takes by itself. Draw k of n records has
+the seed (k, n).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from symdebias.interfaces import panels
 
 LEVELS = (0.25, 1.0, 4.0, 16.0)
 RADIUS, RECORDS = 5.0, 1e5
-THETA, VARIANCE = np.array([2.4, -1.8]), 0.44
+THETA, VARIANCE = np.array([1.6, -1.2]), 1.0
 WAYS: dict[str, dict[str, Any]] = {
     "no correction": {"method": "none"},
     "series of order 1": {"method": "series", "order": 1},
@@ -39,8 +39,8 @@ def by_order(levels: Sequence[float], orders: Sequence[int]) -> tuple[str, Any]:
     corrected = sd.debias(sd.losses.logistic(), sd.Release(sd.GaussianMechanism.from_scale(1.0)))
     measures = {
         "largest bias of the loss": lambda choice: choice.loss_bias,
-        "largest sd of the loss of one record": lambda choice: choice.loss_sd,
-        f"error of the slope of {RECORDS:,.0f}": lambda choice: np.sqrt(choice.error),
+        "largest deviation of the loss": lambda choice: choice.loss_sd,
+        f"rmse of the slope, n = {RECORDS:,.0f}": lambda choice: np.sqrt(choice.error),
     }
     found: dict[str, dict[str, panels.Line]] = {measure: {} for measure in measures}
     lines = [f"{'s':>6}{'order':>7}" + "".join(f"{measure:>40}" for measure in measures)]
@@ -54,7 +54,10 @@ def by_order(levels: Sequence[float], orders: Sequence[int]) -> tuple[str, Any]:
             f"{s:>6g}{choice.order:>7}" + "".join(f"{of(choice):>40.3g}" for of in measures.values())
             for choice in chosen
         ]
-    titles = ("falls with each term", "rises with each term, where there is much noise", "is least at some order")
+    titles = (
+        "the bias falls with each term", "the deviation rises, where there is much noise",
+        "both together are least at some order",
+    )  # fmt: skip
     shown = [
         panels.Panel(title, "order of the series", measure, rows, log="y")
         for title, (measure, rows) in zip(titles, found.items(), strict=True)
@@ -115,10 +118,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     levels, orders = ((4.0,), range(4)) if options.small else (LEVELS, range(7))
     sizes = (10_000, 20_000) if options.small else (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    for name, (text, figure) in {
-        "truncation_error": by_order(levels, orders),
-        "series_and_surrogates": by_records(sizes, 2 if options.small else options.draws),
-    }.items():
+    draws = 2 if options.small else options.draws
+    makers = {
+        "truncation_error": lambda: by_order(levels, orders),
+        "series_and_surrogates": lambda: by_records(sizes, draws),
+    }
+    for name, make in makers.items():
+        text, figure = make()
         print(text, flush=True)
         panels.save(figure, options.folder, name)
 
