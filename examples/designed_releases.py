@@ -1,6 +1,6 @@
 """What is a release worth that is designed for the loss? Excess risk against the budget, three ways to spend it.
 
-    python examples/designed_releases.py [--folder .] [--draws 4] [--small]
+    python examples/designed_releases.py [--folder .] [--draws 3] [--small]
 
 Writes designed_releases.png: the synthetic problems of Dufraiche et al. 2026 (a million records, exponential loss, p 2
 and p 10) at budgets from 1 to 8. The paper's recipe spends half of the budget on the features and half on the label and
@@ -47,7 +47,7 @@ def compared(columns: int, budgets: Sequence[float], records: int, draws: int) -
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="one problem, one budget, few records, two draws")
     options = parser.parse_args(arguments)
     cases = [(2, (16.0,), 20_000, 2)] if options.small else [

@@ -7,7 +7,7 @@ randomizer of 52 labels at epsilon 4 under four priors, the last that of weeks w
 randomizer_laws.png (Figure 3): label and released label together for six mechanisms at that budget and that prior, from
 400,000 draws (seed 0), with the mean squared error of the released label. private_prior.png (the price of a private
 prior): the squared error of the released label by the number of records when the prior is learned for a part of the
-budget, over its least with a known prior at the whole budget; seeds 0 to 2. The log of Criteo cannot be had here; 401
+budget, over its least with a known prior at the whole budget; seeds 0 to 2. The log of Criteo cannot be had here; 101
 labels with a geometric prior stand for it.
 
 Needs SYMDEBIAS_DATA for the Census; --small takes a triangle of weeks, 12 labels and few draws.
@@ -25,7 +25,7 @@ from symdebias.interfaces import datasets, panels
 from symdebias.mechanisms import Mechanism
 
 EPSILON, DRAWS = 4.0, 400_000
-# How far beyond the labels the picture of laws reaches, in ranges of the labels.
+# How far beyond the labels the picture of laws reaches, as a share of their number.
 BEYOND = 0.5
 
 
@@ -87,8 +87,10 @@ def mechanisms(labels: np.ndarray, prior: np.ndarray, epsilon: float) -> dict[st
 def laws(labels: np.ndarray, prior: np.ndarray, draws: int) -> tuple[str, Any]:
     """Return the squared errors of the mechanisms, and the picture of label and released label."""
     truth = np.random.default_rng(0).choice(labels, size=draws, p=prior)
-    width = labels[-1] - labels[0]
-    across = np.linspace(labels[0] - BEYOND * width, labels[-1] + BEYOND * width, 2 * len(labels) + 1)
+    # Cells around the labels and as wide beyond them.
+    beyond = round(BEYOND * len(labels))
+    step = labels[1] - labels[0]
+    across = edges(np.arange(labels[0] - beyond * step, labels[-1] + (beyond + 0.5) * step, step))
     lines = [f"label and released label, epsilon {EPSILON:g}: squared error, bias at the ends"]
     shown = []
     for name, mechanism in mechanisms(labels, prior, EPSILON).items():
@@ -113,12 +115,12 @@ def price(
         even = np.full(len(labels), 1 / len(labels))
         ignorant = loss(sd.optimal_unbiased_randomizer(labels, even, epsilon), labels, prior) / least
         ratios: dict[str, np.ndarray] = {
-            name: np.empty((len(sizes), seeds)) for name in ("sqrt(k/n) of the budget", "half of the budget")
+            name: np.empty((len(sizes), seeds)) for name in ("sqrt(k/n) of the budget", "a hundredth of the budget")
         }
         for i, n in enumerate(sizes):
             for seed in range(seeds):
                 y = np.random.default_rng((seed, n)).choice(labels, size=n, p=prior)
-                shares = (sd.labels.prior_budget(len(labels), n, epsilon), epsilon / 2)
+                shares = (sd.labels.prior_budget(len(labels), n, epsilon), epsilon / 100)
                 for name, share in zip(ratios, shares, strict=True):
                     learned = sd.labels.private_prior(y, labels, share, random_state=seed)
                     design = sd.optimal_unbiased_randomizer(labels, learned, epsilon - share)
@@ -160,12 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         labels = np.arange(1.0, 53.0)
         weeks = np.bincount(datasets.census().y.astype(int), minlength=53)[1:] / len(datasets.census().y)
-        wide = np.arange(401.0)
-        falling = np.exp(-wide / 20)
+        wide = np.arange(101.0)
+        falling = np.exp(-wide / 10)
         cases = {
             "weeks worked, epsilon 1": (labels, weeks, 1.0),
             "weeks worked, epsilon 4": (labels, weeks, 4.0),
-            "401 labels, geometric prior, epsilon 4": (wide, falling / falling.sum(), 4.0),
+            "101 labels, geometric prior, epsilon 4": (wide, falling / falling.sum(), 4.0),
         }
         sizes, seeds, draws = (1_000, 10_000, 100_000, 1_000_000), options.seeds, DRAWS
     makers = {

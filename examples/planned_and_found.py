@@ -1,11 +1,11 @@
 """Is a plan right? Standard errors that are planned before a record is collected, and those that are found.
 
-    python examples/planned_and_found.py [--folder .] [--draws 60] [--small]
+    python examples/planned_and_found.py [--folder .] [--draws 40] [--small]
 
 Writes planned_and_found.png: 100,000 records of two columns, uniform on [-1, 1], labels by a logistic model with
-(2, -1); the exponential loss with l2 = 1, at budgets from 1 to 8. Lines are what `sd.planning.expected_fit` says of the
-largest standard error, for three releases; points with bars are the largest standard deviation of theta over draws of
-new records and new noise, with two of its own standard errors. Draw k has the seed k.
+(2, -1); the exponential loss with l2 = 5, at budgets from 2 to 16. Lines are what `sd.planning.expected_fit` says of
+the largest standard error, for three releases; points with bars are the largest standard deviation of theta over draws
+of new records and new noise, with two of its own standard errors. Draw k has the seed k.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import numpy as np
 import symdebias as sd
 from symdebias.interfaces import panels
 
-L2, THETA, RADIUS, DELTA = 1.0, np.array([2.0, -1.0]), float(np.sqrt(2)), 1e-5
+L2, THETA, RADIUS, DELTA = 5.0, np.array([2.0, -1.0]), float(np.sqrt(2)), 1e-5
 RELEASES: dict[str, Callable[[float], sd.Release]] = {
     "Gaussian, half and half": lambda epsilon: sd.Release(
         sd.GaussianMechanism(epsilon / 2, DELTA, radius=RADIUS), sd.RandomizedResponse(epsilon / 2)
@@ -71,11 +71,11 @@ def report(budgets: Sequence[float], n: int, draws: int) -> tuple[str, panels.Pa
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path())
-    parser.add_argument("--draws", type=int, default=60)
+    parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--small", action="store_true", help="one budget, few records and draws")
     options = parser.parse_args(arguments)
     few = ((8.0,), 10_000, 3)
-    text, panel = report(*(few if options.small else ((1.0, 2.0, 4.0, 8.0), 100_000, options.draws)))
+    text, panel = report(*(few if options.small else ((2.0, 4.0, 8.0, 16.0), 100_000, options.draws)))
     print(text)
     panels.save(panels.lines([panel]), options.folder, "planned_and_found")
 
