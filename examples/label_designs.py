@@ -115,7 +115,8 @@ def price(
         even = np.full(len(labels), 1 / len(labels))
         ignorant = loss(sd.optimal_unbiased_randomizer(labels, even, epsilon), labels, prior) / least
         ratios: dict[str, np.ndarray] = {
-            name: np.empty((len(sizes), seeds)) for name in ("sqrt(k/n) of the budget", "a hundredth of the budget")
+            name: np.empty((len(sizes), seeds))
+            for name in ("learned for epsilon sqrt(k/n)", "learned for a hundredth of epsilon")
         }
         for i, n in enumerate(sizes):
             for seed in range(seeds):
@@ -126,17 +127,17 @@ def price(
                     design = sd.optimal_unbiased_randomizer(labels, learned, epsilon - share)
                     ratios[name][i, seed] = loss(design, labels, prior) / least
         lines += [f"{title}: squared error over {least:.1f}, that of the known prior; a uniform guess {ignorant:.4g}"]
-        lines.append(f"  {'prior learned for':<28}" + "".join(f"{n:>18,}" for n in sizes))
+        lines.append(f"  {'prior':<38}" + "".join(f"{n:>18,}" for n in sizes))
         drawn = {}
         for name, rows in ratios.items():
             mean, error = rows.mean(axis=1), rows.std(axis=1, ddof=1) / np.sqrt(seeds)
             cells = (f"{f'{a:.3f} ({b:.0e})':>18}" for a, b in zip(mean, error, strict=True))
-            lines.append(f"  {name:<28}" + "".join(cells))
+            lines.append(f"  {name:<38}" + "".join(cells))
             drawn[name] = panels.Line(np.array(sizes, float), mean, 2 * error)
         shown.append(
             panels.Panel(
-                title, "records", "squared error, known prior = 1", drawn, log="xy", ticks=tuple(sizes),
-                levels={"uniform prior, whole budget": ignorant},
+                title, "records", "squared error, known prior = 1", drawn, log="x", ticks=tuple(sizes),
+                levels={"uniform prior": ignorant},
             )
         )  # fmt: skip
     return "\n".join(lines), panels.lines(shown)
