@@ -128,6 +128,8 @@ def lines(panels: Sequence[Panel], *, columns: int = 1) -> Any:
 
     Raises
     ------
+    ValueError
+        There is no panel.
     MissingDependencyError
         Matplotlib is not installed.
 
@@ -190,6 +192,8 @@ def maps(shown: Sequence[Map], *, x: str, y: str, scale: str, columns: int = 2, 
 
     Raises
     ------
+    ValueError
+        There is no panel.
     MissingDependencyError
         Matplotlib is not installed.
 
@@ -233,6 +237,8 @@ def save(figure: Any, folder: Any, name: str) -> None:
 
 
 def _grid(count: int, columns: int, height: float) -> tuple[Any, Any]:
+    if not count:
+        raise ValueError("there is no panel to draw. Give one or more.")
     figures = _optional.require("matplotlib.figure", extra="plot")
     rows = -(-count // columns)
     figure = figures.Figure(figsize=(_WIDTH, height * rows + 0.7), layout="constrained")
