@@ -32,7 +32,8 @@ class Line:
     x, y : arrays of shape (m,), float64
         The points; what is not finite is left out.
     error : array of shape (m,), float64, or None
-        What is drawn to each side of y, as bars, or as a band where there are many points.
+        The error of y, as bars, or as a band where there are many points; on a logarithmic axis it is taken for that of
+        log y, which is error / y.
     dashed : bool
         Whether the line is.
     joined : bool
@@ -146,8 +147,8 @@ def lines(panels: Sequence[Panel], *, columns: int = 1) -> Any:
     looks = dict(zip(names, zip(itertools.cycle(_COLOURS), itertools.cycle(_MARKS), strict=False), strict=False))
     handles: dict[str, Any] = {}
     for place, panel in zip(axes, panels, strict=True):
-        for name, line in panel.lines.items():
-            handle = _drawn(place, name, line, *looks[line.like or name])
+        for rank, (name, line) in enumerate(panel.lines.items()):
+            handle = _drawn(place, name, line, looks[line.like or name], log="y" in panel.log, rank=rank)
             if line.like is None:
                 handles[name] = handle
         for (name, level), style in zip(panel.levels.items(), itertools.cycle((":", "-.", (0, (1, 4)))), strict=False):
@@ -248,30 +249,28 @@ def _grid(count: int, columns: int, height: float) -> tuple[Any, Any]:
     return figure, axes[:count]
 
 
-def _drawn(place: Any, name: str, line: Line, colour: str, mark: str) -> Any:
-    """Draw a line and return what stands for it in the legend."""
-    style = "--" if line.dashed else "-"
+def _drawn(place: Any, name: str, line: Line, look: tuple[str, str], *, log: bool, rank: int) -> Any:
+    """Draw a line and return what stands for it in the legend; a later one is thinner, for those below it to show."""
+    (colour, mark), ends = look, None
+    if line.error is not None:
+        # On a logarithmic axis the error is that of the logarithm, to first order.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.exp(line.error / line.y)
+        ends = (line.y / factor, line.y * factor) if log else (line.y - line.error, line.y + line.error)
+    if line.joined and len(line.x) > _FEW:
+        style = "--" if line.dashed else "-"
+        (handle,) = place.plot(line.x, line.y, style, color=colour, linewidth=max(3.4 - 0.5 * rank, 1.2), label=name)
+        if ends is not None:
+            place.fill_between(line.x, *ends, color=colour, alpha=0.2, linewidth=0)
+        return handle
+    bars = None if ends is None else np.abs(np.array(ends) - line.y)
     if not line.joined:
         return place.errorbar(
-            line.x,
-            line.y,
-            line.error,
-            linestyle="",
-            color=colour,
-            marker=mark,
-            markersize=3.5,
-            linewidth=1.2,
-            label=name,
+            line.x, line.y, bars, linestyle="", color=colour, marker=mark, markersize=3.5, linewidth=1.2, label=name
         )
-    if len(line.x) > _FEW:
-        (handle,) = place.plot(line.x, line.y, style, color=colour, linewidth=1.8, label=name)
-        if line.error is not None:
-            band = (line.y - line.error, line.y + line.error)
-            place.fill_between(line.x, *band, color=colour, alpha=0.2, linewidth=0)
-        return handle
     return place.errorbar(
-        line.x, line.y, line.error, linestyle=style, color=colour, marker=mark, markersize=5, capsize=2,
-        linewidth=1.6, label=name, markerfacecolor="white" if line.dashed else colour,
+        line.x, line.y, bars, linestyle="--" if line.dashed else "-", color=colour, marker=mark, markersize=5,
+        capsize=2, linewidth=1.6, label=name, markerfacecolor="white" if line.dashed else colour,
     )  # fmt: skip
 
 

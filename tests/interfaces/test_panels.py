@@ -41,6 +41,9 @@ def test_a_logarithmic_axis_is_kept_to_what_is_drawn():
     )
     (axis,) = panels.lines([panel]).axes
     assert axis.get_ylim()[0] == 0.01
+    (bars,) = axis.containers[0].lines[2]
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    np.testing.assert_allclose(ends, np.outer([0.4, 0.02], [1, 1]) * np.exp(np.outer([0.25, 1.0], [-1, 1])))
     assert [tick.get_text() for tick in axis.get_xticklabels()] == ["1", "2M"]
 
 
