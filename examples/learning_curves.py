@@ -1,6 +1,6 @@
 """How fast do risk and accuracy get better? Learning curves of IWP-SGD, exact and truncated, beside plain SGD.
 
-    python examples/learning_curves.py [--folder .] [--draws 6] [--small]
+    python examples/learning_curves.py [--folder .] [--draws 6] [--losses exponential log] [--small]
 
 Figures 1, 2 and 4 to 7 of Dufraiche et al. 2026, averaged over draws of the noise: SGD on true records, SGD on noised
 records and IWP-SGD on the same noised records, on the synthetic problems (p 2, epsilon 2 and p 10, epsilon 5) and on
@@ -115,10 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path())
     parser.add_argument("--draws", type=int, default=6)
+    parser.add_argument("--losses", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--small", action="store_true", help="two draws of 20,000 records, without Adult")
     options = parser.parse_args(arguments)
     made = [make() for make in problems(options.small).values()]
-    for loss, prefix in (("exponential", ""), ("log", "log_loss_")):
+    for loss in options.losses:
+        prefix = "" if loss == "exponential" else "log_loss_"
         risks, shares = [], []
         for problem in made:
             curves, best = study(problem, loss, 2 if options.small else options.draws)
