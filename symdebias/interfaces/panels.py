@@ -39,7 +39,7 @@ class Line:
     joined : bool
         Whether there is a line; otherwise points stand by themselves, with bars.
     like : str, optional
-        The name of another line whose colour this one takes; it is then left out of the legend.
+        The name of another line whose colour this one takes; it then has no marks, and is left out of the legend.
 
     Examples
     --------
@@ -269,8 +269,8 @@ def _drawn(place: Any, name: str, line: Line, look: tuple[str, str], *, log: boo
             line.x, line.y, bars, linestyle="", color=colour, marker=mark, markersize=3.5, linewidth=1.2, label=name
         )
     return place.errorbar(
-        line.x, line.y, bars, linestyle="--" if line.dashed else "-", color=colour, marker=mark, markersize=5,
-        capsize=2, linewidth=1.6, label=name, markerfacecolor="white" if line.dashed else colour,
+        line.x, line.y, bars, linestyle="--" if line.dashed else "-", color=colour, marker="" if line.like else mark,
+        markersize=5, capsize=2, linewidth=1.6, label=name, markerfacecolor="white" if line.dashed else colour,
     )  # fmt: skip
 
 
