@@ -3,11 +3,10 @@
     python examples/designed_releases.py [--folder .] [--draws 3] [--small]
 
 Writes designed_releases.png: the synthetic problems of Dufraiche et al. 2026 (a million records, exponential loss, p 2
-and p 10) at budgets from 2 to 16 and from
-5 to 20. The paper's recipe spends half of the budget on the features and half on the label and
-trains by IWP-SGD; beside it the best split between spherical Laplace noise on the features and randomized response on
-the label, and one vector y x through a spherical cap with the whole budget, both by M-estimation. Draw k of budget
-epsilon has the seed (0, k).
+and p 10) at budgets from 2 to 16 and from 5 to 20. The paper's recipe spends half of the budget on the features and
+half on the label and trains by IWP-SGD; beside it the best split between spherical Laplace noise on the features and
+randomized response on the label, and one vector y x through a spherical cap with the whole budget, both by
+M-estimation. Draw k of budget epsilon has the seed (0, k).
 """
 
 import argparse
@@ -21,7 +20,7 @@ from symdebias.interfaces import demo, panels, spending
 
 
 def compared(columns: int, budgets: Sequence[float], records: int, draws: int) -> tuple[str, panels.Panel]:
-    """Return the table and the panel of a problem; a way that is lost to the noise in a draw has no point there."""
+    """Return the table and the panel of a problem."""
     lines = [f"p = {columns}, n = {records:,}, {draws} draws: excess risk, in brackets its standard error"]
     lines.append(f"  {'way':<26}" + "".join(f"{f'epsilon {budget:g}':>20}" for budget in budgets))
     found: dict[str, list[tuple[float, float]]] = {}

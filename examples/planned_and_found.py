@@ -5,8 +5,8 @@
 Writes planned_and_found.png: 100,000 records of two columns, uniform on [-1, 1], labels by a logistic model with
 (2, -1); the squared loss of the margin, at budgets from 2 to 16. Lines are what `sd.planning.expected_fit` says of
 the largest standard error, for three releases; points with bars are the largest standard deviation of theta over draws
-of new records and new noise, with two of its own standard errors, left out where `sd.m_estimate` refuses
-more than one draw in twenty. Draw k has the seed k.
+of new records and new noise, with two of its own standard errors, left out where `sd.m_estimate` refuses more than one
+draw in twenty. Draw k has the seed k.
 """
 
 import argparse
