@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--small", action="store_true", help="one budget, few records and draws")
     options = parser.parse_args(arguments)
-    few = ((8.0,), 10_000, 3)
+    few = ((16.0,), 20_000, 3)
     text, panel = report(*(few if options.small else ((2.0, 4.0, 8.0, 16.0), 100_000, options.draws)))
     print(text)
     panels.save(panels.lines([panel]), options.folder, "planned_and_found")
