@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.optimize import linprog
 import symdebias as sd
 from symdebias import _optional
 from symdebias.exceptions import MissingDependencyError, PrivacyError
+from symdebias.labels import optimal
 from symdebias.labels.columns import Duals, Task, lower_bound, price_line, price_outputs
 from symdebias.mechanisms.realised import Unrealisable, realised, strict_ratio
 
@@ -355,3 +357,19 @@ class TestPrivatizeLabels:
         arguments = {"y": [0, 1, 1, 0], "labels": (0, 1), "epsilon": 1.0} | change
         with pytest.raises(error, match=message):
             sd.labels.privatize_labels(**arguments)
+
+
+def test_columns_with_one_output_are_one(monkeypatch):
+    """The search may end with columns whose outputs are the same to the last digit."""
+    labels, prior = np.arange(1.0, 7.0), np.full(6, 1 / 6)
+    whole = sd.optimal_unbiased_randomizer(labels, prior, 1.0)
+    found = optimal._over_line
+
+    def halved(task):
+        design = found(task)
+        return replace(design, outputs=np.repeat(design.outputs, 2), entries=np.repeat(design.entries / 2, 2, axis=1))
+
+    monkeypatch.setattr(optimal, "_over_line", halved)
+    again = sd.optimal_unbiased_randomizer(labels, prior, 1.0)
+    assert again.outputs == whole.outputs
+    np.testing.assert_allclose(again.matrix, whole.matrix, atol=1e-15)
