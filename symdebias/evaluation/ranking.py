@@ -26,12 +26,15 @@ from symdebias.evaluation.signs import (
     signs_of,
     usual_size,
 )
+from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.surrogate import Surrogate
 
 # What the squared error counts beside the variance: pairs of scores lie smoothly, and most of the error averages out.
 _SQUARED_ERROR = 1.0
 # Likely scores of which all pairs are taken for the bound on the bias, and those that polynomials are fitted to.
 _NODES, _PAIRED = 200, 48
+# Scores that are sorted at most, which takes some 60 bytes each.
+_MOST_ATOMS = 20_000_000
 # Scores that are equal but for rounding.
 _TIED = 1e-13
 
@@ -61,8 +64,14 @@ class PairSigns:
             Two sets of weights of these records.
         """
         # Each record is atoms of signed weight.
-        atoms = self.signs.scores[theta.tobytes()].taken(rows).atoms()
-        places, weights = (np.stack(columns) for columns in zip(*atoms, strict=True))
+        scores = self.signs.scores[theta.tobytes()].taken(rows)
+        count = len(scores.linear) * scores.combinations
+        if count > _MOST_ATOMS:
+            raise NoExactCorrectionError(
+                f"the area under the ROC curve sorts {scores.combinations} scores for each record under this noise, "
+                f"{count:,} in all; at most {_MOST_ATOMS:,} are sorted. Evaluate on fewer records."
+            )
+        places, weights = (np.stack(columns) for columns in zip(*scores.atoms(), strict=True))
         flat = places.ravel()
         order = np.argsort(flat, kind="stable")
         at = flat[order]

@@ -227,9 +227,13 @@ class ReleasedScores:
     @property
     def has_exact_signs(self) -> bool:
         """Whether `signs` exists: all noise in the score is that of channels or on a grid, in few combinations."""
+        return self.normal == 0 and not self.spherical and 0 < self.combinations <= _MOST_COMBINATIONS
+
+    @property
+    def combinations(self) -> int:
+        """How many `atoms` stand for a record; 0 where a noise has no such inverse."""
         steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
-        sizes = [len(column.values) for column in self.categories]
-        return self.normal == 0 and not self.spherical and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
+        return math.prod(steps) * math.prod(len(column.values) for column in self.categories)
 
     def atoms(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield scores and their signed weights, each of shape (n,): any function summed over them is unbiased.

@@ -193,6 +193,13 @@ def test_noise_that_hides_how_far_scores_are_apart_is_refused(metric):
             evaluate([1.0, -1.0], noised.X, noised.y, metric=metric, release=noised.release)
 
 
+def test_more_scores_than_can_be_sorted_are_refused(monkeypatch):
+    monkeypatch.setattr("symdebias.evaluation.ranking._MOST_ATOMS", 100)
+    noised = KINDS["categories"].privatize(np.sign(np.tile(X4, (100, 1))), np.tile(Y4, 100), random_state=1)
+    with pytest.raises(sd.exceptions.NoExactCorrectionError, match=r"sorts 2 scores for each record.* 800 in all"):
+        evaluate(THETA, noised.X, noised.y, metric="roc_auc", release=noised.release)
+
+
 def test_one_label_has_no_area():
     for label, which in ((1.0, "smaller"), (-1.0, "larger")):
         with pytest.raises(InferenceError, match=f"the {which} label is 0"):
