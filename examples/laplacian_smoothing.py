@@ -3,18 +3,20 @@
     python examples/laplacian_smoothing.py [--mnist FOLDER] [--part shares accuracy losses] [--runs 3] [--small]
         [--pictures FOLDER]
 
-``shares``: the shares gamma and beta of the noise that smoothing leaves, by formula and by simulation, and a smooth and a
-rough signal under noise, before and after. ``accuracy``: softmax regression and support vector machines on MNIST at the
-paper's five budgets. ``losses``: training and validation loss along the way.
+``shares``: the shares gamma and beta of the noise that smoothing leaves, by formula and by simulation, and a smooth and
+a rough signal under noise, before and after. ``accuracy``: softmax regression and support vector machines on MNIST, at
+the noise of five budgets. ``losses``: training and validation loss along the way.
 
-The training is what the authors' published code (github.com/BaoWangMath/DP-LSSGD, Logistic-Regression) does: 50 passes
-of 469 batches of 128, pixels with mean 0 and variance 1, step size 2/t with t the number of batches before the pass,
-decay of weights 1e-4, and its noise: that of their Theorem 2 with 4 in the place of 20. That code shortens the *mean* gradient
-of a batch to the norm 1, weights and biases apart. The theorem is about gradients of single records that are bounded,
-and so the budgets are names here, not guarantees: `--part accuracy` trains a second time with the gradient of each
-record shortened. For private training take `symdebias.dp_lssgd`, as in examples/smoothed_training.py.
+The training is what the authors' published code does (github.com/BaoWangMath/DP-LSSGD, Logistic-Regression): 50 passes
+of 469 batches of 128, pixels with mean 0 and variance 1, step size 2/t with t one more than the number of batches
+before the pass, decay of weights 1e-4, and its noise: that of their Theorem 2 with 4 in the place of 20. That code
+shortens the *mean* gradient of a batch to the norm 1, weights and biases apart. The theorem is about gradients of
+single records that are bounded, so that the budgets are names here and not guarantees; ``accuracy`` trains once more
+with the gradient of each record shortened. For private training take `symdebias.dp_lssgd`, as in
+examples/smoothed_training.py.
 
-The images are the 10,000 of MNIST's test files, 8,000 of them to train on; or scikit-learn's digits without ``--mnist``.
+The images are the 10,000 of MNIST's test files, 8,000 of them to train on; or scikit-learn's digits without
+``--mnist``.
 """
 
 import argparse
@@ -205,9 +207,8 @@ def shares_report(size: int, draws: int) -> list[str]:
     for name, signal in signals().items():
         noised = signal + 0.5 * np.random.default_rng(1).normal(size=(draws, len(signal)))
         errors = [np.mean((sd.laplacian_smoothing(noised, s, mode="rows") - signal) ** 2) for s in (0.0, *strengths)]
-        lines.append(
-            "  " + f"{name:<10}" + "".join(f"{f'{s:g}: {e:.3f}':>11}" for s, e in zip((0, *strengths), errors))
-        )
+        cells = [f"{s:g}: {error:.3f}" for s, error in zip((0.0, *strengths), errors, strict=True)]
+        lines.append("  " + f"{name:<10}" + "".join(f"{cell:>11}" for cell in cells))
     return lines
 
 
@@ -282,16 +283,13 @@ def losses_picture(found: Mapping[tuple[str, float, float], Run]) -> object:
 
 
 def losses_report(found: Mapping[tuple[str, float, float], Run]) -> list[str]:
-    lines = [
-        "",
-        "loss at the end (training, validation), and the largest validation loss of the second half of the steps",
-    ]
+    lines = ["", "losses at the end, and the largest validation loss of the second half of the steps"]
+    lines.append("  " + f"{'':<45}{'training':>10}{'validation':>12}{'largest':>10}")
     for (name, budget, sigma), run in found.items():
         steps, train_loss, other = np.array(run.losses).T
         late = other[steps > steps[-1] / 2]
-        lines.append(
-            f"  {name:<24} eps {budget:<5g} sigma {sigma:<3g} {train_loss[-1]:>8.3f} {other[-1]:>8.3f} {late.max():>10.3f}"
-        )
+        case = f"{name}, eps {budget:g}, sigma {sigma:g}"
+        lines.append("  " + f"{case:<45}{train_loss[-1]:>10.3f}{other[-1]:>12.3f}{late.max():>10.3f}")
     return lines
 
 

@@ -336,7 +336,7 @@ def test_it_says_what_it_is():
 
 
 def test_with_opacus_it_smooths_what_was_noised():
-    """The step is the smoothed one of the noised sum of clipped gradients; the same seed gives that without smoothing."""
+    """The step is that of the noised sum of clipped gradients, smoothed; the same seed gives it without smoothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         opacus = pytest.importorskip("opacus")
