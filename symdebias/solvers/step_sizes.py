@@ -81,7 +81,7 @@ def inverse_time(scale: float, *, offset: float = 0.0) -> StepSize:
 
     References
     ----------
-    Nemirovski, Juditsky, Lan & Shapiro 2009, Section 2.1, equations (2.9) and (2.10), on a bounded set; Bottou, Curtis &
+    Nemirovski, Juditsky, Lan & Shapiro 2009, equations (2.9) and (2.10), on a bounded set; Bottou, Curtis &
     Nocedal 2018, Theorem 4.7 and equation (4.24), without a bound.
 
     Examples
