@@ -240,8 +240,8 @@ def shares_picture() -> object:
     return figure
 
 
-def accuracy_picture(found: Mapping[str, np.ndarray]) -> object:
-    """Draw the accuracy against the budget, a panel for each way of training, published values as crosses."""
+def accuracy_picture(found: Mapping[str, np.ndarray], published: str | None) -> object:
+    """Draw the accuracy against the budget, a panel for each way of training, and crosses for published values in one."""
     figure = _optional.require("matplotlib.figure", extra="plot").Figure(
         figsize=(3.6 * len(found), 3.7), layout="constrained"
     )
@@ -250,9 +250,9 @@ def accuracy_picture(found: Mapping[str, np.ndarray]) -> object:
         for j, (sigma, colour) in enumerate(zip(SIGMAS, COLOURS, strict=True)):
             panel.plot(list(NOISE), values[:, j].mean(axis=1), "o-", color=colour, markersize=3.5, linewidth=1.3,
                        label=f"σ = {sigma:g}")  # fmt: skip
-            if "softmax" in name and "mean" in name and sigma in (0, 3):
-                published = [pair[int(sigma > 0)] for pair in PUBLISHED.values()]
-                panel.plot(list(PUBLISHED), published, "x", color=colour, markersize=8, markeredgewidth=1.8,
+            if name == published and sigma in (0, 3):
+                values_there = [pair[int(sigma > 0)] for pair in PUBLISHED.values()]
+                panel.plot(list(PUBLISHED), values_there, "x", color=colour, markersize=8, markeredgewidth=1.8,
                            label="published" if sigma else None)  # fmt: skip
         panel.set_title(name, fontsize=9)
         panel.set_xlabel("ε that the noise is meant for")
@@ -266,7 +266,8 @@ def losses_picture(found: Mapping[tuple[str, float, float], Run]) -> object:
     """Draw training and validation losses along the way, a row for each loss and a column for each budget and part."""
     figure = _optional.require("matplotlib.figure", extra="plot").Figure(figsize=(11, 5.6), layout="constrained")
     names, budgets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
-    grid = figure.subplots(len(names), 2 * len(budgets), squeeze=False, sharex=True)
+    ticker = _optional.require("matplotlib.ticker", extra="plot")
+    grid = figure.subplots(len(names), 2 * len(budgets), squeeze=False, sharex=True, sharey="row")
     for (name, budget, sigma), run in found.items():
         steps, *losses = np.array(run.losses).T
         for part, values in enumerate(losses):
@@ -278,6 +279,9 @@ def losses_picture(found: Mapping[tuple[str, float, float], Run]) -> object:
         panel.set_xlabel("steps")
     for row in grid:
         row[0].set_ylabel("loss")
+        row[0].yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        row[0].yaxis.set_major_formatter("{x:g}")
+        row[0].yaxis.set_minor_formatter(ticker.NullFormatter())
     grid[0, 0].legend(fontsize=8)
     return figure
 
@@ -310,13 +314,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     images = digits() if options.mnist is None else mnist(options.mnist)
     if "accuracy" in options.part:
         cases = [(name, "mean") for name in LOSSES] + [("softmax regression", "record")]
-        found = {f"{name},\n{clipped} clipped": accuracies(images, LOSSES[name], clipped, options.runs, **size)
+        short = {"mean": "mean gradient shortened", "record": "gradient of each record shortened"}
+        found = {f"{name},\n{short[clipped]}": accuracies(images, LOSSES[name], clipped, options.runs, **size)
                  for name, clipped in cases}  # fmt: skip
         for (name, clipped), values in zip(cases, found.values(), strict=True):
             what = "mean gradients" if clipped == "mean" else "gradients of records"
             print(f"\n{images.name}, {name}, {what} shortened to 1, {options.runs} runs")
             print("\n".join(accuracy_table(values, images.name == "MNIST" and (name, clipped) == cases[0])))
-        pictures["smoothing_accuracy"] = accuracy_picture(found)
+        pictures["smoothing_accuracy"] = accuracy_picture(found, next(iter(found)) if images.name == "MNIST" else None)
     if "losses" in options.part:
         watched = {
             (name, budget, sigma): train(
