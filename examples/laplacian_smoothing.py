@@ -241,7 +241,7 @@ def shares_picture() -> object:
 
 
 def accuracy_picture(found: Mapping[str, np.ndarray], published: str | None) -> object:
-    """Draw the accuracy against the budget, a panel for each way of training, and crosses for published values in one."""
+    """Draw the accuracy against the budget, a panel for each way of training; published values as crosses in one."""
     figure = _optional.require("matplotlib.figure", extra="plot").Figure(
         figsize=(3.6 * len(found), 3.7), layout="constrained"
     )
