@@ -57,6 +57,8 @@ def split(name: str, X: np.ndarray, y: np.ndarray, train: int) -> Images:
     X, y = X[order], y[order]
     # The public mean and deviation of MNIST's pixels; for the digits those of the same share of ink.
     X = (X - 0.1307) / 0.3081
+    # PyTorch's arithmetic has 32 bits; only the smoothing has 64.
+    X = X.astype(np.float32)
     return Images(name, X[:train], y[:train], X[train:], y[train:])
 
 
@@ -95,7 +97,7 @@ def margins(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def hinge_slopes(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-    found = (margins(scores, y) > 0) / scores.shape[1]
+    found = (margins(scores, y) > 0).astype(scores.dtype) / scores.shape[1]
     found[np.arange(len(y)), y] = -found.sum(axis=1)
     return found
 
@@ -134,12 +136,13 @@ def train(
     rng, (slopes, values), run = np.random.default_rng(seed), loss, Run()
     classes, columns = images.y.max() + 1, images.X.shape[1]
     # The start of PyTorch's linear layers.
-    weights, biases = (rng.uniform(-1, 1, shape) / np.sqrt(columns) for shape in ((classes, columns), classes))
+    bound = 1 / np.sqrt(columns)
+    weights, biases = (rng.uniform(-bound, bound, shape).astype(np.float32) for shape in ((classes, columns), classes))
     lengths = np.sqrt(np.einsum("ij,ij->i", images.X, images.X) + 1)
     watched = set(np.unique(np.geomspace(1, passes * batches, watch).astype(int))) if watch else set()
     order, steps, step = np.empty(0, int), 0, FIRST_STEP
     for _ in range(passes):
-        step = FIRST_STEP / (steps + 1)
+        step = np.float32(FIRST_STEP / (steps + 1))
         for _ in range(batches):
             steps += 1
             if len(order) < BATCH:
@@ -154,8 +157,8 @@ def train(
                 gradient /= BATCH
                 if clipped == "mean":
                     gradient /= max(1.0, np.linalg.norm(gradient) / CLIP)
-                gradient += noise * rng.standard_normal(gradient.shape)
-                parameters -= step * (sd.laplacian_smoothing(gradient, sigma) + DECAY * parameters)
+                gradient += np.float32(noise) * rng.standard_normal(gradient.shape, dtype=np.float32)
+                parameters -= step * (sd.laplacian_smoothing(gradient, sigma) + DECAY * parameters).astype(np.float32)
             if steps in watched:
                 scores = ((images.X, images.y), (images.other_X, images.other_y))
                 run.losses.append((steps, *(float(values(X @ weights.T + biases, y).mean()) for X, y in scores)))
