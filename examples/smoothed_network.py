@@ -1,7 +1,7 @@
 """Does Laplacian smoothing help a private convolutional network? In the spirit of Wang et al. 2019, Figures 5 to 7.
 
-    python examples/smoothed_network.py [--mnist FOLDER] [--budgets 1 2 4] [--sigmas 0 0.5 1 3] [--scope tensor]
-        [--step 0.5] [--epochs 30] [--runs 3] [--small] [--picture network.png]
+    python examples/smoothed_network.py [--mnist FOLDER] [--budgets 1 2 4] [--sigmas 0 0.1 0.5 1] [--scope tensor]
+        [--step 0.5] [--epochs 20] [--runs 3] [--small] [--picture network.png]
 
 A small network on scikit-learn's digits, or on MNIST from a folder with its files t10k-images-idx3-ubyte.gz and
 t10k-labels-idx1-ubyte.gz. DP-SGD is that of Opacus: gradients of single records, clipped and noised. DP-LSSGD is the
@@ -155,10 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mnist", type=Path, metavar="FOLDER")
     parser.add_argument("--budgets", type=float, nargs="+", default=[1.0, 2.0, 4.0])
-    parser.add_argument("--sigmas", type=float, nargs="+", default=[0.0, 0.5, 1.0, 3.0])
+    parser.add_argument("--sigmas", type=float, nargs="+", default=[0.0, 0.1, 0.5, 1.0])
     parser.add_argument("--scope", choices=("tensor", "vector"), default="tensor")
     parser.add_argument("--step", type=float, default=0.5)
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--small", action="store_true", help="two epochs of one budget: to see whether it runs")
     parser.add_argument("--picture", type=Path)
