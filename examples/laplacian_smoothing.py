@@ -1,11 +1,11 @@
 """What does Laplacian smoothing do to noise, to a signal, and to training? The convex experiments of Wang et al. 2019.
 
-    python examples/laplacian_smoothing.py [--mnist FOLDER] [--part shares accuracy losses] [--runs 3] [--small]
-        [--pictures FOLDER]
+    python examples/laplacian_smoothing.py [--mnist FOLDER] [--part shares accuracy losses] [--budgets .1 .2 .3]
+        [--runs 2] [--small] [--pictures FOLDER]
 
 ``shares``: the shares gamma and beta of the noise that smoothing leaves, by formula and by simulation, and a smooth and
 a rough signal under noise, before and after. ``accuracy``: softmax regression and support vector machines on MNIST, at
-the noise of five budgets. ``losses``: training and validation loss along the way.
+the noise of some budgets. ``losses``: training and validation loss along the way.
 
 The training is what the authors' published code does (github.com/BaoWangMath/DP-LSSGD, Logistic-Regression): 50 passes
 of 469 batches of 128, pixels with mean 0 and variance 1, step size 2/t with t one more than the number of batches
@@ -167,26 +167,31 @@ def train(
     return run
 
 
-def accuracies(images: Images, loss: Loss, clipped: str, runs: int, **size: int) -> np.ndarray:
+def accuracies(
+    images: Images, loss: Loss, clipped: str, budgets: Sequence[float], runs: int, **size: int
+) -> np.ndarray:
     """Return the accuracies, of shape (budgets, strengths, runs)."""
     return np.array([
         [
-            [train(images, loss, noise, sigma, clipped=clipped, seed=seed, **size).accuracy for seed in range(runs)]
+            [
+                train(images, loss, NOISE[budget], sigma, clipped=clipped, seed=seed, **size).accuracy
+                for seed in range(runs)
+            ]
             for sigma in SIGMAS
         ]
-        for noise in NOISE.values()
+        for budget in budgets
     ])  # fmt: skip
 
 
-def accuracy_table(found: np.ndarray, published: bool) -> list[str]:
-    lines = ["  " + f"{'accuracy in % (sd)':<22}" + "".join(f"{f'noise of eps {budget:g}':>18}" for budget in NOISE)]
+def accuracy_table(found: np.ndarray, budgets: Sequence[float], published: bool) -> list[str]:
+    lines = ["  " + f"{'accuracy in % (sd)':<22}" + "".join(f"{f'noise of eps {budget:g}':>18}" for budget in budgets)]
     for j, sigma in enumerate(SIGMAS):
         spread = found[:, j].std(axis=1, ddof=1) if found.shape[2] > 1 else np.full(len(found), np.nan)
         cells = [f"{mean:.1f} ({sd_:.1f})" for mean, sd_ in zip(found[:, j].mean(axis=1), spread, strict=True)]
         lines.append("  " + f"sigma {sigma:<16g}" + "".join(f"{cell:>18}" for cell in cells))
     if published:
         for j, sigma in enumerate((0, 3)):
-            cells = [f"{PUBLISHED[budget][j]:.2f}" if budget in PUBLISHED else "" for budget in NOISE]
+            cells = [f"{PUBLISHED[budget][j]:.2f}" if budget in PUBLISHED else "" for budget in budgets]
             lines.append("  " + f"published, sigma {sigma:<5}" + "".join(f"{cell:>18}" for cell in cells))
     return lines
 
@@ -243,7 +248,7 @@ def shares_picture() -> object:
     return figure
 
 
-def accuracy_picture(found: Mapping[str, np.ndarray], published: str | None) -> object:
+def accuracy_picture(found: Mapping[str, np.ndarray], budgets: Sequence[float], published: str | None) -> object:
     """Draw the accuracy against the budget, a panel for each way of training; published values as crosses in one."""
     figure = _optional.require("matplotlib.figure", extra="plot").Figure(
         figsize=(3.6 * len(found), 3.7), layout="constrained"
@@ -251,7 +256,7 @@ def accuracy_picture(found: Mapping[str, np.ndarray], published: str | None) -> 
     panels = figure.subplots(1, len(found), squeeze=False)[0]
     for panel, (name, values) in zip(panels, found.items(), strict=True):
         for j, (sigma, colour) in enumerate(zip(SIGMAS, COLOURS, strict=True)):
-            panel.plot(list(NOISE), values[:, j].mean(axis=1), "o-", color=colour, markersize=3.5, linewidth=1.3,
+            panel.plot(budgets, values[:, j].mean(axis=1), "o-", color=colour, markersize=3.5, linewidth=1.3,
                        label=f"σ = {sigma:g}")  # fmt: skip
             if name == published and sigma in (0, 3):
                 values_there = [pair[int(sigma > 0)] for pair in PUBLISHED.values()]
@@ -305,7 +310,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--mnist", type=Path, metavar="FOLDER")
     parts = ("shares", "accuracy", "losses")
     parser.add_argument("--part", nargs="+", choices=parts, default=parts)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--budgets", type=float, nargs="+", choices=list(NOISE), default=[0.1, 0.2, 0.3])
+    parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--small", action="store_true", help="few passes and draws: to see whether it runs")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER")
     options = parser.parse_args(arguments)
@@ -318,17 +324,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "accuracy" in options.part:
         cases = [(name, "mean") for name in LOSSES] + [("softmax regression", "record")]
         short = {"mean": "mean gradient shortened", "record": "gradient of each record shortened"}
-        found = {f"{name},\n{short[clipped]}": accuracies(images, LOSSES[name], clipped, options.runs, **size)
+        found = {f"{name},\n{short[clipped]}": accuracies(images, LOSSES[name], clipped, options.budgets, options.runs, **size)
                  for name, clipped in cases}  # fmt: skip
+        published = images.name == "MNIST"
         for (name, clipped), values in zip(cases, found.values(), strict=True):
             what = "mean gradients" if clipped == "mean" else "gradients of records"
             print(f"\n{images.name}, {name}, {what} shortened to 1, {options.runs} runs")
-            print("\n".join(accuracy_table(values, images.name == "MNIST" and (name, clipped) == cases[0])))
-        pictures["smoothing_accuracy"] = accuracy_picture(found, next(iter(found)) if images.name == "MNIST" else None)
+            print("\n".join(accuracy_table(values, options.budgets, published and (name, clipped) == cases[0])))
+        pictures["smoothing_accuracy"] = accuracy_picture(
+            found, options.budgets, next(iter(found)) if published else None
+        )
     if "losses" in options.part:
         watched = {
             (name, budget, sigma): train(
-                images, loss, NOISE[budget], sigma, clipped="mean", seed=0, watch=20 if options.small else 150, **size
+                images, loss, NOISE[budget], sigma, clipped="mean", seed=0, watch=20 if options.small else 80, **size
             )
             for name, loss in LOSSES.items()
             for budget in (0.2, 0.1)
