@@ -324,8 +324,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "accuracy" in options.part:
         cases = [(name, "mean") for name in LOSSES] + [("softmax regression", "record")]
         short = {"mean": "mean gradient shortened", "record": "gradient of each record shortened"}
-        found = {f"{name},\n{short[clipped]}": accuracies(images, LOSSES[name], clipped, options.budgets, options.runs, **size)
-                 for name, clipped in cases}  # fmt: skip
+        found = {
+            f"{name},\n{short[clipped]}": accuracies(
+                images, LOSSES[name], clipped, options.budgets, options.runs, **size
+            )
+            for name, clipped in cases
+        }
         published = images.name == "MNIST"
         for (name, clipped), values in zip(cases, found.values(), strict=True):
             what = "mean gradients" if clipped == "mean" else "gradients of records"
