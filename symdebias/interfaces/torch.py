@@ -308,9 +308,12 @@ class LaplacianSmoothing(_base()):  # type: ignore[misc]
         wide = vector if vector.dtype.itemsize >= 4 else vector.float()
         key = (size, wide.dtype, wide.device)
         if key not in self._curvatures:
+            # The length of the whole vector may change with each step, if other gradients are None.
+            if self.scope == "vector":
+                self._curvatures.clear()
             # The eigenvalues of -L, by a sine that does not cancel as 2 - 2 cos does.
             eigenvalues = 4.0 * np.sin(np.pi * np.arange(size // 2 + 1) / size) ** 2
-            self._curvatures[key] = torch.from_numpy(eigenvalues).to(wide.device, wide.dtype)
+            self._curvatures[key] = torch.from_numpy(eigenvalues).to(wide.dtype).to(wide.device)
         spectrum = torch.fft.rfft(wide) / (1.0 + sigma * self._curvatures[key])
         return torch.fft.irfft(spectrum, n=size).to(vector.dtype)
 

@@ -201,6 +201,18 @@ def test_the_whole_vector_has_one_strength_and_one_type():
         descent([first, narrow], 2.0, scope="vector").step()
 
 
+def test_vectors_of_other_lengths_are_smoothed_and_not_kept():
+    """A parameter without a gradient shortens the vector."""
+    first, second = parameters((8,), (9,))
+    optimizer = descent([first, second], 2.0, scope="vector")
+    optimizer.step()
+    second.grad = None
+    (move, still) = moves([first, second], optimizer)
+    np.testing.assert_allclose(move, sd.laplacian_smoothing(first.grad.numpy(), 2.0), atol=1e-14)
+    assert not still.any()
+    assert [size for size, *_ in optimizer._curvatures] == [8]
+
+
 def test_nothing_to_smooth_is_no_step():
     (one,) = parameters((4,))
     one.grad = None
