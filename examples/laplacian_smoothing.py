@@ -270,38 +270,39 @@ def accuracy_picture(found: Mapping[str, np.ndarray], budgets: Sequence[float], 
     return figure
 
 
-def losses_picture(found: Mapping[tuple[str, float, float], Run]) -> object:
-    """Draw training and validation losses along the way, a row for each loss and a column for each budget and part."""
-    figure = _optional.require("matplotlib.figure", extra="plot").Figure(figsize=(11, 5.6), layout="constrained")
-    names, budgets = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
-    ticker = _optional.require("matplotlib.ticker", extra="plot")
-    grid = figure.subplots(len(names), 2 * len(budgets), squeeze=False, sharex=True, sharey="row")
-    for (name, budget, sigma), run in found.items():
+def losses_picture(found: Mapping[tuple[float, float], Run]) -> object:
+    """Draw training and validation losses along the way, a pair of panels for each budget."""
+    figures, ticker = (_optional.require(f"matplotlib.{name}", extra="plot") for name in ("figure", "ticker"))
+    figure = figures.Figure(figsize=(11, 3.2), layout="constrained")
+    budgets = list(dict.fromkeys(budget for budget, _ in found))
+    panels = figure.subplots(1, 2 * len(budgets), sharex=True, sharey=True)
+    for (budget, sigma), run in found.items():
         steps, *losses = np.array(run.losses).T
         for part, values in enumerate(losses):
-            panel = grid[names.index(name), 2 * budgets.index(budget) + part]
+            panel = panels[2 * budgets.index(budget) + part]
             panel.loglog(steps, values, color=COLOURS[SIGMAS.index(sigma)], linewidth=1.2, label=f"σ = {sigma:g}")
-            panel.set_title(f"{name}\n{('training', 'validation')[part]}, noise of ε = {budget:g}", fontsize=8.5)
+            panel.set_title(f"{('training', 'validation')[part]}, noise of ε = {budget:g}", fontsize=9.5)
             panel.grid(alpha=0.25, which="both")
-    for panel in grid[-1]:
-        panel.set_xlabel("steps")
-    for row in grid:
-        row[0].set_ylabel("loss")
-        row[0].yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
-        row[0].yaxis.set_major_formatter("{x:g}")
-        row[0].yaxis.set_minor_formatter(ticker.NullFormatter())
-    grid[0, 0].legend(fontsize=8)
+            panel.set_xlabel("steps")
+    panels[0].set_ylabel("loss")
+    panels[0].yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    panels[0].yaxis.set_major_formatter("{x:g}")
+    panels[0].yaxis.set_minor_formatter(ticker.NullFormatter())
+    panels[0].legend(fontsize=8)
     return figure
 
 
-def losses_report(found: Mapping[tuple[str, float, float], Run]) -> list[str]:
-    lines = ["", "losses at the end, and the largest validation loss of the second half of the steps"]
-    lines.append("  " + f"{'':<45}{'training':>10}{'validation':>12}{'largest':>10}")
-    for (name, budget, sigma), run in found.items():
+def losses_report(found: Mapping[tuple[float, float], Run]) -> list[str]:
+    lines = [
+        "",
+        "losses of softmax regression at the end, and the largest validation loss of the last half of the steps",
+    ]
+    lines.append("  " + f"{'':<20}{'training':>10}{'validation':>12}{'largest':>10}")
+    for (budget, sigma), run in found.items():
         steps, train_loss, other = np.array(run.losses).T
-        late = other[steps > steps[-1] / 2]
-        case = f"{name}, eps {budget:g}, sigma {sigma:g}"
-        lines.append("  " + f"{case:<45}{train_loss[-1]:>10.3f}{other[-1]:>12.3f}{late.max():>10.3f}")
+        case = f"eps {budget:g}, sigma {sigma:g}"
+        largest = other[steps > steps[-1] / 2].max()
+        lines.append("  " + f"{case:<20}{train_loss[-1]:>10.3f}{other[-1]:>12.3f}{largest:>10.3f}")
     return lines
 
 
@@ -339,11 +340,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             found, options.budgets, next(iter(found)) if published else None
         )
     if "losses" in options.part:
+        name, watch = "softmax regression", 20 if options.small else 80
         watched = {
-            (name, budget, sigma): train(
-                images, loss, NOISE[budget], sigma, clipped="mean", seed=0, watch=20 if options.small else 80, **size
+            (budget, sigma): train(
+                images, LOSSES[name], NOISE[budget], sigma, clipped="mean", seed=0, watch=watch, **size
             )
-            for name, loss in LOSSES.items()
             for budget in (0.2, 0.1)
             for sigma in (0.0, 1.0, 3.0)
         }

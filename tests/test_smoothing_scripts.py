@@ -70,7 +70,8 @@ def test_laplacian_smoothing_is_called_as_it_says(script, tmp_path, capsys):
     script["main"](["--small", "--runs", "1", "--pictures", str(tmp_path)])
     shown = capsys.readouterr().out
     assert "digits, softmax regression, gradients of records shortened to 1, 1 runs" in shown
-    assert "support vector machine, eps 0.1, sigma 3" in shown
+    assert "digits, support vector machine, mean gradients shortened to 1, 1 runs" in shown
+    assert "eps 0.1, sigma 3" in shown
     assert "published" not in shown
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"smoothing_shares.png", "smoothing_accuracy.png", "smoothing_losses.png"}
