@@ -99,7 +99,8 @@ def test_the_network_is_trained_as_it_says(tmp_path, capsys):
     network["main"](["--small", "--picture", str(tmp_path / "picture.png")])
     shown = capsys.readouterr().out
     assert "digits: 1,437 images to train on, 360 to test on, 2 epochs of batches of 128" in shown
-    assert shown.count("sigma") == 2
+    assert shown.count("  sigma") == 2
+    assert "sigma 1 leaves 0.518 of the norm of noise, and 0.6" in shown
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     # The same records and the same noise give the same run, and another strength another one.
     options = {"scope": "vector", "step": 0.5, "epochs": 1, "seed": 0}
