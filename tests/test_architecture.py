@@ -47,7 +47,7 @@ LAYERS = [
 MAY_USE_SIBLINGS = LAYERS[1]
 OPTIONAL_PACKAGES = {
     "clarabel", "dp_accounting", "formulaic", "matplotlib", "narwhals", "opendp", "pandas", "polars", "pyarrow",
-    "shtab", "sklearn", "tqdm",
+    "shtab", "sklearn", "torch", "tqdm",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

@@ -16,7 +16,7 @@ Mode = Literal["flat", "rows", "2d"]
 
 _MODES = get_args(Mode)
 
-_SIGMA = Interval(
+SIGMA = Interval(
     0.0,
     1e12,
     "both",
@@ -68,7 +68,7 @@ def laplacian_smoothing(v: Any, sigma: float = 3.0, *, mode: Mode = "flat") -> F
     >>> laplacian_smoothing([1.0, 0.0, 0.0, 0.0], sigma=2.0).round(4)
     array([0.3778, 0.2222, 0.1778, 0.2222])
     """
-    sigma = _SIGMA.check("sigma", sigma)
+    sigma = SIGMA.check("sigma", sigma)
     if mode not in _MODES:
         raise ValueError(f"mode={mode!r} is not known. Choose one of {', '.join(_MODES)}.")
     array = real_array(v, "v", check_finite=False)
@@ -121,7 +121,7 @@ def smoothing_gamma(d: int, sigma: float) -> float:
     >>> round(smoothing_gamma(1000, 3.0), 3)
     0.277
     """
-    size, (_, _, decay, root) = COUNT.check("d", d), _coefficients(_SIGMA.check("sigma", sigma))
+    size, (_, _, decay, root) = COUNT.check("d", d), _coefficients(SIGMA.check("sigma", sigma))
     return 1.0 / (root * math.tanh(0.5 * size * decay))
 
 
@@ -160,7 +160,7 @@ def smoothing_beta(d: int, sigma: float) -> float:
     >>> round(smoothing_beta(1000, 3.0), 3)
     0.149
     """
-    size, sigma = COUNT.check("d", d), _SIGMA.check("sigma", sigma)
+    size, sigma = COUNT.check("d", d), SIGMA.check("sigma", sigma)
     _, _, decay, root = _coefficients(sigma)
     exponent = size * decay
     wrapped = 2.0 * size * math.exp(-exponent) / math.expm1(-exponent) ** 2 if exponent < math.inf else 0.0
@@ -178,7 +178,7 @@ def step_smoothing(sigma: float, mode: str, *, scores: int, length: int) -> Floa
     TypeError, ValueError
         sigma is outside its range, or the mode is not known.
     """
-    sigma = _SIGMA.check("smoothing", sigma)
+    sigma = SIGMA.check("smoothing", sigma)
     if mode not in _MODES:
         raise ValueError(f"smoothing_mode={mode!r} is not known. Choose one of {', '.join(_MODES)}.")
     if sigma == 0.0:

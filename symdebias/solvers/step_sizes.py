@@ -74,13 +74,15 @@ def inverse_time(scale: float, *, offset: float = 0.0) -> StepSize:
     """Return eta_t = scale / (t + offset).
 
     With mu the strong convexity of the regularised risk (at least l2), any scale above 1/(2 mu) gives the last iterate
-    the rate O(1/n) on a ball; 1/mu is the usual choice. An offset of L/mu, L the smoothness, keeps the first steps
-    stable; without a ball the rate is proved for scales above 1/mu beside such an offset.
+    the rate O(1/t) on a ball, and 1/mu the least bound; a smaller scale may be far slower. An offset keeps the first
+    steps stable. Without a ball the rate is proved for scales above 1/mu, 2/mu giving the least bound, where the first
+    step is at most 1/(L M): L is the smoothness, and the mean square of a gradient grows with that of its mean by the
+    factor M, at least 1.
 
     References
     ----------
-    Nemirovski, Juditsky, Lan & Shapiro 2009, Section 2.1 (on a bounded set, scale > 1/(2 mu)); Bottou, Curtis &
-    Nocedal 2018, Theorem 4.7 (without a bound, scale > 1/mu and an offset).
+    Nemirovski, Juditsky, Lan & Shapiro 2009, equations (2.9) and (2.10), on a bounded set; Bottou, Curtis &
+    Nocedal 2018, Theorem 4.7 and equation (4.24), without a bound.
 
     Examples
     --------
