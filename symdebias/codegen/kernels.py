@@ -32,8 +32,8 @@ from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 _FASTMATH = ("contract", "reassoc")
-# Numbers between a workspace and its neighbours in memory: eight vectors of 64, the most lanes that a vector has.
-_APART = 512
+# Numbers between a workspace and its neighbours in memory.
+_APART = 64
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
@@ -70,8 +70,8 @@ class WithWorkspace:
 def _apart(shape: tuple[int, ...]) -> FloatArray:
     """Return an array of zeros that is nobody's neighbour in memory.
 
-    Compiled loops ask whether what they write begins within a few vectors of what they read, and sum in another order
-    where it does: results would depend on where arrays happen to lie.
+    Compiled loops ask whether what they write overlaps what they read, by ranges that are a little longer than that,
+    and sum in another order where it does: results would depend on where arrays happen to lie.
     """
     size = math.prod(shape)
     return np.zeros(size + 2 * _APART)[_APART : _APART + size].reshape(shape)

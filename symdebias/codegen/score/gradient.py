@@ -64,21 +64,24 @@ def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[
     columns = loop.columns
     scores = range(len(columns.scores))
     summed = _sums_unrolled if columns.is_unrolled else _sums_by_loops
-    held = [f"kept[{k * BLOCK} + i - start]" for k in scores]
-    every = "for i in range(start, stop):"
+    held = [f"kept[{k * BLOCK} + n]" for k in scores]
+    # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask whether
+    # what they write lies as far behind an array as that is long.
+    every = ["for n in range(stop - start):", "    i = first_row + np.uint64(n)"]
     first, inside, last = summed(columns)
     return [
         *before,
         *first,
-        every,
+        "first_row = np.uint64(start)",
+        *every,
         *("    " + line for line in columns.base(unrolled=columns.is_unrolled)),
         *(f"    {place} = base{k}" for k, place in enumerate(held)),
-        every,
+        *every,
         *(f"    base{k} = {place}" for k, place in enumerate(held)),
         *("    " + line for line in (*loop.lookups(), *each)),
         *(f"    {place} = slope{k}" for k, place in enumerate(held)),
         *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
-        every,
+        *every,
         *(f"    slope{k} = {place}" for k, place in enumerate(held)),
         *("    " + line for line in inside),
         *last,
