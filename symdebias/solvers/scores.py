@@ -5,6 +5,7 @@ score at a parameter comes from that of the released score by deconvolution. A s
 the loss as a few per cent of variance buy, where scores are and not elsewhere.
 """
 
+import functools
 import math
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -21,7 +22,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import leverages, moments_of
+from symdebias.solvers.moments import leverages, moments_of_records
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -199,18 +200,19 @@ class ReleasedRecords:
         """
         design = records.correction.design
         covariance = records.correction.noise_covariance(records.scales)
-        moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
+        moments = moments_of_records(records, covariance)
         noise = design.released_covariance(covariance)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
-        rows, chances = _told(corrected, records, metric)
-        part = np.ascontiguousarray(design.estimated_rows(records.matrix[rows]))
+        told, chances = _told(corrected, records, metric)
+        matrix, target = told.arrays
+        part = np.ascontiguousarray(design.estimated_rows(matrix))
         own = None
-        if records.scales is not None:
+        if told.scales is not None:
             own = np.zeros(part.shape)
-            own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
+            own[:, design.linear_parameters] = told.scales[:, design.linear_columns] ** 2
         return cls(
-            corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
+            corrected, part, target, chances, own, noise, moments.gram[0], metric,
             moments.mean[0], moments.records, noise_shape(corrected.surrogate_parts, design), records.correction.zonal,
         )  # fmt: skip
 
@@ -381,44 +383,49 @@ class ReleasedRecords:
         return self.corrected.with_design(found)
 
 
-def _told(
-    corrected: CorrectedLoss, records: Records, metric: FloatArray
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
+def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tuple[Records, FloatArray]:
     """Return records that the distribution of scores is estimated from, with weights that sum to 1.
 
     All that are far from the rest, and as many of the others as are needed: a score that is missing in a sample may be
     where a surrogate is off by thousands.
     """
-    design, matrix, target, weights = records.correction.design, records.matrix, records.target, records.weights
-    step = max(1, len(matrix) // _SAMPLE)
-    sampled = np.arange(0, len(matrix), step)
+    step = max(1, len(records) // _SAMPLE)
     if step == 1:
-        chosen, chances = sampled, weights if len(weights) else np.ones(len(matrix))
+        told = records.taken(slice(None))
+        chances = told.weights if len(told.weights) else np.ones(len(told))
     else:
-        root = inverse_root(metric)
-        square = 0.0
+        sampled = records.taken(slice(None, None, step))
+        root, square = inverse_root(metric), 0.0
         if corrected.surrogate_parts.is_residual:
-            square = records.mean_of(lambda rows: target[rows] ** 2)
-
-        def distances(part: FloatArray, targets: FloatArray) -> FloatArray:
-            found = leverages(design, part, root)
-            return found if square == 0 else found + targets**2 / square
-
-        every = slice(None, None, step)
-        within = np.quantile(distances(np.ascontiguousarray(matrix[every]), target[every]), 1 - _FAR)
-
-        def beyond(rows: slice) -> Any:
-            return rows.start + np.flatnonzero(distances(matrix[rows], target[rows]) > within)
-
-        far = np.concatenate(over_chunks(len(matrix), beyond))
-        near = np.setdiff1d(sampled, far, assume_unique=True)
-        of_near, of_far = (weights[part] if len(weights) else np.ones(len(part)) for part in (near, far))
-        chosen = np.concatenate([near, far])
+            square = records.mean_square_target()
+        within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
+        parts = records.over_parts(functools.partial(_beyond, root=root, square=square, within=within))
+        starts = np.cumsum([0, *(count for _, count in parts)])
+        far = np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+        near = np.setdiff1d(np.arange(0, len(records), step), far, assume_unique=True)
+        told = records.taken(np.concatenate([near, far]))
+        own = told.weights if len(told.weights) else np.ones(len(told))
+        of_near, of_far = own[: len(near)], own[len(near) :]
         mass, others = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
         chances = np.concatenate([of_near * (others / mass if mass > 0 else 0.0), of_far])
     if not chances.sum() > 0:
-        chances = np.ones(len(chosen))
-    return chosen, chances / chances.sum()
+        chances = np.ones(len(told))
+    return told, chances / chances.sum()
+
+
+def _distances(records: Records, rows: slice, root: FloatArray, square: float) -> FloatArray:
+    """Return how far some records are from the rest, with the target where its mean square is not 0."""
+    found = leverages(records.correction.design, records.matrix[rows], root)
+    return found if square == 0 else found + records.target[rows] ** 2 / square
+
+
+def _beyond(records: Records, *, root: FloatArray, square: float, within: float) -> tuple[IntegerArray, int]:
+    """Return the records beyond a distance, and the number of all."""
+
+    def beyond(rows: slice) -> Any:
+        return rows.start + np.flatnonzero(_distances(records, rows, root, square) > within)
+
+    return np.concatenate(over_chunks(len(records), beyond)), len(records)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:
