@@ -38,12 +38,15 @@ class MeanLoss(Metric):
         Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
     promised : bool
         Whether the caller bounds the scores.
+    size : float
+        The root mean square of the target.
     """
 
     corrected: CorrectedLoss
     kernel_records: KernelRecords
     spreads: Mapping[bytes, Spread]
     promised: bool
+    size: float
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
@@ -102,8 +105,7 @@ class MeanLoss(Metric):
             targets = list(corrected.shown.loss.target_values)
         else:
             # The error is affine in the target, whose size is known as far as released targets tell.
-            size = math.sqrt(float(self.records.share @ self.records.target**2))
-            targets = [-size, size]
+            targets = [-self.size, self.size]
             certified = certified and all(part.multiplier.is_number for part in parts.replaced)
         worst, _ = parts.worst_errors(design, design.radius, targets)
         if certified:
@@ -139,20 +141,55 @@ def mean_loss(
 
     A surrogate is designed for the widest range and the largest noise among them.
     """
+    spreads: dict[bytes, Spread] = {}
+    options = spread_options(loss, records)
+    if options is not None:
+        for theta in thetas:
+            spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
+    size = math.sqrt(float(records.share @ records.target**2))
+    return mean_loss_of(name, loss, records, spreads, effective=records.effective, size=size, radius=radius)
+
+
+def spread_options(loss: Loss, records: Records) -> dict[str, Any] | None:
+    """Return what the spread of true scores is told of targets; None where no surrogate is in question."""
     try:
         parts = debias(loss, records.collected, method="surrogate").surrogate_parts
     except NoExactCorrectionError:
-        parts = None  # it is exact, or the driver says why it cannot be corrected
+        return None  # it is exact, or the driver says why it cannot be corrected
+    if not loss.scores:
+        return None
+    return _of_residuals(records) if parts.is_residual else {}
+
+
+def mean_loss_of(
+    name: str,
+    loss: Loss,
+    records: Records,
+    spreads: Mapping[bytes, Spread],
+    *,
+    effective: float,
+    size: float,
+    radius: float | None,
+) -> MeanLoss:
+    """Return the mean of a loss, corrected for scores of known spreads.
+
+    Parameters
+    ----------
+    name, loss, records, radius
+        As for `mean_loss`; records may be some of those that are judged.
+    spreads : mapping from bytes to Spread
+        Where true scores lie at each theta, by its bytes; empty where no surrogate is in question.
+    effective : float
+        The sample size.
+    size : float
+        The root mean square of the target.
+    """
     settings: dict[str, Any] = {}
-    spreads: dict[bytes, Spread] = {}
-    if parts is not None and loss.scores:
-        options = _of_residuals(records) if parts.is_residual else {}
-        for theta in thetas:
-            spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
+    if spreads:
         settings = {
             "radius": max(spread.radius for spread in spreads.values()) if radius is None else radius,
             "score_variance": max(spread.noise for spread in spreads.values()),
-            "n": max(1.0, records.effective),
+            "n": max(1.0, effective),
         }
     corrected = _corrected(loss, records, settings)
     if not corrected.is_resolved:
@@ -161,7 +198,7 @@ def mean_loss(
             "loss. Declare it in its score."
         )
     kernel_records = corrected.records(records.X, records.y)
-    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None)
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 
 
 def _of_residuals(records: Records) -> dict[str, Any]:

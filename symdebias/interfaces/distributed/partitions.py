@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from symdebias import _optional
+from symdebias.exceptions import SymdebiasError
 
 # Partial sums that one task adds up: sums reach the caller from a few tasks, however many partitions there are.
 _TOGETHER = 32
@@ -32,6 +33,11 @@ class Partitions:
         Data frames, series or arrays of Dask by the names that messages call them; None where there is none. Arrays are
         cut along their rows as the first of them is.
 
+    Attributes
+    ----------
+    collections : dict from str to collection
+        Those that there are, cut alike.
+
     Raises
     ------
     TypeError, ValueError
@@ -41,11 +47,8 @@ class Partitions:
     """
 
     def __init__(self, **collections: Any) -> None:
-        given = {name: values for name, values in collections.items() if values is not None}
-        for name, values in given.items():
-            _require_collection(name, values)
-        cuts = next((values.chunks[0] for values in given.values() if _is_array(values)), None)
-        parts = {name: _delayed(values, cuts) for name, values in given.items()}
+        self.collections = _aligned({name: values for name, values in collections.items() if values is not None})
+        parts = {name: np.ravel(values.to_delayed()).tolist() for name, values in self.collections.items()}
         counts = {name: len(own) for name, own in parts.items()}
         if len(set(counts.values())) > 1:
             said = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -62,6 +65,7 @@ class Partitions:
     def only(self, places: Sequence[int]) -> "Partitions":
         """Return some of the partitions."""
         found = Partitions.__new__(Partitions)
+        found.collections = {name: some(values, places) for name, values in self.collections.items()}
         found._parts = [self._parts[place] for place in places]
         return found
 
@@ -110,8 +114,10 @@ class _Task:
         """Do the work."""
         try:
             return self._work(*parts, *self._arguments)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"in partition {self._place}, with rows counted from its first: {error}") from None
+        except (SymdebiasError, TypeError, ValueError) as error:
+            if len(error.args) == 1:
+                error.args = (f"in partition {self._place}, with rows counted from its first: {error}",)
+            raise
 
 
 def _added(*parts: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -119,15 +125,38 @@ def _added(*parts: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(sum(entries[1:], entries[0]) for entries in zip(*parts, strict=True))
 
 
+def some(values: Any, places: Sequence[int]) -> Any:
+    """Return some partitions of a collection as a collection."""
+    return values.blocks[list(places)] if _is_array(values) else values.partitions[list(places)]
+
+
+def _aligned(given: dict[str, Any]) -> dict[str, Any]:
+    """Return collections whose arrays are cut alike, and along their rows alone."""
+    for name, values in given.items():
+        _require_collection(name, values)
+    arrays = {name: values for name, values in given.items() if _is_array(values)}
+    cuts = next((values.chunks[0] for values in arrays.values()), ())
+    aligned = dict(given)
+    for name, values in arrays.items():
+        own = values.chunks[0]
+        if own != cuts and np.isfinite([*own, *cuts]).all():
+            if sum(own) != sum(cuts):
+                raise ValueError(f"{name} has {sum(own):,} rows, and others {sum(cuts):,}. Pass one per record.")
+            aligned[name] = values.rechunk({0: cuts})
+        if values.ndim == 2 and len(values.chunks[1]) > 1:
+            aligned[name] = aligned[name].rechunk({1: -1})
+    return aligned
+
+
 def _require_collection(name: str, values: Any) -> None:
-    if not (dask().is_dask_collection(values) and hasattr(values, "to_delayed")):
+    if not (dask().is_dask_collection(values) and hasattr(values, "to_delayed") and hasattr(values, "ndim")):
         raise TypeError(
             f"{name} is a {type(values).__name__}, and here a data frame, a series or an array of Dask is wanted. Make "
             "one by dask.dataframe.read_parquet or dask.array.from_array, or call the function of the same name of "
             "symdebias for records in memory or in blocks."
         )
     dimensions = 2 if name == "X" else 1
-    if getattr(values, "ndim", dimensions) != dimensions:
+    if values.ndim != dimensions:
         raise ValueError(
             f"{name} has {values.ndim} dimensions, and {dimensions} are wanted. Pass one row per record and one "
             "column per feature in X, and one number per record elsewhere."
@@ -136,18 +165,3 @@ def _require_collection(name: str, values: Any) -> None:
 
 def _is_array(values: Any) -> bool:
     return hasattr(values, "chunks")
-
-
-def _delayed(values: Any, cuts: tuple[int, ...] | None) -> list[Any]:
-    """Return the partitions of a collection; an array of known lengths is cut as the first one is."""
-    if not _is_array(values):
-        return list(values.to_delayed())
-    if cuts is not None and values.chunks[0] != cuts and np.isfinite([*values.chunks[0], *cuts]).all():
-        if sum(values.chunks[0]) != sum(cuts):
-            raise ValueError(
-                f"arrays of {sum(cuts):,} and of {sum(values.chunks[0]):,} rows were given. Pass one per record."
-            )
-        values = values.rechunk({0: cuts})
-    if values.ndim == 2 and len(values.chunks[1]) > 1:
-        values = values.rechunk({1: -1})
-    return list(values.to_delayed().ravel())

@@ -5,7 +5,7 @@ A solver that asks `Records` for sums, and for some records to look at, does not
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.interfaces.distributed.partitions import Partitions
 from symdebias.records import Derivatives, Records
-
 
 # No more than so many records are fetched to be looked at one by one where all are wanted.
 _FEW = 2**18
@@ -137,37 +136,40 @@ class PartedRecords(Records):
         )  # fmt: skip
         length, width = len(places), correction.columns
         weights: Any = _Fetched(places, (length,), 2) if places.is_weighted else np.zeros(0)
-        return cls(correction, _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1), weights, None, places)
+        return cls(
+            correction, _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1), weights, None, places
+        )
 
     @property
-    def _at(self) -> Places:
+    def at(self) -> Places:
+        """Where they are."""
         assert self.places is not None
         return self.places
 
     def __len__(self) -> int:
-        return len(self._at)
+        return len(self.at)
 
     @property
     def total(self) -> float:
         """The number of records, or the sum of their weights."""
-        return self._at.total
+        return self.at.total
 
     @property
     def effective(self) -> float:
         """The sample size: with weights (sum w)^2/(sum w^2)."""
-        return self._at.total**2 / self._at.squares
+        return self.at.total**2 / self.at.squares
 
     def over_parts(self, work: Callable[[Records], Any]) -> list[Any]:
         """Return what a function says of the records of each partition, in order."""
-        return self._at.partitions.each(self._at.local(work, self.correction))
+        return self.at.partitions.each(self.at.local(work, self.correction))
 
     def summed_over_parts(self, work: Callable[[Records], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the sums over partitions of what a function says of the records of each."""
-        return self._at.partitions.summed(self._at.local(work, self.correction))
+        return self.at.partitions.summed(self.at.local(work, self.correction))
 
     def taken(self, rows: Any) -> Records:
         """Return some records, by a slice or their numbers, as records in memory."""
-        return Records(self.correction, *self._at.fetched(rows))
+        return Records(self.correction, *self.at.fetched(rows))
 
     def thinned(self, stride: int) -> Records:
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
