@@ -19,6 +19,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
+from symdebias.release import Release
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
@@ -142,23 +143,22 @@ def mean_loss(
     A surrogate is designed for the widest range and the largest noise among them.
     """
     spreads: dict[bytes, Spread] = {}
-    options = spread_options(loss, records)
-    if options is not None:
+    is_residual = surrogate_is_residual(loss, records.collected)
+    if is_residual is not None:
+        options = of_residuals(records) if is_residual else {}
         for theta in thetas:
             spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
     size = math.sqrt(float(records.share @ records.target**2))
     return mean_loss_of(name, loss, records, spreads, effective=records.effective, size=size, radius=radius)
 
 
-def spread_options(loss: Loss, records: Records) -> dict[str, Any] | None:
-    """Return what the spread of true scores is told of targets; None where no surrogate is in question."""
+def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:
+    """Return whether a surrogate of a loss is one of residuals; None where no surrogate is in question."""
     try:
-        parts = debias(loss, records.collected, method="surrogate").surrogate_parts
+        parts = debias(loss, collected, method="surrogate").surrogate_parts
     except NoExactCorrectionError:
         return None  # it is exact, or the driver says why it cannot be corrected
-    if not loss.scores:
-        return None
-    return _of_residuals(records) if parts.is_residual else {}
+    return parts.is_residual if loss.scores else None
 
 
 def mean_loss_of(
@@ -201,7 +201,7 @@ def mean_loss_of(
     return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 
 
-def _of_residuals(records: Records) -> dict[str, Any]:
+def of_residuals(records: Records) -> dict[str, Any]:
     """Return what the spread of residuals is told of targets: released ones, their noise, a bound on true ones."""
     noise, declared = records.release.target_noise, records.release.target_radius
     if noise is None:

@@ -5,7 +5,8 @@ of `symdebias` with the same name. It runs on whatever scheduler Dask is set to:
 workers of a cluster where there is a ``dask.distributed.Client``.
 """
 
+from symdebias.interfaces.distributed.evaluating import cross_validate, evaluate
 from symdebias.interfaces.distributed.fitting import m_estimate, sgd
 from symdebias.interfaces.distributed.releasing import load, privatize
 
-__all__ = ["load", "m_estimate", "privatize", "sgd"]
+__all__ = ["cross_validate", "evaluate", "load", "m_estimate", "privatize", "sgd"]
