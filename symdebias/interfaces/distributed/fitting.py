@@ -224,7 +224,10 @@ def sgd(
             break
         begin = found.theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
-    health = examined(run, found.theta, penalty, metric, with_curvature=not on_ball, known=known)
+    hessian = run.derivatives_or_differences()[0](found.theta).hessian
+    health = examined(
+        run, found.theta, penalty, metric, hessian=hessian, with_curvature=not on_ball, known=known
+    )  # fmt: skip
     health.refuse(found.theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)
     diagnostics = {

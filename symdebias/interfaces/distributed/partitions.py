@@ -47,7 +47,9 @@ class Partitions:
     """
 
     def __init__(self, **collections: Any) -> None:
-        self.collections = _aligned({name: values for name, values in collections.items() if values is not None})
+        self.collections = _aligned(
+            {name: values for name, values in collections.items() if values is not None or name == "X"}
+        )
         parts = {name: np.ravel(values.to_delayed()).tolist() for name, values in self.collections.items()}
         counts = {name: len(own) for name, own in parts.items()}
         if len(set(counts.values())) > 1:
@@ -79,7 +81,12 @@ class Partitions:
         more : sequence of tuple, optional
             Further arguments for each partition.
         """
-        return list(dask().compute(*self._tasks(work, more)))
+        found = list(dask().compute(*self._tasks(work, more, keep_errors=True)))
+        # Of several errors that of the first partition, whichever came first.
+        for one in found:
+            if isinstance(one, _Refused):
+                raise one.error
+        return found
 
     def summed(self, work: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the sums over partitions of what a function says of each: a tuple of numbers and arrays.
@@ -87,18 +94,20 @@ class Partitions:
         Sums are made in a fixed order, wherever and however often a task is run.
         """
         delayed = dask().delayed
-        tasks = self._tasks(work, None)
+        tasks = self._tasks(work)
         while len(tasks) > 1:
             groups = [tasks[begin : begin + _TOGETHER] for begin in range(0, len(tasks), _TOGETHER)]
             tasks = [delayed(_added, pure=False)(*group) for group in groups]
         (found,) = dask().compute(*tasks)
         return tuple(found)
 
-    def _tasks(self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]] | None) -> list[Any]:
+    def _tasks(
+        self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]] | None = None, *, keep_errors: bool = False
+    ) -> list[Any]:
         delayed = dask().delayed
         extra = itertools.repeat(()) if more is None else more
         return [
-            delayed(_Task(work, place, arguments), pure=False, traverse=False)(*parts)
+            delayed(_Task(work, place, arguments, keep_errors), pure=False, traverse=False)(*parts)
             for place, (parts, arguments) in enumerate(zip(self._parts, extra, strict=False))
         ]
 
@@ -106,18 +115,27 @@ class Partitions:
 class _Task:
     """Work on a partition, with arguments that Dask does not look into; its errors name the partition."""
 
-    def __init__(self, work: Callable[..., Any], place: int, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, work: Callable[..., Any], place: int, arguments: tuple[Any, ...], keep_errors: bool) -> None:
         self.__name__ = getattr(getattr(work, "func", work), "__name__", "work").strip("_")
-        self._work, self._place, self._arguments = work, place, arguments
+        self._work, self._place, self._arguments, self._keep_errors = work, place, arguments, keep_errors
 
     def __call__(self, *parts: Any) -> Any:
-        """Do the work."""
+        """Do the work, and raise what it refuses, or return it."""
         try:
             return self._work(*parts, *self._arguments)
         except (SymdebiasError, TypeError, ValueError) as error:
             if len(error.args) == 1:
                 error.args = (f"in partition {self._place}, with rows counted from its first: {error}",)
-            raise
+            if not self._keep_errors:
+                raise
+            return _Refused(error)
+
+
+class _Refused:
+    """An error that a task returns."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 def _added(*parts: tuple[Any, ...]) -> tuple[Any, ...]:

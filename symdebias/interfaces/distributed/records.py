@@ -17,8 +17,8 @@ from symdebias.correction import Correction
 from symdebias.interfaces.distributed.partitions import Partitions
 from symdebias.records import Derivatives, Records
 
-# No more than so many records are fetched to be looked at one by one where all are wanted.
-_FEW = 2**18
+# Where all records are to be looked at, so many are fetched, and more stay where they are.
+_FEW = 2**16
 
 
 @dataclass(frozen=True)
