@@ -16,7 +16,6 @@ import math
 import os
 import platform
 import runpy
-import sys
 import tempfile
 import time
 import warnings
@@ -346,4 +345,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
