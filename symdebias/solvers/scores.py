@@ -7,6 +7,7 @@ the loss as a few per cent of variance buy, where scores are and not elsewhere.
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,8 +36,9 @@ from symdebias.solvers.surrogate_design import (
 from symdebias.transforms.surrogate import Scores
 from symdebias.zonal import ZonalNoise
 
-# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
-_SAMPLE, _FAR = 20_000, 0.005
+# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
+# no more than so many. Each part of the records names so many times its share of these.
+_SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
@@ -399,9 +401,7 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
         if corrected.surrogate_parts.is_residual:
             square = records.mean_square_target()
         within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
-        parts = records.over_parts(functools.partial(_beyond, root=root, square=square, within=within))
-        starts = np.cumsum([0, *(count for _, count in parts)])
-        far = np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+        far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
         near = np.setdiff1d(np.arange(0, len(records), step), far, assume_unique=True)
         told = records.taken(np.concatenate([near, far]))
         own = told.weights if len(told.weights) else np.ones(len(told))
@@ -419,13 +419,45 @@ def _distances(records: Records, rows: slice, root: FloatArray, square: float) -
     return found if square == 0 else found + records.target[rows] ** 2 / square
 
 
-def _beyond(records: Records, *, root: FloatArray, square: float, within: float) -> tuple[IntegerArray, int]:
-    """Return the records beyond a distance, and the number of all."""
+def _farthest(
+    records: Records, within: float, beyond: Callable[..., tuple[IntegerArray, FloatArray, int]]
+) -> IntegerArray:
+    """Return the records beyond a distance, or the farthest of them, in order."""
+    share = _NAMED * _MOST_FAR / len(records)
+    parts = records.over_parts(functools.partial(beyond, within=within, share=share))
+    distances = np.concatenate([found for _, found, _ in parts])
+    if len(distances) > _MOST_FAR:
+        within = float(np.partition(distances, -_MOST_FAR)[-_MOST_FAR])
+    if any(len(found) == _named(count, share) and found.min() > within for _, found, count in parts):
+        # A part may have more of the farthest than it has named.
+        parts = records.over_parts(functools.partial(beyond, within=within, share=1.0))
+        distances = np.concatenate([found for _, found, _ in parts])
+    starts = np.cumsum([0, *(count for *_, count in parts)])
+    places = np.concatenate([start + own for (own, *_), start in zip(parts, starts[:-1], strict=True)])
+    return np.sort(places[np.argsort(-distances, kind="stable")[:_MOST_FAR]])
+
+
+def _beyond(
+    records: Records, *, root: FloatArray, square: float, within: float, share: float
+) -> tuple[IntegerArray, FloatArray, int]:
+    """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
 
     def beyond(rows: slice) -> Any:
-        return rows.start + np.flatnonzero(_distances(records, rows, root, square) > within)
+        distances = _distances(records, rows, root, square)
+        places = np.flatnonzero(distances > within)
+        return rows.start + places, distances[places]
 
-    return np.concatenate(over_chunks(len(records), beyond)), len(records)
+    places, distances = (np.concatenate(one) for one in zip(*over_chunks(len(records), beyond), strict=True))
+    named = _named(len(records), share)
+    if len(places) > named:
+        kept = np.sort(np.argsort(-distances, kind="stable")[:named])
+        places, distances = places[kept], distances[kept]
+    return places, distances, len(records)
+
+
+def _named(count: int, share: float) -> int:
+    """Return how many records a part of so many names."""
+    return min(count, math.ceil(share * count) + 8)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

@@ -75,10 +75,11 @@ def m_estimate(
 
     Notes
     -----
-    Some twelve passes are made over the partitions, each a task for each of them, and all answers are sums of at most
-    Q^2 numbers for Q parameters. What is fetched besides are records to look at: the 20,000 that the distribution of
-    scores is told from, with the half per cent that are farthest, the pilot's (16,000 or more), at most 500,000 that
-    find where to start, and 100,000 for the degrees of freedom.
+    Some eight passes are made over the partitions, each a task for each of them, and all answers are sums of at most
+    Q^2 numbers for Q parameters. What is fetched besides, in as many passes, are records to look at: 20,000 that the
+    distribution of scores is told from, with the half per cent of all that are farthest, those of the pilot (16,000 or
+    more), at most 500,000 that find where to start, 10,000 that the fit is tested on, and at most 200,000 for the
+    degrees of freedom.
 
     Partitions are read anew in each pass: ``X.persist()`` keeps them in the memory of the workers. A task whose worker
     dies is run again elsewhere. Sums are added in a fixed order, so that this changes nothing.
@@ -164,20 +165,19 @@ def sgd(
 
     Notes
     -----
-    Parameters travel once, when a partition is done. That is right under three assumptions (Zhang, Duchi & Wainwright
-    2013, Theorems 1 and 4; Zinkevich, Weimer, Smola & Li 2010). **Each partition is a sample of the same population**:
-    where records are sorted, by place or by day, shuffle them before. **Near the root the risk is convex**, so that
-    partitions end at the same minimum. **Partitions are large**: averaging K partitions of m records divides the
-    variance by K, but leaves the bias of order 1/m that each of them has. The mean squared error is of order
-    1/(K m) + 1/m^2, and as good as that of all records in one place while m is well above K. Where noise is much the
-    number of records that counts is smaller by ``fit.diagnostics["noise_inflation"]``.
+    Parameters travel once, when a partition is done. That is right under three assumptions. **Each partition is a
+    sample of the same population**: where records are sorted, by place or by day, shuffle them before. **Near the root
+    the risk is strongly convex**, so that partitions end at the same minimum. **Partitions are large**: averaging K
+    partitions of m records divides the variance by K, but leaves the bias that each of them has. The mean squared error
+    of averaged minimisers is of order 1/(K m) + m^-2 and that of averaged descents 1/(K m) + m^(-3/2) (Zhang, Duchi &
+    Wainwright 2013): as good as one descent over all records while m is well above K^2. Where noise is much the number
+    of records that counts is smaller by ``fit.diagnostics["noise_inflation"]``.
 
     `m_estimate` assumes none of this, and has standard errors; ``start=fit.theta`` saves it nothing but the pilot.
 
     References
     ----------
-    Zinkevich, Weimer, Smola & Li 2010 (NIPS 23), Algorithm 3; Zhang, Duchi & Wainwright 2013 (JMLR 14), Theorems 1
-    and 4.
+    Zinkevich, Weimer, Smola & Li 2010 (NIPS 23); Zhang, Duchi & Wainwright 2013 (JMLR 14).
 
     Examples
     --------

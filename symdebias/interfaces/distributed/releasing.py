@@ -100,7 +100,7 @@ def privatize(
     so that all that is released of a record comes from one run of the release on it. The joint law of what is released
     is the product over records, in which a changed record changes one factor: its ratio is that of the release itself,
     however many partitions there are (McSherry 2009, Theorem 4, for disjoint parts; for local privacy it is the
-    definition, Kasiviswanathan et al. 2011, Definition 2.2). So ``release.guarantee`` is that of all partitions
+    definition, Kasiviswanathan et al. 2011). So ``release.guarantee`` is that of all partitions
     together, and the ledger counts it once. A record that stands in two partitions is released twice.
 
     The records are read twice: to check and count them, and to noise them.

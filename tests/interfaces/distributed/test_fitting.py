@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
-from symdebias.interfaces.distributed.records import Places
+from symdebias.interfaces.distributed.records import PartedRecords, Places
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -130,9 +130,7 @@ def test_records_stay_where_they_are(monkeypatch):
 def test_rows_are_fetched_in_the_order_that_they_are_asked_for():
     X = np.arange(40.0).reshape(20, 2)
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
-    records = sd.interfaces.distributed.records.PartedRecords.checked(
-        corrected, *(da.from_array(one, chunks=(7,) * one.ndim) for one in (X, X[:, 0]))
-    )
+    records = PartedRecords.checked(corrected, *(da.from_array(one, chunks=(7,) * one.ndim) for one in (X, X[:, 0])))
     for rows in (slice(3, 17, 4), slice(None), slice(5, 5), slice(8, 9), np.array([19, 0, 7, 7, 13]), np.array([6])):
         found = records.taken(rows)
         np.testing.assert_array_equal(found.matrix, X[rows])
@@ -263,3 +261,23 @@ def test_a_worker_that_dies_in_the_middle_of_a_fit_changes_nothing(tmp_path):
         found = sd.distributed.m_estimate(corrected, dying, second)
     assert (tmp_path / "killed").exists()
     compared(found, expected)
+
+
+@pytest.mark.parametrize("are_together", [False, True])
+def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypatch):
+    """No more than so many of them, and the same ones where a partition has nearly all."""
+    scores = sys.modules["symdebias.solvers.scores"]
+    monkeypatch.setattr(scores, "_MOST_FAR", 40)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(44_000, 1))
+    if are_together:
+        x = x[np.argsort(np.abs(x[:, 0]))]
+    y = 2 * x[:, 0] + rng.normal(size=len(x))
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    parts = (da.from_array(one, chunks=(4_000,) * one.ndim) for one in (x, y))
+    here, there = corrected.records(x, y), PartedRecords.checked(corrected, *parts)
+    beyond = functools.partial(scores._beyond, root=np.eye(1), square=0.0)
+    wanted = np.sort(np.argsort(-np.abs(x[:, 0]))[:40])
+    for records in (here, there):
+        np.testing.assert_array_equal(scores._farthest(records, 4.0, beyond), wanted)
+        np.testing.assert_array_equal(scores._farthest(records, 100.0, beyond), [])
