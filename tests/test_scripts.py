@@ -310,7 +310,7 @@ LONG = {
     "few_clusters.py --draws 5": "      40   4     0.7",
     "growth.py --small --repeats 1": "m_estimate, log loss      columns",
     "label_randomizers.py --limit 1 --many 60": "60 labels, epsilon 8, all numbers",
-    "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster of two processes",
+    "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster",
     "private_accuracy.py --epochs 1 --runs 1 --budgets 1": "symdebias, sigma 0, add-remove",
     "run_all.py --small --repeats 1": "`import symdebias`",
 }
