@@ -1,7 +1,9 @@
 """Fits to records in the partitions of a Dask collection: by sums over partitions, and by averages of their fits."""
 
 import functools
+import math
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +16,9 @@ from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
 from symdebias.checks.records import refuse_scaled
 from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords
+from symdebias.records import Derivatives
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.m_estimation import checked_options, estimated
@@ -28,6 +32,8 @@ from symdebias.solvers.step_sizes import StepSize
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
 # many times at most.
 _MOVED, _MOST_STAGES = 0.1, 3
+# An average that is farther from the root than this share of its length is warned of.
+_FAR = 0.5
 
 
 def m_estimate(
@@ -150,7 +156,8 @@ def sgd(
     -------
     Fit
         The mean of the parameters of partitions, weighted by their records. ``fit.diagnostics`` has the number of
-        ``partitions`` and the ``spread`` of each parameter over them, a standard deviation.
+        ``partitions``, the ``spread`` of each parameter over them, a standard deviation, and how far ``away`` the root
+        for all records is by one step of Newton's method, over the length of theta in the score.
 
     Raises
     ------
@@ -162,6 +169,11 @@ def sgd(
         An argument or the data do not fit; the message names the partition.
     MissingDependencyError
         Dask is not installed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The average is far from the root: partitions are too small for so few steps.
 
     Notes
     -----
@@ -224,19 +236,38 @@ def sgd(
             break
         begin = found.theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
-    hessian = run.derivatives_or_differences()[0](found.theta).hessian
+    there = run.derivatives_or_differences()[0](found.theta)
     health = examined(
-        run, found.theta, penalty, metric, hessian=hessian, with_curvature=not on_ball, known=known
+        run, found.theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
     )  # fmt: skip
     health.refuse(found.theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)
+    away = None if on_ball else _away(found.theta, there, penalty, metric)
+    if away is not None and away > _FAR:
+        warnings.warn(
+            f"the average is {away:.2g} of its length away from the root of the mean corrected score of all records, "
+            "as one step of Newton's method tells: descent has not arrived in the partitions. Use more epochs, a "
+            "larger step_size (the default learns), larger partitions, or m_estimate.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
     diagnostics = {
         "partitions": found.partitions, "spread": found.spread, "epochs": epochs, "l2": l2, "on_ball": on_ball,
-        **health.as_diagnostics(), **designed,
+        "away": away, **health.as_diagnostics(), **designed,
     }  # fmt: skip
     return Fit.of(
         resolved, found.theta, solver="sgd", records=len(run), steps=found.steps, began=began, diagnostics=diagnostics
     )
+
+
+def _away(theta: FloatArray, found: Derivatives, penalty: FloatArray, metric: FloatArray) -> float | None:
+    """Return how far the next step of Newton's method leads, over the length of theta, both by released scores."""
+    try:
+        step = np.linalg.solve(found.hessian + np.diag(penalty), found.gradient + penalty * theta)
+    except np.linalg.LinAlgError:
+        return None
+    size, length = (float(one @ metric @ one) for one in (step, theta))
+    return math.sqrt(size / length) if length > 0 and size >= 0 else None
 
 
 @dataclass(frozen=True)

@@ -168,6 +168,20 @@ def test_descent_designs_one_surrogate_for_all_partitions():
     assert found.diagnostics["pilot"]["records"] > 10_000
 
 
+@pytest.mark.filterwarnings("ignore:training has hardly left")
+def test_descent_that_has_not_arrived_is_told():
+    """The loss is quadratic, so that one step of Newton's method is exact."""
+    X, y, _ = released(RELEASE)
+    corrected = sd.debias(sd.losses.squared_margin(), RELEASE)
+    with pytest.warns(sd.ConvergenceWarning, match="descent has not arrived"):
+        found = sd.distributed.sgd(corrected, *as_arrays(X, y), step_size=1e-3, random_state=0)
+    root = sd.m_estimate(corrected, X, y)
+    # Scores of the records that a fit is tested on.
+    rows = np.column_stack([X, np.ones(COUNT)])[:: COUNT // 10_000]
+    lengths = [float(np.mean((rows @ one) ** 2)) for one in (root.theta - found.theta, found.theta)]
+    assert found.diagnostics["away"] == pytest.approx(np.sqrt(lengths[0] / lengths[1]), rel=1e-6)
+
+
 def test_a_partition_where_training_is_lost_is_named():
     X, y, _ = released(RELEASE)
     corrected = sd.debias(sd.losses.exponential(), RELEASE)
