@@ -61,7 +61,7 @@ class Weighed:
             def said(*arguments: Any) -> Any:
                 found = work(*arguments)
                 size = len(pickle.dumps(found))
-                if is_sample:
+                if is_sample or keep_errors:
                     self.fetched += size
                 else:
                     self.answered += size
@@ -171,8 +171,9 @@ def main() -> None:
             )
         passes = weighed.passes["sums"] + weighed.passes["others"]
         tasks = passes * options.partitions
+        of_sums = weighed.answered / (weighed.passes["sums"] * options.partitions)
         cluster = ", ".join(f"{seconds:.2f}" for seconds in fits[loss]) if fits else "-"
-        travel = f"{weighed.sent / tasks:,.0f} / {weighed.answered / tasks:,.0f} B"
+        travel = f"{weighed.sent / tasks:,.0f} / {of_sums:,.0f} B"
         print(
             f"{loss:14}{passes:8}{weighed.passes['sums']:7}{weighed.passes['samples']:9}{travel:>20}"
             f"{weighed.fetched / 1e6:12.1f}{as_a_whole:13.2f}{in_parts:9.2f}{cluster:>19}"
@@ -181,7 +182,7 @@ def main() -> None:
         hours = in_parts / options.records * ALL / 3600
         print(
             f"{'':14}10^12 records in {partitions:,} partitions: {hours:,.0f} processor hours, "
-            f"{passes * partitions:,} tasks, {weighed.answered / tasks * passes * partitions / 1e6:,.0f} MB of answers"
+            f"{passes * partitions:,} tasks, {of_sums * weighed.passes['sums'] * partitions / 1e6:,.0f} MB of sums"
         )
     if fits:
         print(
