@@ -287,7 +287,6 @@ QUICK = {
     "limits.py --part variances": "20        8         2.15*",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
     "random_losses.py --losses 4 --derive-only": "wrong: 0",
-    "many_machines.py --records 5000 --partitions 3 --no-cluster": "10^12 records in 10,000 partitions",
     "run_all.py --small --repeats 1 --only noise smoothing": "Medians of 1.",
 }
 LONG = {
