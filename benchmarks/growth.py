@@ -5,7 +5,7 @@
 Noised records of a logistic model, the exponential loss (in closed form) and the log loss (a surrogate). One pass of
 `sgd` in random order, and a whole `m_estimate` with its covariance, by processor time on one thread: the least of the
 repeats, after a call that compiles; long calls are not repeated. An exponent is the slope of log time on log size, over
-all sizes and over the upper half of them, where what does not grow (checks, the design of a surrogate, a few
+all sizes and over the last tenfold of them, where what does not grow (checks, the design of a surrogate, a few
 milliseconds) counts for little.
 """
 
@@ -87,17 +87,16 @@ def exponent(times: dict[int, float]) -> float:
     return float(np.polyfit(np.log(list(times)), np.log(list(times.values())), 1)[0])
 
 
-def upper(times: dict[int, float]) -> dict[int, float]:
-    """Return the larger half of the sizes, two at least."""
-    kept = sorted(times)[-max(2, (len(times) + 1) // 2) :]
-    return {size: times[size] for size in kept}
+def last_tenfold(times: dict[int, float]) -> dict[int, float]:
+    """Return the last tenfold of the sizes."""
+    return {size: seconds for size, seconds in times.items() if 10 * size >= max(times)}
 
 
 def said(by: str, curves: Curves) -> list[str]:
     lines = []
     for name, times in curves.items():
         if len(times) > 1:
-            part = upper(times)
+            part = last_tenfold(times)
             lines.append(
                 f"{name:26}{by:10}{exponent(times):8.2f}{exponent(part):8.2f}  from {min(part):,} on, "
                 f"{times[max(times)] / max(times) * 1e9:,.0f} ns each at {max(times):,}"
@@ -110,7 +109,7 @@ def picture(panels: dict[str, tuple[int, Curves]]) -> Any:
     for panel, (by, (fixed, curves)) in zip(figure.subplots(1, 2), panels.items(), strict=True):
         kinds = zip(("#0072B2", "#D55E00", "#009E73"), "osD", strict=True)
         for (name, times), (colour, mark) in zip(curves.items(), kinds, strict=False):
-            part = upper(times)
+            part = last_tenfold(times)
             slope = exponent(part)
             label = f"{name}: {slope:.2f}"
             panel.plot(list(times), list(times.values()), mark, color=colour, markersize=4, label=label)
@@ -120,10 +119,10 @@ def picture(panels: dict[str, tuple[int, Curves]]) -> Any:
             panel.plot(ends, middle * (ends / centre) ** slope, color=colour, linewidth=1.3)
         other = f"{fixed:,} {'columns' if by == 'records' else 'records'}"
         panel.set(xscale="log", yscale="log", xlabel=by, ylabel="seconds of one processor")
-        panel.set_title(f"{other}; exponents", fontsize=10)
+        panel.set_title(other, fontsize=10)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.legend(frameon=False, fontsize=9)
+        panel.legend(frameon=False, fontsize=9, title="exponent, last tenfold", title_fontsize=9, alignment="left")
     return figure
 
 
@@ -145,7 +144,7 @@ def main() -> None:
     finally:
         numba.set_num_threads(threads)
     print(f"\n{platform.machine()}, Python {platform.python_version()}, least of {options.repeats}, one thread")
-    print(f"{'exponents':36}{'all':>8}{'upper':>8}")
+    print(f"{'exponents':36}{'all':>8}{'last':>8}")
     for by, (_, curves) in panels.items():
         print("\n".join(said(by, curves)))
     if options.picture:

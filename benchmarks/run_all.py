@@ -68,7 +68,7 @@ class Sizes:
     draws: int = 2_000_000
     private: int = 8_000
     smoothed: int = 100_000
-    outputs: int = 208
+    outputs: int = 52
     stored: int = 2_000_000
     columns: tuple[int, ...] = (10, 50)
 

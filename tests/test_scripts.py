@@ -352,7 +352,7 @@ def test_exponents_of_growth():
     script = runpy.run_path(str(ROOT / "benchmarks" / "growth.py"))
     times = {size: 3e-9 * size**1.5 for size in (10, 100, 1_000, 10_000)}
     assert script["exponent"](times) == pytest.approx(1.5, rel=1e-12)
-    assert list(script["upper"](times)) == [1_000, 10_000]
+    assert list(script["last_tenfold"](times)) == [1_000, 10_000]
     figure = script["picture"]({"records": (10, {"one": times}), "columns": (20, {"one": times})})
     assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["one: 1.50"]
 

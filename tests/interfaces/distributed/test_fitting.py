@@ -2,6 +2,7 @@
 
 import functools
 import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -295,3 +296,19 @@ def test_the_farthest_records_are_found_wherever_they_are(are_together, monkeypa
     for records in (here, there):
         np.testing.assert_array_equal(scores._farthest(records, 4.0, beyond), wanted)
         np.testing.assert_array_equal(scores._farthest(records, 100.0, beyond), [])
+
+
+def test_a_correction_travels_by_what_determines_it():
+    """A few thousand bytes, whatever was derived and compiled; and all copies in a process are one."""
+    corrected = sd.debias(sd.losses.logistic(), RELEASE).resolve(radius=3.0, score_variance=0.3, n=1e5)
+    correction = corrected.at(2)
+    before = pickle.dumps(correction)
+    X, y, _ = released(RELEASE)
+    theta = np.array([1.0, -1.0, 0.0])
+    expected = corrected.records(X[:50], y[:50]).mean_loss(theta)
+    after = pickle.dumps(correction)
+    assert after == before
+    assert len(after) < 4_000
+    first, second = pickle.loads(after), pickle.loads(after)
+    assert first is second
+    assert corrected.records(X[:50], y[:50]).under(first).mean_loss(theta) == pytest.approx(expected, rel=1e-12)
