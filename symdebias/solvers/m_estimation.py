@@ -257,7 +257,7 @@ def estimated(
         safeguards.append(region.description)
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
-    warn_of_inflation(health.inflation)
+    warn_of_inflation(health.inflation, stacklevel=4)
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )

@@ -310,3 +310,16 @@ def test_a_correction_travels_by_what_determines_it():
     first, second = pickle.loads(sent), pickle.loads(sent)
     assert first is second
     assert corrected.records(X[:50], y[:50]).under(first).mean_loss(theta) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("module", ["here", "there"])
+def test_a_warning_of_inflation_points_at_the_call(module, monkeypatch):
+    """The line that called the solver, not one within it."""
+    X, y = released(RELEASE)[0].to_numpy()[:2_000], released(RELEASE)[1].to_numpy()[:2_000]
+    solve = sd.m_estimate if module == "here" else sd.distributed.m_estimate
+    parts = (X, y) if module == "here" else [da.from_array(one, chunks=(500, 2)[: one.ndim]) for one in (X, y)]
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_MUCH_INFLATION", 0.0)
+    monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_NEEDED", 1e-9)
+    with pytest.warns(sd.VarianceWarning) as told:
+        solve(sd.debias(sd.losses.squared_margin(), RELEASE), *parts)
+    assert {one.filename for one in told} == {__file__}
