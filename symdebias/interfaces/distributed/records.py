@@ -136,9 +136,8 @@ class PartedRecords(Records):
         )  # fmt: skip
         length, width = len(places), correction.columns
         weights: Any = _Fetched(places, (length,), 2) if places.is_weighted else np.zeros(0)
-        return cls(
-            correction, _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1), weights, None, places
-        )
+        matrix, target = _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1)
+        return cls(correction, matrix, target, weights, places=places)
 
     @property
     def at(self) -> Places:
