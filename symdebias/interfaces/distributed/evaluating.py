@@ -27,7 +27,7 @@ from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
 # Those that are means of a number per record and a loss of the parameters.
-_MEANS = ("log_loss", "squared_error", "poisson")
+_MEANS = ("log_loss", "brier", "squared_error", "poisson")
 
 
 def evaluate(
@@ -52,7 +52,8 @@ def evaluate(
     y : series or array of Dask, of shape (n,)
         The released targets, in the same partitions.
     metric : str or Loss
-        A loss, or the name of a metric that is the mean of one: ``"log_loss"``, ``"squared_error"``, ``"poisson"``.
+        A loss, or the name of a metric that is the mean of one: ``"log_loss"``, ``"brier"``,
+        ``"squared_error"``, ``"poisson"``.
     sample_weight : series or array of Dask, of shape (n,), optional
         Non-negative weights, not all 0 in any partition.
 
