@@ -5,7 +5,8 @@ noised records, compiled, with a certificate.
 
 What every fit needs stands here. The rest has rooms: `losses`, `planning` before the data exist, `labels` for
 randomizers of labels, `step_sizes`, `evaluation` of models, `literature` for methods to compare with, `quadratic`
-losses, `checks` of mechanisms and solvers, `blocks` for records that are larger than memory, and `exceptions`.
+losses, `checks` of mechanisms and solvers, `blocks` for records that are larger than memory, `distributed` for records
+on many machines, and `exceptions`.
 """
 
 import difflib
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         SymdebiasError,
         VarianceWarning,
     )
+    from symdebias.interfaces import distributed
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -91,6 +93,7 @@ _HOMES = {
         "ExpressionError", "FitInterrupted", "FormatError", "InferenceError", "InfiniteVarianceError",
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
+    "interfaces": ("distributed",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
@@ -164,6 +167,7 @@ __all__ = [
     "checks",
     "debias",
     "derivation_limits",
+    "distributed",
     "dp_lssgd",
     "evaluation",
     "exceptions",
@@ -207,7 +211,9 @@ if not TYPE_CHECKING:  # for which every name would exist
         rooms = {room: value for room in __all__ if isinstance(value := __getattr__(room), ModuleType)}
         public = {f"symdebias.{one}": one for one in (*__all__, *_ESTIMATORS)}
         public |= {f"symdebias.{room}.{one}": one for room, value in rooms.items() for one in value.__all__}
-        places = [place for place, one in public.items() if one == name]
+        # What is asked for at the root is meant for records in memory.
+        found = [place for place, one in public.items() if one == name]
+        places = sorted(found, key=lambda place: ".distributed." in place)
         if not places:
             alike = difflib.get_close_matches(name, public.values(), n=1)
             places = [place for place, one in public.items() if one in alike]

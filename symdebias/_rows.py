@@ -82,6 +82,10 @@ class Rows:
         shape = len(source), *made(slice(0, 1)).shape[1:]
         return cls(shape, made, made if has_any_row(source) else None)
 
+    def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
+        """Return what a function says of consecutive blocks, in order."""
+        return [work(self[start : start + WINDOW]) for start in range(0, len(self), WINDOW)]
+
     @property
     def has_any_row(self) -> bool:
         """Whether single rows are read as they are, not with all that stand between them."""
@@ -166,6 +170,11 @@ def blocks_of(source: Any) -> Iterator[FloatArray]:
         return
     for start in range(0, len(source), WINDOW):
         yield source[start : start + WINDOW]
+
+
+def over_blocks(source: Any, work: Callable[[FloatArray], Any]) -> list[Any]:
+    """Return what a function says of consecutive blocks of rows, or of an array as one block."""
+    return source.over_blocks(work) if isinstance(source, Rows) else [work(source)]
 
 
 def paired(count: int, make: Callable[[Any], tuple[FloatArray, FloatArray]], *, has_any_row: bool) -> tuple[Rows, Rows]:

@@ -89,6 +89,13 @@ class Correction:
                 vars(found)[name] = vars(self)[name]
         return found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what determines it; expressions and kernels are made again where it is read, once for all copies."""
+        return _rebuilt, (
+            self.loss, self.release, self.method, self.columns, self.per_record, self.enumerate_categories,
+            self.collected,
+        )  # fmt: skip
+
     # ---- what is derived ---------------------------------------------------------------------------------
 
     @functools.cached_property
@@ -489,6 +496,12 @@ class Correction:
             for column in range(place.start, place.stop)
         ]
         return np.ascontiguousarray(np.concatenate([matrix, scales[:, noised] ** 2], axis=1))
+
+
+@functools.lru_cache(maxsize=64)
+def _rebuilt(*fields: Any) -> Correction:
+    """Return a correction from its fields; one for all copies, which a pool receives with every task."""
+    return Correction(*fields)
 
 
 @functools.lru_cache(maxsize=64)

@@ -139,14 +139,26 @@ class Records:
         """The number of records, or the sum of their weights."""
         return float(self.weights.sum()) if len(self.weights) else float(len(self.matrix))
 
-    def mean_of(self, value: Callable[[slice], FloatArray]) -> float:
-        """Return the weighted mean of what a function says of records, shape (m,), for each slice of them."""
+    @property
+    def effective(self) -> float:
+        """The sample size: with weights (sum w)^2/(sum w^2)."""
+        return self.total**2 / float(self.weights @ self.weights) if len(self.weights) else self.total
 
-        def summed_up(rows: slice) -> float:
-            found = value(rows)
-            return float(self.weights[rows] @ found) if len(self.weights) else float(found.sum())
+    def over_parts(self, work: Callable[["Records"], Any]) -> list[Any]:
+        """Return what a function says of each part of the records that lies in a place of its own, in order.
 
-        return float(sum(over_chunks(len(self), summed_up))) / self.total
+        Records in memory are one part. Every pass over all of them goes through here, through `summed_over_parts` or
+        through one of the means, so that records that lie elsewhere need not be fetched.
+        """
+        return [work(self)]
+
+    def summed_over_parts(self, work: Callable[["Records"], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the sums over the same parts of what a function says of each: a tuple of numbers and arrays."""
+        return work(self)
+
+    def mean_square_target(self) -> float:
+        """Return the weighted mean square of the target."""
+        return float(self.summed_over_parts(_squared_target)[0]) / self.total
 
     @property
     def is_noised(self) -> bool:
@@ -342,6 +354,16 @@ class Records:
     def tested(self) -> "Records":
         """The records that a fit is tested on."""
         return self.thinned(len(self) // TESTED_RECORDS)
+
+
+def _squared_target(part: Records) -> tuple[float]:
+    """Return the weighted sum of the squares of the target."""
+
+    def summed_up(rows: slice) -> float:
+        squares = part.target[rows] ** 2
+        return float(part.weights[rows] @ squares) if len(part.weights) else float(squares.sum())
+
+    return (float(sum(over_chunks(len(part), summed_up))),)
 
 
 def _is_long(values: Any) -> bool:

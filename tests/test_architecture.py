@@ -46,8 +46,8 @@ LAYERS = [
 # The foundations may use one another.
 MAY_USE_SIBLINGS = LAYERS[1]
 OPTIONAL_PACKAGES = {
-    "clarabel", "dp_accounting", "formulaic", "matplotlib", "narwhals", "opendp", "pandas", "polars", "pyarrow",
-    "shtab", "sklearn", "torch", "tqdm",
+    "clarabel", "dask", "distributed", "dp_accounting", "formulaic", "matplotlib", "narwhals", "opendp", "pandas",
+    "polars", "pyarrow", "shtab", "sklearn", "torch", "tqdm",
 }  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

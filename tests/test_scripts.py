@@ -286,6 +286,8 @@ QUICK = {
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
+    "random_losses.py --losses 4 --derive-only": "wrong: 0",
+    "run_all.py --small --repeats 1 --only noise smoothing": "Medians of 1.",
 }
 LONG = {
     "limits.py --columns 2 --records 5000 --draws 1 --starts 2": "two rounds, log loss, n = 5,000, 50%",
@@ -304,7 +306,57 @@ LONG = {
     "mechanisms.py --records 2000 --repeats 1": "mixed, 6 columns, exponential",
     "surrogates.py --records 2000 --part time": "squared hinge, 12 + 12 waves",
     "larger_than_memory.py --records 20000 --columns 2": "sgd, exponential, one pass",
+    "estimated_noise.py --draws 2": "logistic       validation      5000   200",
+    "safeguards.py --records 2000 --draws 2": "Huber ",
+    "few_clusters.py --draws 5": "      40   4     0.7",
+    "growth.py --small --repeats 1": "m_estimate, log loss      columns",
+    "label_randomizers.py --limit 1 --many 60": "60 labels, epsilon 8, all numbers",
+    "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster",
+    "private_accuracy.py --epochs 1 --runs 1 --budgets 1": "symdebias, sigma 0, add-remove",
+    "run_all.py --small --repeats 1": "`import symdebias`",
 }
+# Those that have tests of their own, because they need data or keep what they did.
+APART = {"adult.py", "interval_coverage.py"}
+
+
+def test_every_benchmark_is_run_at_toy_size():
+    called = {command.split()[0] for command in (*QUICK, *LONG)}
+    assert {path.name for path in (ROOT / "benchmarks").glob("*.py")} == called | APART
+
+
+def test_the_table_of_speed_is_put_between_its_marks(tmp_path):
+    script = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{script['BEGIN']}\nold\n{script['END']}\nafter\n")
+    script["written"](page, "| new |")
+    assert page.read_text() == f"before\n{script['BEGIN']}\n| new |\n{script['END']}\nafter\n"
+    page.write_text("no marks")
+    with pytest.raises(SystemExit, match="no place for the table"):
+        script["written"](page, "| new |")
+    assert script["BEGIN"] in (ROOT / "docs" / "benchmarks.md").read_text()
+
+
+def test_ratios_of_the_table_of_speed_are_those_of_pairs(monkeypatch):
+    """Ours takes 2, 3 and 100 ticks beside 1, 1 and 10: the median of the ratios is 3, whatever happened once."""
+    script = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))
+    row = script["Row"]("what", "peer", lambda: None, lambda: None, 2.5)
+    for wanted in ((3, 1, 3), "| 3 | 2.5, missed |"):
+        ticks = iter([0, 2, 2, 3, 0, 3, 3, 4, 0, 100, 100, 110])
+        with monkeypatch.context() as patch:
+            patch.setattr(script["time"], "process_time", lambda ticks=ticks: float(next(ticks)))
+            if isinstance(wanted, tuple):
+                assert script["medians"](row, 3) == wanted
+            else:
+                assert script["line"](row, 3, is_small=False).endswith(wanted)
+
+
+def test_exponents_of_growth():
+    script = runpy.run_path(str(ROOT / "benchmarks" / "growth.py"))
+    times = {size: 3e-9 * size**1.5 for size in (10, 100, 1_000, 10_000)}
+    assert script["exponent"](times) == pytest.approx(1.5, rel=1e-12)
+    assert list(script["last_tenfold"](times)) == [1_000, 10_000]
+    figure = script["picture"]({"records": (10, {"one": times}), "columns": (20, {"one": times})})
+    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["one: 1.50"]
 
 
 @pytest.mark.parametrize("command", QUICK)

@@ -17,7 +17,7 @@ from scipy import special
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import Interval
-from symdebias._rows import Rows, blocks_of
+from symdebias._rows import Rows, over_blocks
 from symdebias.codegen.numeric import numeric
 from symdebias.corrected import CorrectedLoss
 from symdebias.mechanisms import ChannelMechanism, Mechanism
@@ -496,17 +496,17 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
 
 def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:
     """Return the means and the minima of all columns, in one pass."""
-    parts = [(block.sum(axis=0), block.min(axis=0)) for block in blocks_of(matrix)]
+    parts = over_blocks(matrix, lambda block: (block.sum(axis=0), block.min(axis=0)))
     return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 
 
 def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float) -> str:
     """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
-    high = max(float(block[:, column].max()) for block in blocks_of(matrix))
+    high = max(over_blocks(matrix, lambda block: float(block[:, column].max())))
     if not high > low:
         return ""
     if abs(mean) <= _EXACT:
-        squares = sum(float(np.sum((block[:, column] - mean) ** 2)) for block in blocks_of(matrix))
+        squares = sum(over_blocks(matrix, lambda block: float(np.sum((block[:, column] - mean) ** 2))))
         if any(abs(math.sqrt(squares / (len(matrix) - less)) - 1) <= _EXACT for less in (0, 1)):
             return "a mean of 0 and a standard deviation of 1"
     if min(abs(low), abs(low + 1)) <= _EXACT and abs(high - 1) <= _EXACT:

@@ -19,6 +19,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
 from symdebias.records import Records as KernelRecords
+from symdebias.release import Release
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
@@ -38,12 +39,15 @@ class MeanLoss(Metric):
         Where true scores (residuals) lie at each theta, by its bytes; empty where no surrogate is in question.
     promised : bool
         Whether the caller bounds the scores.
+    size : float
+        The root mean square of the target.
     """
 
     corrected: CorrectedLoss
     kernel_records: KernelRecords
     spreads: Mapping[bytes, Spread]
     promised: bool
+    size: float
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
@@ -102,8 +106,7 @@ class MeanLoss(Metric):
             targets = list(corrected.shown.loss.target_values)
         else:
             # The error is affine in the target, whose size is known as far as released targets tell.
-            size = math.sqrt(float(self.records.share @ self.records.target**2))
-            targets = [-size, size]
+            targets = [-self.size, self.size]
             certified = certified and all(part.multiplier.is_number for part in parts.replaced)
         worst, _ = parts.worst_errors(design, design.radius, targets)
         if certified:
@@ -146,20 +149,54 @@ def mean_loss(
 
     A surrogate is designed for the widest range and the largest noise among them.
     """
-    try:
-        parts = debias(loss, records.collected, method="surrogate").surrogate_parts
-    except NoExactCorrectionError:
-        parts = None  # it is exact, or the driver says why it cannot be corrected
-    settings: dict[str, Any] = {}
     spreads: dict[bytes, Spread] = {}
-    if parts is not None and loss.scores:
-        options = _of_residuals(records) if parts.is_residual else {}
+    is_residual = surrogate_is_residual(loss, records.collected)
+    if is_residual is not None:
+        options = of_residuals(records) if is_residual else {}
         for theta in thetas:
             spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
+    size = math.sqrt(float(records.share @ records.target**2))
+    return mean_loss_of(name, loss, records, spreads, effective=records.effective, size=size, radius=radius)
+
+
+def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:
+    """Return whether a surrogate of a loss is one of residuals; None where no surrogate is in question."""
+    try:
+        parts = debias(loss, collected, method="surrogate").surrogate_parts
+    except NoExactCorrectionError:
+        return None  # it is exact, or the driver says why it cannot be corrected
+    return parts.is_residual if loss.scores else None
+
+
+def mean_loss_of(
+    name: str,
+    loss: Loss,
+    records: Records,
+    spreads: Mapping[bytes, Spread],
+    *,
+    effective: float,
+    size: float,
+    radius: float | None,
+) -> MeanLoss:
+    """Return the mean of a loss, corrected for scores of known spreads.
+
+    Parameters
+    ----------
+    name, loss, records, radius
+        As for `mean_loss`; records may be some of those that are judged.
+    spreads : mapping from bytes to Spread
+        Where true scores lie at each theta, by its bytes; empty where no surrogate is in question.
+    effective : float
+        The sample size.
+    size : float
+        The root mean square of the target.
+    """
+    settings: dict[str, Any] = {}
+    if spreads:
         settings = {
             "radius": max(spread.radius for spread in spreads.values()) if radius is None else radius,
             "score_variance": max(spread.noise for spread in spreads.values()),
-            "n": max(1.0, records.effective),
+            "n": max(1.0, effective),
         }
     corrected = _corrected(loss, records, settings)
     if not corrected.is_resolved:
@@ -168,10 +205,10 @@ def mean_loss(
             "loss. Declare it in its score."
         )
     kernel_records = corrected.records(records.X, records.y)
-    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None)
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 
 
-def _of_residuals(records: Records) -> dict[str, Any]:
+def of_residuals(records: Records) -> dict[str, Any]:
     """Return what the spread of residuals is told of targets: released ones, their noise, a bound on true ones."""
     noise, declared = records.release.target_noise, records.release.target_radius
     if noise is None:

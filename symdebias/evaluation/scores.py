@@ -327,17 +327,21 @@ class Spread:
 
         A residual is the score less a released target with noise variance `extra`, whose true value is at most `reach`.
         """
-        first, second = scores.estimates, scores.squares
-        if residual is not None:
-            second = second - 2 * first * residual + residual**2 - extra
-            first = first - residual
+        first, second = estimated_moments(scores, residual, extra)
         mean = float(share @ first)
+        variance = float(share @ second) - mean**2
         # The influence of a record on second moment - mean^2.
         influence = second - 2 * mean * first
-        variance = float(share @ second) - mean**2
-        error = math.sqrt(float(share**2 @ (influence - share @ influence) ** 2))
+        square = float(share**2 @ (influence - share @ influence) ** 2)
         farthest = float(np.abs(first - mean).max())
-        return cls(mean, max(variance, 0.0) + 2 * error, scores.noise, farthest, scores.bound + reach)
+        return cls.known(mean, variance, square, scores.noise, farthest, scores.bound + reach)
+
+    @classmethod
+    def known(
+        cls, mean: float, variance: float, squared_error: float, noise: float, farthest: float, bound: float
+    ) -> "Spread":
+        """Return the spread from the estimated variance and the squared standard error of that."""
+        return cls(mean, max(variance, 0.0) + 2 * math.sqrt(squared_error), noise, farthest, bound)
 
     @property
     def shrinkage(self) -> float:
@@ -363,6 +367,17 @@ class Spread:
         scores, chances = self.normal_scores()
         outside = np.abs(scores) > radius
         return float(chances[outside] @ function(scores[outside])) if outside.any() else 0.0
+
+
+def estimated_moments(
+    scores: ReleasedScores, residual: FloatArray | None, extra: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return unbiased estimates of true scores, or residuals, and of their squares; arguments as for `Spread.of`."""
+    first, second = scores.estimates, scores.squares
+    if residual is not None:
+        second = second - 2 * first * residual + residual**2 - extra
+        first = first - residual
+    return first, second
 
 
 def _require_additive_squares(noise: ZonalNoise) -> None:

@@ -1,1 +1,5 @@
-"""Users' habits: the command line, pictures and data sets. Optional packages are imported here."""
+"""Users' habits: the command line, pictures, data sets, many machines. Optional packages are imported here."""
+
+from symdebias import _optional
+
+__getattr__ = _optional.on_demand(__name__, {}, rooms=("distributed",))

@@ -1,7 +1,9 @@
 """Groups of columns, each with the mechanism that noises it."""
 
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -201,34 +203,68 @@ def squared_radius(groups: Groups, noiseless: int) -> float:
     return total
 
 
-def report_outside(flags: Sequence[tuple[str, BoolArray]], records: int, outside: str, *, stacklevel: int = 3) -> None:
+@dataclass(frozen=True)
+class Outside:
+    """Records outside the bounds, counted.
+
+    Attributes
+    ----------
+    records, count : int
+        The number of records, and that of those outside in some part.
+    first : int
+        The first of the latter.
+    parts : tuple of (str, int)
+        What parts of a record are called, with the numbers of records outside in them.
+    """
+
+    records: int
+    count: int
+    first: int
+    parts: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, flags: Sequence[tuple[str, BoolArray]], records: int) -> "Outside":
+        """Return the counts of flags: whether each record lies outside in a part, by the part's name."""
+        rows = np.zeros(records, dtype=bool)
+        for _, flag in flags:
+            rows |= flag
+        parts = tuple((name, int(flag.sum())) for name, flag in flags)
+        return cls(records, int(rows.sum()), int(np.argmax(rows)), parts)
+
+    @classmethod
+    def together(cls, each: Sequence["Outside"]) -> "Outside":
+        """Return the counts of consecutive records as those of all of them."""
+        starts = itertools.accumulate((one.records for one in each), initial=0)
+        first = next((start + one.first for start, one in zip(starts, each, strict=False) if one.count), 0)
+        counts = zip(*([own for _, own in one.parts] for one in each), strict=True)
+        parts = tuple((name, sum(own)) for (name, _), own in zip(each[0].parts, counts, strict=True))
+        return cls(sum(one.records for one in each), sum(one.count for one in each), first, parts)
+
+
+def report_outside(found: Outside, outside: str, *, stacklevel: int = 3) -> None:
     """Refuse records outside the bounds, or warn the collector of them.
 
     Parameters
     ----------
-    flags : sequence of (str, array of bool)
-        What parts of a record are called, with whether each record lies outside in it.
-    records : int
+    found : Outside
         How many there are.
     outside : {"clip", "clip-all", "refuse"}
         As for `symdebias.Release.privatize`.
     stacklevel : int
         Of the warning.
     """
-    rows = np.zeros(records, dtype=bool)
-    for name, flag in flags:
-        if outside == "clip" and records >= _MANY and flag.all():
+    records, count = found.records, found.count
+    for name, own in found.parts:
+        if outside == "clip" and records >= _MANY and own == records:
             raise ValueError(
                 f"all {records} records lie outside the declared bounds of {name}, so that clipping would leave little "
                 "of it; nothing was noised or counted. Bounds are those of (x - center)/scale: declare public ones in "
                 'the units of the data, or center= and scale=, or pass outside="clip-all" where that is meant.'
             )
-        rows |= flag
-    count = int(rows.sum())
     if count and outside == "refuse":
         raise ValueError(
             f"{count} of {records} records lie outside the declared bounds, the first in row "
-            f"{int(np.argmax(rows))}. "
+            f"{found.first}. "
             'Declare wider public bounds, or pass outside="clip".'
         )
     if count:

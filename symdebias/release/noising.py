@@ -12,7 +12,7 @@ from symdebias.mechanisms.ranges import Grid
 from symdebias.release.categories import as_declared, target_numbers
 from symdebias.release.charging import charge_of
 from symdebias.release.columns import standardised
-from symdebias.release.groups import labels_of, labels_of_target, report_outside
+from symdebias.release.groups import Outside, labels_of, labels_of_target, report_outside
 from symdebias.release.matrices import collected_matrix
 from symdebias.release.noised import Noised
 
@@ -25,7 +25,7 @@ def noised_records(
     X: Any,
     y: Any,
     source: sampling.Source,
-    outside: str,
+    outside: str | Callable[[Outside], object],
     *,
     keep_index: bool = False,
     ledger: Any = None,
@@ -36,8 +36,10 @@ def noised_records(
     ----------
     release : Release
         With names for its columns.
-    X, y, outside, keep_index, ledger
+    X, y, keep_index, ledger
         As for `symdebias.Release.privatize`.
+    outside : str or callable
+        As for `symdebias.Release.privatize`; or what is told of the records outside before anything is drawn.
     source : sampling.Source
         Where the random numbers come from.
     """
@@ -62,7 +64,7 @@ def noised_records(
         (", ".join(collected(columns[place])), part.outside) for (place, _), part in zip(placed, clipped, strict=True)
     ]
     outsiders += [] if clipped_target is None else [("the target", clipped_target.outside)]
-    report_outside(outsiders, len(matrix), outside, stacklevel=4)
+    _report(Outside.of(outsiders, len(matrix)), outside, stacklevel=5)
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
     for (place, mechanism), part in zip(placed, clipped, strict=True):
@@ -92,7 +94,7 @@ def _in_one_vector(
     features: FloatArray,
     target: FloatArray,
     source: sampling.Source,
-    outside: str,
+    outside: str | Callable[[Outside], object],
     charge: Callable[[int], object],
     keep_index: bool,
 ) -> Noised:
@@ -102,7 +104,8 @@ def _in_one_vector(
     clipped = mechanism.clip(features)
     inside, beyond = coupling.clipped_target(coupling.checked_target(target, rows=len(features)))
     names = ", ".join(release.categories.collected(release.columns or ()))
-    report_outside([(names, clipped.outside), ("the target", beyond)], len(features), outside, stacklevel=5)
+    found = Outside.of([(names, clipped.outside), ("the target", beyond)], len(features))
+    _report(found, outside, stacklevel=6)
     # Its own clipping takes up rounding alone: the vector of clipped parts is in the ball.
     vector = coupling.released(mechanism)
     joined = vector.clip(coupling.vectors(clipped.values, inside))
@@ -113,6 +116,13 @@ def _in_one_vector(
     return Noised(
         _as_sent(release, sent, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
     )
+
+
+def _report(found: Outside, outside: str | Callable[[Outside], object], *, stacklevel: int) -> None:
+    if callable(outside):
+        outside(found)
+    else:
+        report_outside(found, outside, stacklevel=stacklevel)
 
 
 def _hardened(release: "Release", source: sampling.Source) -> bool:

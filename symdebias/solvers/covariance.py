@@ -1,5 +1,6 @@
 """The covariance of a root of the mean corrected score, from its records."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.exceptions import InferenceError
@@ -188,7 +189,7 @@ def of_records(
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
-    part = records.thinned(stride)
+    part = records.taken(slice(None, None, stride))
     inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
@@ -213,19 +214,25 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
     """Return the records with much of the second moments in some direction for themselves."""
     if not records.correction.loss.scores:
         return np.zeros(0, dtype=np.int64)
-    design = records.correction.design
-    length = len(design.parameters)
+    length = len(records.correction.design.parameters)
     root = inverse_root(metric[:length, :length])
     if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
         return np.zeros(0, dtype=np.int64)
+    parts = records.over_parts(functools.partial(_far_places, root=root, least=_MUCH_LEVERAGE * records.total))
+    starts = np.cumsum([0, *(count for _, count in parts)])
+    return np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+
+
+def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, int]:
+    """Return the records of more than so much weighted leverage, and the number of all."""
 
     def far(rows: slice) -> Any:
-        leverage = leverages(design, records.matrix[rows], root)
+        leverage = leverages(records.correction.design, records.matrix[rows], root)
         if len(records.weights):
             leverage *= records.weights[rows]
-        return rows.start + np.flatnonzero(leverage > _MUCH_LEVERAGE * records.total)
+        return rows.start + np.flatnonzero(leverage > least)
 
-    return np.concatenate(over_chunks(len(records.matrix), far))
+    return np.concatenate(over_chunks(len(records), far)), len(records)
 
 
 def _left_out(

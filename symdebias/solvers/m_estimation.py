@@ -157,20 +157,7 @@ def m_estimate(
     >>> bool(np.all(np.abs(fit.theta - [1.0, -0.5]) < 4 * fit.standard_errors))
     True
     """
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
-    l2 = NON_NEGATIVE.check("l2", l2)
-    if radius is not None:
-        radius = POSITIVE.check("radius", radius)
-        if bounds is not None:
-            raise ValueError("radius and bounds were both given. Choose one: a ball or a box.")
-    if surrogate_radius is not None:
-        surrogate_radius = POSITIVE.check("surrogate_radius", surrogate_radius)
-        if corrected.method != "surrogate" or corrected.label_mixing is not None:
-            raise ValueError(
-                f"surrogate_radius is the range of a surrogate; method={corrected.method!r} has none. Leave it out, or "
-                'debias with method="surrogate".'
-            )
+    l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
     factor = 1.0
     if offset is not None:
@@ -179,14 +166,83 @@ def m_estimate(
     refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
+    return estimated(
+        corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
+        codes=codes, factor=None if offset is None else factor, began=began,
+    )  # fmt: skip
+
+
+def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrogate_radius: Any) -> float:
+    """Return l2 as a number, with arguments as for `m_estimate`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An argument does not fit.
+    """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    if radius is not None:
+        POSITIVE.check("radius", radius)
+        if bounds is not None:
+            raise ValueError("radius and bounds were both given. Choose one: a ball or a box.")
+    if surrogate_radius is not None:
+        POSITIVE.check("surrogate_radius", surrogate_radius)
+        if corrected.method != "surrogate" or corrected.label_mixing is not None:
+            raise ValueError(
+                f"surrogate_radius is the range of a surrogate; method={corrected.method!r} has none. Leave it out, or "
+                'debias with method="surrogate".'
+            )
+    return NON_NEGATIVE.check("l2", l2)
+
+
+def estimated(
+    corrected: CorrectedLoss,
+    checked: Records,
+    *,
+    l2: float,
+    radius: float | None,
+    bounds: Any,
+    start: Any,
+    surrogate_radius: float | None,
+    began: float,
+    codes: Any = None,
+    factor: float | None = None,
+) -> Fit:
+    """Return the fit to checked records, wherever they lie, with checked options.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        As for `m_estimate`.
+    checked : Records
+        The records under it.
+    l2, radius, bounds, start, surrogate_radius
+        As for `m_estimate`.
+    began : float
+        When it began, by `time.perf_counter`.
+    codes : array of shape (n,), int64, optional
+        Clusters.
+    factor : float, optional
+        What an offset has multiplied gradients with.
+
+    Raises
+    ------
+    SymdebiasError, ValueError
+        As for `m_estimate`.
+    """
+    has_offset, factor = factor is not None, 1.0 if factor is None else factor
     correction = checked.correction
     penalty = correction.penalty(l2 * factor)
-    region = region_of(radius, None if bounds is None else parameter_bounds(bounds, len(penalty)))
+    region = region_of(
+        None if radius is None else float(radius), None if bounds is None else parameter_bounds(bounds, len(penalty))
+    )
     given = None if start is None else correction.flat(start).copy()
     known = known_scores(corrected, checked)
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     _require_decided(correction, metric)
-    search = _Search(corrected, checked, known, penalty, metric, region, given, surrogate_radius)
+    reach = None if surrogate_radius is None else float(surrogate_radius)
+    search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
     try:
         estimate, search = _found(search)
     except DivergenceError as refusal:
@@ -201,7 +257,7 @@ def m_estimate(
         safeguards.append(region.description)
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
-    warn_of_inflation(health.inflation)
+    warn_of_inflation(health.inflation, stacklevel=4)
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )
@@ -221,7 +277,7 @@ def m_estimate(
             "hessian": estimate.hessian,
             "last_step": root.last_step,
             "l2": l2,
-            **({} if offset is None else {"offset": True}),
+            **({"offset": True} if has_offset else {}),
             **health.as_diagnostics(),
             "outside": None
             if known is None or resolved.design is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,18 @@ def moments_of(
     The covariance is that of the additive noise; weights are empty where all records weigh the same. Multipliers M have
     the shape (n,), None stands for 1; `bent` says whether mean(M x x') is wanted: zeros stand for it where it is not.
     """
+    return _debiased(design, covariance, _sums(design, matrix, target, weights, multipliers, bent))
+
+
+def _sums(
+    design: ColumnDesign,
+    matrix: FloatArray | Rows,
+    target: FloatArray | Rows,
+    weights: FloatArray,
+    multipliers: Sequence[FloatArray | None],
+    bent: Sequence[bool],
+) -> tuple[Any, ...]:
+    """Return sums over records: M x x', M x and M by multiplier, x y, y^2, the weights and their squares."""
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))
     wanted = [(None, True), *zip(multipliers, bent, strict=True)]
@@ -71,6 +84,13 @@ def moments_of(
     for place, (multiplier, _) in enumerate(wanted):
         if multiplier is None and place > 0:
             grams[place], means[place], masses[place] = grams[0], means[0], masses[0]
+    squares = float(weights @ weights) if len(weights) else total
+    return np.array(grams), np.array(means), np.array(masses), cross, square, total, squares
+
+
+def _debiased(design: ColumnDesign, covariance: FloatArray, sums: tuple[Any, ...]) -> Moments:
+    """Return the moments that sums over records make, the noise taken out."""
+    grams, means, masses, cross, square, total, squares = sums
     noise = design.additive_covariance(covariance)
     found = [(gram - noise * mass) / total for gram, mass in zip(grams, masses, strict=True)]
     for group in design.spherical:
@@ -81,8 +101,25 @@ def moments_of(
             if group.constant > 0:
                 # The target is a coordinate of the vector.
                 cross[places] /= group.noise.square_gain
-    records = total**2 / float(weights @ weights) if len(weights) else total
+    records = total**2 / squares
     return Moments(found, [mean / total for mean in means], cross / total, square / total, records)
+
+
+def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
+    """Return the unbiased moments of records, wherever they lie.
+
+    Parameters
+    ----------
+    records : Records
+        Released records.
+    covariance : array of shape (p, p), float64
+        Of the additive noise.
+    """
+    return _debiased(records.correction.design, covariance, records.summed_over_parts(_sums_of))
+
+
+def _sums_of(part: Records) -> tuple[Any, ...]:
+    return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
 
 
 def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
@@ -104,7 +141,7 @@ def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
             "columns of categories are not drawn from their moments. Guess a population, and give it to Population."
         )
     covariance = records.correction.noise_covariance()
-    moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
+    moments = moments_of_records(records, covariance)
     return moments.mean[0], moments.gram[0]
 
 
@@ -149,7 +186,14 @@ def most_leverage(records: Records, root: FloatArray) -> float:
     root : array of shape (q, q), float64
         As for `leverages`.
     """
-    design, matrix = records.correction.design, records.matrix
+    corners, weights = zip(*records.over_parts(_corner), strict=True)
+    corner = np.max(corners, axis=0)
+    return float(max(weights)) * float(corner @ np.abs(root @ root.T) @ corner)
+
+
+def _corner(part: Records) -> tuple[FloatArray, float]:
+    """Return the largest absolute entries of estimated design rows, and the largest weight."""
+    design, matrix = part.correction.design, part.matrix
 
     def largest(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
@@ -158,9 +202,8 @@ def most_leverage(records: Records, root: FloatArray) -> float:
         ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
         return np.asarray(np.abs(np.concatenate([*ends, estimated[whole:]])).max(axis=0))
 
-    corner = np.max(over_chunks(len(matrix), largest), axis=0)
-    weight = float(records.weights.max()) if len(records.weights) else 1.0
-    return weight * float(corner @ np.abs(root @ root.T) @ corner)
+    weight = float(part.weights.max()) if len(part.weights) else 1.0
+    return np.asarray(np.max(over_chunks(len(matrix), largest), axis=0)), weight
 
 
 def released_moments(records: Records) -> FloatArray:
@@ -171,14 +214,19 @@ def released_moments(records: Records) -> FloatArray:
     records : Records
         The records.
     """
-    correction, matrix = records.correction, records.matrix
+    correction = records.correction
     if not correction.loss.scores:
         return np.eye(correction.number_of_parameters)
-    design = correction.design
+    one = records.summed_over_parts(_products)[0] / len(records)
+    return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
+
+
+def _products(part: Records) -> tuple[FloatArray]:
+    """Return the sum of the products of estimated design rows."""
+    design, matrix = part.correction.design, part.matrix
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
         return np.asarray(estimated.T @ estimated)
 
-    one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
-    return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
+    return (sum(over_chunks(len(matrix), products), np.zeros(())),)

@@ -1,5 +1,6 @@
 """Newton's method on the mean corrected loss, within a region, by steps that are short in the score."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -161,10 +162,19 @@ def require_finite(records: Records, found: Derivatives, theta: FloatArray) -> N
     """Raise DivergenceError where loss, gradient or Hessian are not finite, naming the record."""
     if math.isfinite(found.loss) and np.all(np.isfinite(found.gradient)) and np.all(np.isfinite(found.hessian)):
         return
+    parts = records.over_parts(functools.partial(_steepest, theta=theta))
+    counts = np.cumsum([0, *(count for _, _, count in parts)])
+    worst = int(np.argmax([size if math.isfinite(size) else math.inf for _, size, _ in parts]))
+    bad, size, _ = parts[worst]
+    raise DivergenceError(
+        f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {counts[worst] + bad} "
+        f"has a gradient of {size:.3g}. Give start=, or bound theta with radius=."
+    )
+
+
+def _steepest(records: Records, *, theta: FloatArray) -> tuple[int, float, int]:
+    """Return the record with the largest gradient, how large that is, and the number of records."""
     with np.errstate(all="ignore"):
         sizes = np.abs(records.gradients(theta, slice(None))).max(axis=1)
     bad = int(np.argmax(np.where(np.isfinite(sizes), sizes, math.inf)))
-    raise DivergenceError(
-        f"the corrected loss is not finite at ||theta|| = {np.linalg.norm(theta):.4g}: record {bad} has a gradient of "
-        f"{sizes[bad]:.3g}. Give start=, or bound theta with radius=."
-    )
+    return bad, float(sizes[bad]), len(sizes)

@@ -51,8 +51,7 @@ class Signal:
         correction = records.correction
         if not correction.loss.scores:
             return None
-        weights = records.weights
-        count = float(len(records.matrix) if not len(weights) else weights.sum() ** 2 / (weights @ weights))
+        count = records.effective
         noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
         width = len(noise)
         moments = released_moments(records)[:width, :width]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.special import ndtr
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen.parallel import over_chunks
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -23,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import Moments, leverages, moments_of
+from symdebias.solvers.moments import Moments, leverages, moments_of_records
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -36,8 +36,9 @@ from symdebias.solvers.surrogate_design import (
 from symdebias.transforms.surrogate import Scores
 from symdebias.zonal import ZonalNoise
 
-# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest.
-_SAMPLE, _FAR = 20_000, 0.005
+# Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
+# no more than so many. Each part of the records names so many times its share of these.
+_SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
@@ -142,13 +143,14 @@ class Part:
         A score that is missing in a sample may be where a surrogate is off by thousands.
         """
         design = records.correction.design
-        places, chances = _told(corrected, records, metric)
-        rows = np.ascontiguousarray(design.estimated_rows(records.matrix[places]))
+        told, chances = _told(corrected, records, metric)
+        matrix, target = told.arrays
+        rows = np.ascontiguousarray(design.estimated_rows(matrix))
         own = None
-        if records.scales is not None:
+        if told.scales is not None:
             own = np.zeros(rows.shape)
-            own[:, design.linear_parameters] = records.scales[places][:, design.linear_columns] ** 2
-        return cls(rows, records.target[places], chances, own)
+            own[:, design.linear_parameters] = told.scales[:, design.linear_columns] ** 2
+        return cls(rows, target, chances, own)
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ class ReleasedRecords:
         """
         design = records.correction.design
         covariance = records.correction.noise_covariance(records.scales)
-        moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
+        moments = moments_of_records(records, covariance)
         noise = design.released_covariance(covariance)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
@@ -386,40 +388,75 @@ class ReleasedRecords:
         return self.corrected.with_design(found)
 
 
-def _told(
-    corrected: CorrectedLoss, records: Records, metric: FloatArray
-) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
-    """Return the numbers of the records of `Part`, and their weights."""
-    design, matrix, target, weights = records.correction.design, records.matrix, records.target, records.weights
-    step = max(1, len(matrix) // _SAMPLE)
-    sampled = np.arange(0, len(matrix), step)
+def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tuple[Records, FloatArray]:
+    """Return the records of `Part`, and their weights, which sum to 1."""
+    step = max(1, len(records) // _SAMPLE)
     if step == 1:
-        chosen, chances = sampled, weights if len(weights) else np.ones(len(matrix))
+        told = records.taken(slice(None))
+        chances = told.weights if len(told.weights) else np.ones(len(told))
     else:
-        root = inverse_root(metric)
-        square = 0.0
+        sampled = records.taken(slice(None, None, step))
+        root, square = inverse_root(metric), 0.0
         if corrected.surrogate_parts.is_residual:
-            square = records.mean_of(lambda rows: target[rows] ** 2)
-
-        def distances(part: FloatArray, targets: FloatArray) -> FloatArray:
-            found = leverages(design, part, root)
-            return found if square == 0 else found + targets**2 / square
-
-        every = slice(None, None, step)
-        within = np.quantile(distances(np.ascontiguousarray(matrix[every]), target[every]), 1 - _FAR)
-
-        def beyond(rows: slice) -> Any:
-            return rows.start + np.flatnonzero(distances(matrix[rows], target[rows]) > within)
-
-        far = np.concatenate(over_chunks(len(matrix), beyond))
-        near = np.setdiff1d(sampled, far, assume_unique=True)
-        of_near, of_far = (weights[part] if len(weights) else np.ones(len(part)) for part in (near, far))
-        chosen = np.concatenate([near, far])
+            square = records.mean_square_target()
+        within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
+        far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
+        near = np.setdiff1d(np.arange(0, len(records), step), far, assume_unique=True)
+        told = records.taken(np.concatenate([near, far]))
+        own = told.weights if len(told.weights) else np.ones(len(told))
+        of_near, of_far = own[: len(near)], own[len(near) :]
         mass, others = float(of_near.sum()), max(0.0, records.total - float(of_far.sum()))
         chances = np.concatenate([of_near * (others / mass if mass > 0 else 0.0), of_far])
     if not chances.sum() > 0:
-        chances = np.ones(len(chosen))
-    return chosen, chances / chances.sum()
+        chances = np.ones(len(told))
+    return told, chances / chances.sum()
+
+
+def _distances(records: Records, rows: slice, root: FloatArray, square: float) -> FloatArray:
+    """Return how far some records are from the rest, with the target where its mean square is not 0."""
+    found = leverages(records.correction.design, records.matrix[rows], root)
+    return found if square == 0 else found + records.target[rows] ** 2 / square
+
+
+def _farthest(
+    records: Records, within: float, beyond: Callable[..., tuple[IntegerArray, FloatArray, int]]
+) -> IntegerArray:
+    """Return the records beyond a distance, or the farthest of them, in order."""
+    share = _NAMED * _MOST_FAR / len(records)
+    parts = records.over_parts(functools.partial(beyond, within=within, share=share))
+    distances = np.concatenate([found for _, found, _ in parts])
+    if len(distances) > _MOST_FAR:
+        within = float(np.partition(distances, -_MOST_FAR)[-_MOST_FAR])
+    if any(len(found) == _named(count, share) and found.min() > within for _, found, count in parts):
+        # A part may have more of the farthest than it has named.
+        parts = records.over_parts(functools.partial(beyond, within=within, share=1.0))
+        distances = np.concatenate([found for _, found, _ in parts])
+    starts = np.cumsum([0, *(count for *_, count in parts)])
+    places = np.concatenate([start + own for (own, *_), start in zip(parts, starts[:-1], strict=True)])
+    return np.sort(places[np.argsort(-distances, kind="stable")[:_MOST_FAR]])
+
+
+def _beyond(
+    records: Records, *, root: FloatArray, square: float, within: float, share: float
+) -> tuple[IntegerArray, FloatArray, int]:
+    """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
+
+    def beyond(rows: slice) -> Any:
+        distances = _distances(records, rows, root, square)
+        places = np.flatnonzero(distances > within)
+        return rows.start + places, distances[places]
+
+    places, distances = (np.concatenate(one) for one in zip(*over_chunks(len(records), beyond), strict=True))
+    named = _named(len(records), share)
+    if len(places) > named:
+        kept = np.sort(np.argsort(-distances, kind="stable")[:named])
+        places, distances = places[kept], distances[kept]
+    return places, distances, len(records)
+
+
+def _named(count: int, share: float) -> int:
+    """Return how many records a part of so many names."""
+    return min(count, math.ceil(share * count) + 8)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

@@ -65,7 +65,7 @@ def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[
     scores = range(len(columns.scores))
     summed = _sums_unrolled if columns.is_unrolled else _sums_by_loops
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
-    # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask whether
+    # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if
     # what they write lies as far behind an array as that is long.
     every = ["for n in range(stop - start):", "    i = first_row + np.uint64(n)"]
     first, inside, last = summed(columns)

@@ -1,0 +1,271 @@
+"""Records in the partitions of a Dask collection: passes over them are tasks where they lie, and only sums travel.
+
+A solver that asks `Records` for sums, and for some records to look at, does not know where they are.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._rows import Rows
+from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
+from symdebias.interfaces.distributed.partitions import Partitions
+from symdebias.records import Derivatives, Records
+
+# Where all records are to be looked at, so many are fetched, and more stay where they are.
+_FEW = 2**16
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where records are, and how many.
+
+    Attributes
+    ----------
+    partitions : Partitions
+        Of X, y and the weights, none of them empty.
+    checked_under : Correction
+        The correction that partitions are checked under.
+    counts : array of shape (k,), int64
+        The numbers of records of the partitions.
+    total : float
+        The number of records, or the sum of their weights.
+    squares : float
+        The same of squared weights.
+    is_weighted : bool
+        Whether they have weights.
+    """
+
+    partitions: Partitions
+    checked_under: Correction
+    counts: IntegerArray
+    total: float
+    squares: float
+    is_weighted: bool
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    def local(self, work: Callable[[Records], Any], correction: Correction) -> Callable[..., Any]:
+        """Return work on records under a correction as work on a partition."""
+        return functools.partial(_of_partition, work=work, base=self.checked_under, correction=correction)
+
+    def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return some records: columns, targets and weights, in the order that they were asked for.
+
+        Parameters
+        ----------
+        rows : slice or array of int
+            The records; a slice goes forward.
+        """
+        ends = np.cumsum(self.counts)
+        starts = ends - self.counts
+        if isinstance(rows, slice):
+            begin, stop, step = rows.indices(len(self))
+            wanted, parts = [], []
+            for place, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+                first = max(begin, start + (begin - start) % step)
+                if first < min(end, stop):
+                    wanted.append(place)
+                    parts.append(slice(first - start, min(end, stop) - start, step))
+            back = None
+        else:
+            order = np.argsort(rows, kind="stable")
+            own = np.searchsorted(ends, rows[order], side="right")
+            wanted = np.unique(own).tolist()
+            parts = [rows[order][own == place] - starts[place] for place in wanted]
+            back = np.argsort(order, kind="stable")
+        if not wanted:
+            return np.zeros((0, self.checked_under.columns)), np.zeros(0), np.zeros(0)
+        take = functools.partial(_taken, base=self.checked_under)
+        found = self.partitions.only(wanted).each(take, [(part,) for part in parts])
+        columns = (np.concatenate(one) for one in zip(*found, strict=True))
+        matrix, target, weights = columns if back is None else (one[back] if len(one) else one for one in columns)
+        return matrix, target, weights
+
+
+@dataclass(frozen=True)
+class PartedRecords(Records):
+    """Checked records in the partitions of a collection.
+
+    Attributes
+    ----------
+    places : Places
+        Where they are. `matrix`, `target` and `weights` fetch what is asked of them.
+    """
+
+    places: Places | None = None
+
+    @classmethod
+    def checked(cls, corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any = None) -> "PartedRecords":
+        """Return the records of collections, checked in one pass.
+
+        Parameters
+        ----------
+        corrected : CorrectedLoss
+            The loss.
+        X : data frame or array of Dask
+            The released features.
+        y : series or array of Dask, or None
+            The released targets.
+        sample_weight : series or array of Dask, optional
+            Weights.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The data do not fit; the message names the partition.
+        """
+        partitions = Partitions(X=X, y=y, sample_weight=sample_weight)
+        said = partitions.each(functools.partial(_checked, corrected=corrected))
+        full = [place for place, one in enumerate(said) if one is not None]
+        if not full:
+            raise ValueError("X has no records in any partition. Pass a collection with at least one.")
+        widths, counts, totals, squares = zip(*(said[place] for place in full), strict=True)
+        if len(set(widths)) > 1:
+            raise ValueError(f"partitions have {min(widths)} to {max(widths)} columns. Pass as many in each.")
+        correction = corrected.at(widths[0])
+        places = Places(
+            partitions.only(full), correction, np.array(counts), float(sum(totals)), float(sum(squares)),
+            sample_weight is not None,
+        )  # fmt: skip
+        length, width = len(places), correction.columns
+        weights: Any = _Fetched(places, (length,), 2) if places.is_weighted else np.zeros(0)
+        matrix, target = _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1)
+        return cls(correction, matrix, target, weights, places=places)
+
+    @property
+    def at(self) -> Places:
+        """Where they are."""
+        assert self.places is not None
+        return self.places
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def total(self) -> float:
+        """The number of records, or the sum of their weights."""
+        return self.at.total
+
+    @property
+    def effective(self) -> float:
+        """The sample size: with weights (sum w)^2/(sum w^2)."""
+        return self.at.total**2 / self.at.squares
+
+    def over_parts(self, work: Callable[[Records], Any]) -> list[Any]:
+        """Return what a function says of the records of each partition, in order."""
+        return self.at.partitions.each(self.at.local(work, self.correction))
+
+    def summed_over_parts(self, work: Callable[[Records], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the sums over partitions of what a function says of the records of each."""
+        return self.at.partitions.summed(self.at.local(work, self.correction))
+
+    def taken(self, rows: Any) -> Records:
+        """Return some records, by a slice or their numbers, as records in memory."""
+        return Records(self.correction, *self.at.fetched(rows))
+
+    def thinned(self, stride: int) -> Records:
+        """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
+        return self if stride <= 1 and len(self) > _FEW else self.taken(slice(None, None, max(stride, 1)))
+
+    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+        """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
+        _, kind = super().derivatives_or_differences(units)
+
+        def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
+            return Derivatives(*self._means(functools.partial(_derivatives, theta=theta, meat=meat, units=units)))
+
+        return derivatives, kind
+
+    def mean_loss(self, theta: FloatArray) -> float:
+        """Return the mean loss."""
+        return float(self._means(functools.partial(_mean_loss, theta=theta))[0])
+
+    def mean_gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the mean gradient."""
+        return np.asarray(self._means(functools.partial(_mean_gradient, theta=theta))[0])
+
+    def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
+        """Return the sum of outer products of the weighted gradients less a mean, over the total."""
+        return np.asarray(self._means(functools.partial(_meat, theta=theta, mean=mean))[0])
+
+    def _means(self, work: Callable[[Records], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return means over all records of what a function returns the means of for a part."""
+        sums = self.summed_over_parts(functools.partial(_times_total, work=work))
+        return tuple(one / self.total for one in sums)
+
+
+class _Fetched(Rows):
+    """Columns, targets or weights of records that lie elsewhere: what is asked for is fetched."""
+
+    def __init__(self, places: Places, shape: tuple[int, ...], kind: int) -> None:
+        self._places, self._kind = places, kind
+        super().__init__(shape, self._some, self._some)
+
+    def _some(self, rows: Any) -> FloatArray:
+        return self._places.fetched(rows)[self._kind]
+
+    def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
+        """Return what a function says of the rows of each partition, in order."""
+        places = self._places
+        each = places.local(functools.partial(_of_matrix, work=work), places.checked_under)
+        return places.partitions.each(each) if self._kind == 0 else super().over_blocks(work)
+
+
+def _local(base: Correction, X: Any, y: Any, weights: Any) -> Records:
+    """Return the records of a partition, which was checked before."""
+    return Records.of(base, X, y, sample_weight=weights, check_finite=False)
+
+
+def _checked(X: Any, y: Any, weights: Any, *, corrected: CorrectedLoss) -> tuple[int, int, float, float] | None:
+    """Return the number of columns and of records, and sums of weights and their squares; None for no records."""
+    if not len(X):
+        return None
+    records = corrected.records(X, y, sample_weight=weights)
+    return records.correction.features, len(records), records.total, records.total**2 / records.effective
+
+
+def _of_partition(
+    X: Any, y: Any, weights: Any, *, work: Callable[[Records], Any], base: Correction, correction: Correction
+) -> Any:
+    return work(_local(base, X, y, weights).under(correction))
+
+
+def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
+    return work(part.arrays[0])
+
+
+def _taken(
+    X: Any, y: Any, weights: Any, rows: slice | IntegerArray, *, base: Correction
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return some records of a partition, as copies."""
+    records = _local(base, X, y, weights)
+    matrix, target = (np.array(one[rows]) for one in records.arrays)
+    return matrix, target, np.array(records.weights[rows]) if len(records.weights) else records.weights
+
+
+def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> tuple[Any, ...]:
+    return tuple(part.total * one for one in work(part))
+
+
+def _derivatives(part: Records, *, theta: FloatArray, meat: bool, units: FloatArray | None) -> tuple[Any, ...]:
+    found = part.derivatives_or_differences(units)[0](theta, meat)
+    return found.loss, found.gradient, found.hessian, found.meat
+
+
+def _mean_loss(part: Records, *, theta: FloatArray) -> tuple[float]:
+    return (part.mean_loss(theta),)
+
+
+def _mean_gradient(part: Records, *, theta: FloatArray) -> tuple[FloatArray]:
+    return (part.mean_gradient(theta),)
+
+
+def _meat(part: Records, *, theta: FloatArray, mean: FloatArray) -> tuple[FloatArray]:
+    return (part.meat(theta, mean),)

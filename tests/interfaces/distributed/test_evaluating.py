@@ -1,0 +1,189 @@
+"""Metrics over partitions: those of all records in one place."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import symdebias as sd
+
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+pd = pytest.importorskip("pandas")
+
+COUNT = 6_000
+THETA = [1.0, -1.0, 0.3]
+LABELLED = sd.Release(
+    {("age", "hours"): sd.GaussianMechanism.from_scale(0.4)}, sd.RandomizedResponse(3.0), fit_intercept=True
+)
+MEASURED = sd.Release(
+    {("age", "hours"): sd.GaussianMechanism.from_scale(0.4)}, sd.GaussianMechanism.from_scale(0.3), fit_intercept=True
+)
+# Three labels by a channel of rank two: the loss is the nearest in its range.
+HIDDEN = sd.Release(
+    None,
+    sd.FiniteChannel([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]], inputs=(0, 1, 2), outputs=(0, 1)),
+    noiseless=("age", "hours"),
+    fit_intercept=True,
+)
+
+
+@functools.cache
+def released(release):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (COUNT, 2))
+    u = X @ THETA[:2] + THETA[2]
+    if release is MEASURED:
+        y = u + rng.normal(size=COUNT)
+    elif release is HIDDEN:
+        y = rng.integers(0, 3, COUNT)
+    else:
+        y = np.where(rng.random(COUNT) < 1 / (1 + np.exp(-u)), 1.0, -1.0)
+    noised = release.privatize(pd.DataFrame(X, columns=["age", "hours"]), y, random_state=1)
+    return noised.X, pd.Series(noised.y), pd.Series(rng.random(COUNT))
+
+
+def in_partitions(release):
+    X, y, weights = released(release)
+    parts = dd.from_pandas(X.assign(y=y, w=weights), npartitions=5)
+    parts = dd.concat([parts, parts[parts["w"] > 1]])
+    return parts[["age", "hours"]], parts["y"], parts["w"]
+
+
+def compared(found, expected):
+    for name in ("value", "standard_error"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-10, abs=1e-14), name
+    assert found.bias == pytest.approx(expected.bias, rel=1e-6, abs=1e-14)
+    for name in ("records", "method", "metric", "bias_is_certified", "clusters"):
+        assert getattr(found, name) == getattr(expected, name), name
+
+
+def squared_classes():
+    u, y = sd.losses.least_squares().scores[0], sd.losses.least_squares().target
+    return sd.Loss((u - y) ** 2, score=u, target=y, target_values=(0, 1, 2))
+
+
+CASES = {
+    "log loss, weights": (LABELLED, "log_loss", {}, True),
+    "exact": (LABELLED, sd.losses.exponential(), {}, False),
+    "exact, weights": (MEASURED, "squared_error", {}, True),
+    "of residuals": (MEASURED, sd.losses.huber(1.0), {}, False),
+    "a promised radius": (LABELLED, "log_loss", {"radius": 3.0}, False),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_metric_is_that_of_one_machine(case):
+    release, metric, options, weighted = CASES[case]
+    X, y, weights = released(release)
+    parts = in_partitions(release)
+    options = {"metric": metric, "release": release, **options}
+    expected = sd.evaluation.evaluate(THETA, X, y, sample_weight=weights if weighted else None, **options)
+    found = sd.distributed.evaluate(THETA, *parts[:2], sample_weight=parts[2] if weighted else None, **options)
+    compared(found, expected)
+
+
+def test_a_loss_that_a_channel_hides():
+    X, y, _ = released(HIDDEN)
+    options = {"metric": squared_classes(), "release": HIDDEN}
+    expected = sd.evaluation.evaluate(THETA, X, y, **options)
+    assert expected.bias > 0
+    compared(sd.distributed.evaluate(THETA, *in_partitions(HIDDEN)[:2], **options), expected)
+
+
+def test_a_fit_says_what_is_not_given():
+    X, y, _ = released(LABELLED)
+    fit = sd.m_estimate(sd.debias(sd.losses.exponential(), LABELLED), X, y)
+    parts = in_partitions(LABELLED)[:2]
+    compared(
+        sd.distributed.evaluate(fit, *parts, metric="log_loss"), sd.evaluation.evaluate(fit, X, y, metric="log_loss")
+    )
+    with pytest.raises(ValueError, match="Pass release="):
+        sd.distributed.evaluate(THETA, *parts, metric="log_loss")
+
+
+def test_constant_candidates_are_compared_as_on_one_machine():
+    """Whatever the folds: their parameters are the same in all of them."""
+    X, y, weights = released(LABELLED)
+    candidates = {
+        str(scale): lambda X, y, scale=scale, **_: np.array(THETA) * scale for scale in (0.5, 1.0, 2.0)
+    }  # fmt: skip
+    options = {"release": LABELLED, "metric": "log_loss", "folds": 3, "random_state": 0}
+    expected = sd.evaluation.cross_validate(candidates, X, y, sample_weight=weights, **options)
+    parts = in_partitions(LABELLED)
+    found = sd.distributed.cross_validate(candidates, *parts[:2], sample_weight=parts[2], **options)
+    assert (found.best, found.one_standard_error, list(found.estimates)) == (
+        expected.best, expected.one_standard_error, list(expected.estimates),
+    )  # fmt: skip
+    for name in candidates:
+        compared(found.estimates[name], expected.estimates[name])
+        compared(found.differences[name], expected.differences[name])
+
+
+def test_partitions_are_held_out_as_they_are():
+    """A candidate sees the records of all other partitions, and is judged on those that it has not seen."""
+    X, y, _ = released(MEASURED)
+    parts = [da.from_array(one.to_numpy(), chunks=(2_000, 2)[: one.ndim]) for one in (X, y)]
+    seen = []
+
+    def fit(X, y):
+        seen.append((X.compute(), y.compute()))
+        return np.array([len(seen), 0.0, 0.0])
+
+    options = {"release": MEASURED, "metric": "squared_error"}
+    table = sd.distributed.cross_validate({"one": fit}, *parts, folds=3, random_state=0, **options)
+    cuts = [slice(2_000 * k, 2_000 * (k + 1)) for k in range(3)]
+    by_fold = []
+    for number, (own, targets) in enumerate(seen, 1):
+        (held_out,) = [cut for cut in cuts if not np.isin(X.to_numpy()[cut][0], own).any()]
+        np.testing.assert_array_equal(own, np.delete(X.to_numpy(), held_out, axis=0))
+        np.testing.assert_array_equal(targets, np.delete(y.to_numpy(), held_out))
+        theta = [number, 0.0, 0.0]
+        by_fold.append(sd.evaluation.evaluate(theta, X[held_out], y[held_out], **options).value)
+    np.testing.assert_allclose(table.fold_values["one"], by_fold, rtol=1e-12)
+    assert table.estimates["one"].value == pytest.approx(np.mean(by_fold), rel=1e-12)
+
+
+def test_candidates_that_are_refused_have_their_reason():
+    def refused(X, y):
+        raise sd.DivergenceError("it was lost")
+
+    parts = in_partitions(MEASURED)[:2]
+    options = {"release": MEASURED, "metric": "squared_error", "folds": 2, "random_state": 0}
+    table = sd.distributed.cross_validate({"bad": refused, "good": lambda X, y: THETA}, *parts, **options)
+    assert (table.best, dict(table.refused)) == ("good", {"bad": "it was lost"})
+    far = lambda X, y: [1e60, 0.0, 0.0]  # noqa: E731
+    with pytest.raises(sd.SymdebiasError, match=r"every candidate was refused:\n  bad: it was lost\n  far: "):
+        sd.distributed.cross_validate({"bad": refused, "far": far}, *parts, **options)
+
+
+WRONG = {
+    "accuracy": ({"metric": "accuracy"}, "looks at scores in their order"),
+    "unknown": ({"metric": "acuracy"}, "is not known"),
+    "radius": ({"radius": -1.0}, "radius"),
+    "theta": ({"theta_or_fit": [1.0]}, "theta"),
+    "labels": ({"metric": "log_loss", "target_values": (0, 1)}, "labels"),
+    "one record": ({"X": da.ones((1, 2)), "y": da.ones(1)}, "in partition 0, .*two records"),
+    "no records": ({"X": da.ones((0, 2)), "y": da.ones(0)}, "no records in any partition"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_does_not_fit_is_refused(what):
+    change, message = WRONG[what]
+    X, y, _ = released(LABELLED)
+    parts = da.from_array(X.to_numpy()[:50], chunks=(25, 2)), da.from_array(y.to_numpy()[:50], chunks=25)
+    given = {"theta_or_fit": THETA, "X": parts[0], "y": parts[1], "metric": "log_loss", "release": LABELLED} | change
+    with pytest.raises((ValueError, TypeError), match=message):
+        sd.distributed.evaluate(**given)
+
+
+def test_ways_to_call_cross_validation_wrong():
+    parts = in_partitions(MEASURED)[:2]
+    options = {"release": MEASURED, "metric": "squared_error"}
+    with pytest.raises(TypeError, match="candidates must map names"):
+        sd.distributed.cross_validate({}, *parts, **options)
+    with pytest.raises(ValueError, match="folds=6 is more than the 5 partitions"):
+        sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, folds=6, **options)
+    with pytest.raises(ValueError, match="folds"):
+        sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, folds=1, **options)
