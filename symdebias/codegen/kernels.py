@@ -31,7 +31,7 @@ from symdebias.codegen.program import BLOCK, Piece, Program
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
-_FASTMATH = ("contract", "reassoc")
+FASTMATH = ("contract", "reassoc")
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
@@ -237,8 +237,8 @@ class Kernels:
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
-        text = f'"""Generated: {name} for {self.program.width} columns."""\n{_prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, _FASTMATH, self._probe(name))
+        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
@@ -282,7 +282,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         text = f"""{piece.text}
-{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
     for part in range(out.shape[0]):
@@ -337,8 +337,8 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
         deal_weight = f"\n{' ' * 32}row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
-        text = f"""{_smoothing(smoothed)}{piece.text}
-{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+        text = f"""{smoothing_text(smoothed)}{piece.text}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
@@ -389,7 +389,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             position += length
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
-{_indent(_step(q, smoothed, scaled), 8)}
+{_indent(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
@@ -412,7 +412,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         """
         piece = self.program.accumulate_clipped()
         q = self.program.number_of_parameters
-        text = f"""{_smoothing(smoothed)}{piece.helpers}
+        text = f"""{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, fine, sums):
 {_indent(piece.text, 4)}
@@ -432,7 +432,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         begin = end
         for j in range({q}):
             gradient[j] = (sums[j]*grain + draws[step, j])/divisor
-{_indent(_step(q, smoothed), 8)}
+{_indent(step_lines(q, smoothed), 8)}
     return step_sizes.shape[0]
 """
         number = numba.float64
@@ -493,11 +493,12 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         return probe
 
 
-def _smoothing(smoothed: bool) -> str:
+def smoothing_text(smoothed: bool) -> str:
+    """Return the functions that a smoothed step calls."""
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
 
 
-def _step(q: int, smoothed: bool, scaled: bool = False) -> str:
+def step_lines(q: int, smoothed: bool, scaled: bool = False) -> str:
     """Return lines that take a step along ``gradient``, and project and average theta."""
     direction = ""
     if smoothed or scaled:
@@ -541,7 +542,7 @@ if averaged >= 0.0:
         average[j] += (theta[j] - average[j])/averaged"""
 
 
-def _function(head: str, body: str) -> str:
+def function(head: str, body: str) -> str:
     """Return a function of the module, whose names are its own."""
     return f"""
 @helper()
@@ -554,7 +555,7 @@ def _indent(text: str, by: int) -> str:
     return textwrap.indent(text, " " * by)
 
 
-def _prelude(functions: frozenset[str]) -> str:
+def prelude(functions: frozenset[str]) -> str:
     """Return the imports and the elementary functions that a module needs, in order of their use."""
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:

@@ -54,6 +54,8 @@ class Descent:
         Steps to take.
     stopped : int
         Why the kernel stopped; 0 where it did not.
+    report : array of shape (2,) or longer, int64
+        What kernels report: why they stopped, and the number of projections.
     sums : dict from int to array
         Sums of iterates by the numbers of their steps; 0 where averaging begins.
     """
@@ -79,7 +81,7 @@ class Descent:
         self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
         self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
         self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
-        self._report = np.zeros(2, dtype=np.int64)
+        self.report = np.zeros(2, dtype=np.int64)
         # Ctrl-C is noticed between two lines of Python: what is kept of a part of the run is kept at once.
         self._whole = (0, self.theta.copy(), self.average.copy(), 0)
         self._began = time.perf_counter()
@@ -104,13 +106,19 @@ class Descent:
         *arguments
             What the kernel takes between these.
         """
-        averaging = lower >= self._averaged_from
-        count = float(self._averaged) if averaging else -1.0
-        self.done = lower + kernel(self.theta, *arguments, self.average, count, self._report)
+        return self.took(lower, upper, kernel(self.theta, *arguments, self.average, self.averaged(lower), self.report))
+
+    def averaged(self, lower: int) -> float:
+        """Return how many iterates the average has at the beginning of a segment; negative where none is averaged."""
+        return float(self._averaged) if lower >= self._averaged_from else -1.0
+
+    def took(self, lower: int, upper: int, taken: int) -> bool:
+        """Note how many steps of a segment were taken, and return whether these are all of them."""
+        self.done = lower + taken
         if self.done < upper:
-            self.stopped = int(self._report[0])
+            self.stopped = int(self.report[0])
             return False
-        if averaging:
+        if lower >= self._averaged_from:
             self._averaged += upper - lower
             if upper in self._sums_at:
                 self.sums[upper] = self._averaged * self.average
@@ -132,7 +140,7 @@ class Descent:
     @property
     def projections(self) -> int:
         """How many steps ended on the ball."""
-        return int(self._report[1])
+        return int(self.report[1])
 
     @property
     def on_ball(self) -> bool:
@@ -150,10 +158,9 @@ class Descent:
         self._end = self.done
         self._kept = {step: theta for step, theta in self._kept.items() if step <= self.done}
 
-    def diverged(self, sizes: FloatArray, what: str) -> DivergenceError:
+    def diverged(self, size: float, what: str) -> DivergenceError:
         """Return the error that names the step after the last finite iterate, its size, and what is to blame."""
         norm = np.linalg.norm(self.theta)
-        size = sizes[self.done]
         return DivergenceError(
             f"training diverged at step {self.done + 1} (||theta|| = {norm:.4g}, step size {size:.4g}){what}"
         )

@@ -9,40 +9,36 @@ cuts the run into segments at the recorded steps, and says what went wrong where
 import inspect
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
-from symdebias._rows import WINDOW, Rows, blocks_of
-from symdebias.checks.records import refuse_scaled
+from symdebias._rows import WINDOW, Rows
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.exceptions import ConvergenceWarning, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.deal import RUNS, Deal, read
+from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
+from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.moments import released_moments
-from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
+from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
-# Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
-# a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
-_GROWTH = 10.0
-_RUNAWAY = 1e8
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
 # many times at most.
 _MOVED, _MOST_STAGES = 0.1, 3
@@ -265,8 +261,7 @@ def _trained(
     early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
 ) -> tuple[Fit, Reached]:  # fmt: skip
     """Train; see `sgd` and `continued`."""
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    require_corrected(corrected)
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
@@ -274,24 +269,11 @@ def _trained(
     if covariance is not None:
         _check_covariance(covariance, share, step_size, epochs)
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
-    if order not in ("shuffled", "given"):
-        raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
-    # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-    named = not (corrected.is_resolved and corrected.declared.scores)
-    marked = {} if offset is None else {"offset": True}
-    if offset is not None:
-        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
-        l2 *= factor
-    run = corrected.records(
-        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
+    run, factor, marked = checked_run(
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
-    if order == "shuffled" and not run.has_any_row:
-        raise ValueError(
-            'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
-            'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
-        )
-    refuse_scaled(corrected, run.matrix)
+    l2 *= factor
     penalty = run.correction.penalty(l2)
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
     if after is not None:
@@ -306,16 +288,15 @@ def _trained(
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
     )  # fmt: skip
 
-    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> Health:
-        theta, with_curvature = descent.result, not descent.on_ball
-        health = examined(run, theta, penalty, metric, with_curvature=with_curvature, known=known)
-        bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-        remedy = f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
+    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
+        theta, examination = descent.result, Examination(run, metric, known)
+        health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
+        remedy = remedy_of(radius)
         if is_stream:
             health.warn(theta, remedy)
         elif health.signs:
             health.refuse(theta, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
-        return health
+        return health, examination
 
     n, per_epoch = training.size(run)
 
@@ -346,7 +327,7 @@ def _trained(
             resolved = corrected
             descent, told, reached = training.of(run, X, begin, beginning(resolved))
             known = None if corrected.design is None else known_scores(corrected, run)
-            health = examine(run, descent, known)
+            health, examination = examine(run, descent, known)
         else:
             known = known_scores(corrected, run)
             assert known is not None
@@ -361,7 +342,7 @@ def _trained(
                 resolved = known.resolved(centre, growth=growth)
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
                 descent, told, reached = training.of(run, X, first, beginning(resolved))
-                health = examine(run, descent, known)
+                health, examination = examine(run, descent, known)
                 if growth == 1.0 and known.size(descent.result - centre) <= _MOVED * size:
                     break
                 centre = descent.result
@@ -369,7 +350,9 @@ def _trained(
         theta = descent.result
         warn_of_inflation(health.inflation, stacklevel=4)
         if not (descent.on_ball or is_stream):
-            warn_of_standstill(run, descent.start, theta, penalty, metric, stacklevel=4)
+            standstill = examination.standstill(descent.start, theta, penalty)
+            if standstill is not None:
+                warnings.warn(standstill, ConvergenceWarning, stacklevel=3)
         inference = None
         if covariance is not None:
             on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
@@ -450,7 +433,7 @@ class _Training:
             scaling = self.after.scaling
         elif isinstance(step_size, str) and step_size == "auto":
             if not np.all(np.isfinite(self.metric)):
-                _explain_overflow(run, X)
+                explain_overflow(run, X)
             step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
         before = 0 if earlier is None else earlier.all_steps
         sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
@@ -458,9 +441,7 @@ class _Training:
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
         )
         limits = correction.limits.for_kernels(finite_variance=True)
-        # Learned steps do not depend on units, and these limits do.
-        limited = self.bound == math.inf and not len(scaling)
-        growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
+        growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []
         if self.with_sums:
             first = first_averaged(self.share, total)
@@ -488,7 +469,7 @@ class _Training:
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
-                        _explain_stop(run, X, descent, batch, sizes)
+                        explain_stop(run, X, descent, batch, sizes[descent.done])
                     advance(end - first)
                 if best is not None:
                     best.see(run.mean_loss(descent.result), descent)
@@ -568,42 +549,3 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     except InferenceError as error:
         return Inference(None, kind, str(error))
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
-
-
-def _explain_overflow(run: Records, X: Any) -> NoReturn:
-    """Raise the error that says which record has no finite square."""
-    _require_finite(run, X)
-    first = 0
-    for block in blocks_of(run.matrix):
-        with np.errstate(all="ignore"):
-            bad = np.argwhere(~np.isfinite(block**2))
-        if len(bad):
-            raise DivergenceError(
-                f"record {first + bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the "
-                "record out, or scale the column down in the release."
-            )
-        first += len(block)
-    raise AssertionError("all squares are finite")
-
-
-def _require_finite(run: Records, X: Any) -> None:
-    """Raise the error about NaN and infinity in the data, where they were left to be found in the pass."""
-    if not isinstance(run.matrix, Rows):
-        run.correction.checked_matrix(X)
-
-
-def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, sizes: FloatArray) -> NoReturn:
-    """Raise the error that says why the kernel stopped before its next step, which takes a batch."""
-    theta = descent.theta
-    if descent.stopped == 2:
-        where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
-        run.correction.limits.require(theta, finite_variance=True, at=where)
-    _require_finite(run, X)
-    with np.errstate(all="ignore"):
-        largest = np.abs(run.gradients(theta, batch)).max(axis=1)
-    bad = np.flatnonzero(~np.isfinite(largest))
-    culprit = int(batch[bad[0]]) if len(bad) else int(batch[int(np.argmax(largest))])
-    what = "has a gradient that is not finite" if len(bad) else "has the largest gradient of its batch"
-    raise descent.diverged(
-        sizes, f": record {culprit} {what}. Use a smaller step_size, bound theta with radius=, or raise l2."
-    )
