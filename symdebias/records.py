@@ -17,8 +17,8 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
 
-# Records that a fit is tested on.
-TESTED_RECORDS = 10_000
+# Records that a fit is tested on, and those whose curvatures are looked at first.
+TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -282,6 +282,14 @@ class Records:
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, *self.encoded, self.weights, self.total, self.correction.noise
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the pass of `derivatives` leaves the slopes of records, of which their gradients are made."""
+        program = self.correction.program
+        if not isinstance(program, ScoreProgram) or not program.has_hessian or program.has_point_masses:
+            return False
+        return self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights))).leaves_slopes
+
     def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted.
 
@@ -296,13 +304,10 @@ class Records:
             fast: it goes by blocks of records, the kernel of gradients by single ones.
         """
         matrix, target = (np.ascontiguousarray(part[rows]) for part in self.encoded)
-        program = self.correction.program
-        scored = isinstance(program, ScoreProgram) and program.has_hessian and not program.has_point_masses
-        if by_derivatives and scored:
+        if by_derivatives and self.has_slopes:
             kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
-            if kernel.leaves_slopes:
-                weights = np.ones(len(matrix)) if len(self.weights) else self.weights
-                return kernel.gradients(theta.ravel(), matrix, target, weights, self.correction.noise)
+            weights = np.ones(len(matrix)) if len(self.weights) else self.weights
+            return kernel.gradients(theta.ravel(), matrix, target, weights, self.correction.noise)
         out = np.empty((len(matrix), theta.size))
         self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
         return out
@@ -352,7 +357,18 @@ class Records:
     @functools.cached_property
     def tested(self) -> "Records":
         """The records that a fit is tested on."""
-        return self.thinned(len(self) // TESTED_RECORDS)
+        return self._some(TESTED_RECORDS)
+
+    @functools.cached_property
+    def looked_at(self) -> "Records":
+        """The records whose curvatures are looked at first."""
+        return self._some(LOOKED_AT)
+
+    def _some(self, count: int) -> "Records":
+        """Return about so many records, in memory."""
+        stride = max(1, len(self) // count)
+        is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
+        return self.taken(slice(None, None, stride)) if is_read else self.thinned(stride)
 
 
 def _is_long(values: Any) -> bool:

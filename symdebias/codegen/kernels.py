@@ -498,12 +498,27 @@ def smoothing_text(smoothed: bool) -> str:
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
 
 
-def step_lines(q: int, smoothed: bool, scaled: bool = False) -> str:
-    """Return lines that take a step along ``gradient``, and project and average theta."""
+def step_lines(
+    q: int, smoothed: bool, scaled: bool = False, *, row: str = "", stop: str = "report[0] = 1\nreturn step"
+) -> str:
+    """Return lines that take a step along ``gradient``, and project and average theta.
+
+    Parameters
+    ----------
+    q : int
+        The number of parameters.
+    smoothed, scaled : bool
+        Whether gradients are smoothed, or multiplied with ``scaling``.
+    row : str
+        The first index of theta, step sizes, penalty, scaling, average and report where each replicate has a row of
+        them, with its comma.
+    stop : str
+        Lines for a step that is not to be taken.
+    """
     direction = ""
     if smoothed or scaled:
         direction = f"""for j in range({q}):
-    gradient[j] += penalty[j]*theta[j]"""
+    gradient[j] += penalty[{row}j]*theta[{row}j]"""
     if smoothed:
         direction += "\nsmooth_gradient(gradient, smoothing, smoothed)"
     if scaled:
@@ -513,33 +528,32 @@ for j in range({q}):
 for j in range({q}):
     turned = 0.0
     for k in range({q}):
-        turned += scaling[j, k]*smoothed[k]
+        turned += scaling[{row}j, k]*smoothed[k]
     gradient[j] = turned"""
-    slope = "gradient[j]" if smoothed or scaled else "(gradient[j] + penalty[j]*theta[j])"
+    slope = "gradient[j]" if smoothed or scaled else f"(gradient[j] + penalty[{row}j]*theta[{row}j])"
     return f"""{direction}
 before = 0.0
 norm = 0.0
 for j in range({q}):
-    before += theta[j]*theta[j]
-    gradient[j] = theta[j] - step_sizes[step]*{slope}
+    before += theta[{row}j]*theta[{row}j]
+    gradient[j] = theta[{row}j] - step_sizes[{row}step]*{slope}
     norm += gradient[j]*gradient[j]
 norm = math.sqrt(norm)
 limit = growth*(1.0 + math.sqrt(before))
 if not norm < (runaway if runaway < limit else limit):
-    report[0] = 1
-    return step
+{_indent(stop, 4)}
 if norm > radius:
     shrink = radius/norm
     for j in range({q}):
         gradient[j] *= shrink
-    report[1] += 1
+    report[{row}1] += 1
 # Not theta[:] = gradient, for which Numba compiles the text of an error about shapes: as long as all the rest.
 for j in range({q}):
-    theta[j] = gradient[j]
+    theta[{row}j] = gradient[j]
 if averaged >= 0.0:
     averaged += 1.0
     for j in range({q}):
-        average[j] += (theta[j] - average[j])/averaged"""
+        average[{row}j] += (theta[{row}j] - average[{row}j])/averaged"""
 
 
 def function(head: str, body: str) -> str:

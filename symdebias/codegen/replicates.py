@@ -17,13 +17,17 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.kernels import FASTMATH, function, prelude, smoothing_text, step_lines
+from symdebias.codegen.kernels import FASTMATH, Kernels, function, prelude, smoothing_text, step_lines
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
 from symdebias.codegen.score.program import ScoreProgram
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
+# What is done of a step that a replicate does not take: it stays where it is.
+_STOP = """report[r, 0] = 1
+report[r, 2] = step
+continue"""
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,16 @@ class ReplicatesPass:
         hand = min(runs, len(order)) * run_length
 
         def passed(part: slice) -> None:
-            own = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
+            described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
+            own = np.empty(q)
             tile, targets = _tile(program), np.empty(BLOCK)
             row_weights, weights = (np.empty(count if self.weighted else 0) for count in (hand, BLOCK))
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
-                *own, limits, smoothing, scalings[part], averages[part], averaged, reports[part], thetas[part],
-                np.empty((len(thetas[part]), program.number_of_sums)), np.empty(q), np.empty(program.number_kept),
-                np.empty(q if self.turned else 0), np.empty((hand, p)), np.empty(hand), row_weights,
+                *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
+                np.empty((len(thetas[part]), program.number_of_sums)), own, own, np.empty(program.number_of_sums),
+                np.empty(q), np.empty(program.number_kept), np.empty(q if self.turned else 0), np.empty((hand, p)),
+                np.empty(hand), row_weights,
                 tile, targets, weights, tile.T if by_columns(program) else tile, targets, weights,
             )  # fmt: skip
 
@@ -104,11 +110,11 @@ class ReplicatesPass:
 
 @functools.cache
 def replicates_pass(
-    program: Program, *, weighted: bool, smoothed: bool = False, scaled: bool = False
+    kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False
 ) -> ReplicatesPass:
     """Return the compiled pass for many parameters at once."""
-    compiled = compile_kernel(source(program, weighted=weighted, smoothed=smoothed, scaled=scaled))
-    return ReplicatesPass(compiled, program, weighted, smoothed or scaled)
+    compiled = compile_kernel(source(kernels, weighted=weighted, smoothed=smoothed, scaled=scaled))
+    return ReplicatesPass(compiled, kernels.program, weighted, smoothed or scaled)
 
 
 def by_columns(program: Program) -> bool:
@@ -121,12 +127,14 @@ def _tile(program: Program) -> FloatArray:
 
 
 @functools.cache
-def source(program: Program, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> KernelSource:
+def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> KernelSource:
     """Return the generated source of the pass: `Kernels.sgd_pass` with a loop over replicates inside that over steps.
 
-    What that takes one of, this takes a row of for each replicate. ``reports[r, 2]`` counts the steps of a replicate
-    that has stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records.
+    What that takes one of, this takes a row of for each replicate, and works on in ``own`` and ``own_sums``: a row of
+    an array that is given a name is counted each time. ``report[r, 2]`` counts the steps of a replicate that has
+    stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records.
     """
+    program = kernels.program
     piece = program.accumulate(weighted=weighted)
     assembled = program.assemble()
     q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
@@ -149,17 +157,10 @@ def is_within(theta, noise, limits):
     return variance < limits[0] and reach < limits[1]
 
 
-@helper()
-def move(theta, gradient, step_sizes, step, penalty, radius, growth, runaway, smoothing, scaling, average, averaged,
-         report, smoothed):
-{_indent(step_lines(q, smoothed, scaled), 4)}
-    return step
-
-
-def kernel(thetas, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalties,
-           radii, growths, runaways, limits, smoothing, scalings, averages, averaged, reports, points, sums, gradient,
-           kept, smoothed, rows, targets, row_weights, tile, tile_targets, tile_weights, read_tile, read_targets,
-           read_weights):
+def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
+           radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
+           own_sums, gradient, kept, smoothed, rows, targets, row_weights, tile, tile_targets, tile_weights, read_tile,
+           read_targets, read_weights):
     records = X.shape[0]
     dealt = order.shape[0]*run_length
     hand = rows.shape[0]
@@ -168,12 +169,14 @@ def kernel(thetas, X, y, weights, order, runs, run_length, shift, begin, noise, 
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
         going = 0
-        for r in range(thetas.shape[0]):
-            if reports[r, 0] != 0:
+        for r in range(theta.shape[0]):
+            if report[r, 0] != 0:
                 continue
-            if not is_within(points[r], noise, limits):
-                reports[r, 0] = 2
-                reports[r, 2] = step
+            for j in range({q}):
+                own[j] = theta[r, j]
+            if not is_within(point, noise, limits):
+                report[r, 0] = 2
+                report[r, 2] = step
                 continue
             going += 1
             for j in range({sums}):
@@ -220,20 +223,28 @@ def kernel(thetas, X, y, weights, order, runs, run_length, shift, begin, noise, 
                             {entry} = X[first + i, j]
                         tile_targets[filled + i] = y[first + i]{given_weight}
                 filled += part{add_weights}
-            for r in range(thetas.shape[0]):
-                if reports[r, 0] == 0:
-                    accumulate(points[r], read_tile, read_targets, read_weights, noise, 0, length, kept, sums[r])
+            for r in range(theta.shape[0]):
+                if report[r, 0] != 0:
+                    continue
+                for j in range({q}):
+                    own[j] = theta[r, j]
+                for j in range({sums}):
+                    own_sums[j] = sums[r, j]
+                accumulate(point, read_tile, read_targets, read_weights, noise, 0, length, kept, own_sums)
+                for j in range({sums}):
+                    sums[r, j] = own_sums[j]
             position += length{skip}
-        for r in range(thetas.shape[0]):
-            if reports[r, 0] != 0:
+        for r in range(theta.shape[0]):
+            if report[r, 0] != 0:
                 continue
-            assemble(points[r], noise, sums[r], total, gradient)
-            move(thetas[r], gradient, step_sizes[r], step, penalties[r], radii[r], growths[r], runaways[r], smoothing,
-                 scalings[r], averages[r], averaged, reports[r], smoothed)
-            if reports[r, 0] != 0:
-                reports[r, 2] = step
-        if averaged >= 0.0:
-            averaged += 1.0
+            for j in range({q}):
+                own[j] = theta[r, j]
+            for j in range({sums}):
+                own_sums[j] = sums[r, j]
+            assemble(point, noise, own_sums, total, gradient)
+            radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these
+{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
+        before_these += 1.0 if before_these >= 0.0 else 0.0
 """
     name = "replicates_pass"
     functions = piece.functions | assembled.functions
@@ -251,8 +262,8 @@ def _signature(columnwise: bool) -> Any:
     return numba.void(
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
         given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
-        scalings, matrix, number, reports, given_matrix, matrix, vector, vector, vector, matrix, vector, vector,
-        matrix, vector, vector, tile, given_vector, given_vector,
+        scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector, matrix,
+        vector, vector, matrix, vector, vector, tile, given_vector, given_vector,
     )  # fmt: skip
 
 
@@ -266,6 +277,7 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
 
     def probe(kernel: Callable[..., Any]) -> Sequence[float]:
         thetas = 0.2 * np.cos(1.0 + np.arange(2.0 * q)).reshape(2, q)
+        own = np.empty(q)
         averages, reports, infinite = thetas.copy(), np.zeros((2, 3), np.int64), np.full(2, math.inf)
         tile, targets, weights = (
             np.empty((p, BLOCK) if by_columns(program) else (BLOCK, p)),
@@ -275,9 +287,10 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
         kernel(
             thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
             np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
-            np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports, thetas,
-            np.empty((2, program.number_of_sums)), np.empty(q), np.empty(program.number_kept),
-            np.empty(q if turned else 0), np.empty((0, p)), np.empty(0), np.empty(0), tile, targets, weights,
+            np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports,
+            np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
+            np.empty(program.number_kept), np.empty(q if turned else 0), np.empty((0, p)), np.empty(0), np.empty(0),
+            tile, targets, weights,
             tile.T if by_columns(program) else tile, targets, weights,
         )  # fmt: skip
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]

@@ -17,7 +17,7 @@ from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
-from symdebias.records import Records
+from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import highest_frequency
@@ -37,8 +37,8 @@ _MOST_BIAS = 0.9
 # Waves slower than the first figure cannot follow a loss of unit width over true scores of more than the second, root
 # mean square, and fits scatter more than they say: then no more than the third.
 _SLOWEST, _WIDE, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 3.0, 0.15
-# On how many records that is looked at first, how many times more the next look takes, and from how many records on.
-_LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
+# How many times more records than the last the next look at that takes, and from how many records on one is taken.
+_MORE, _FEWEST_LOOKED_AT = 8, 200
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class Examination:
     metric: FloatArray
     known: ReleasedRecords | None = None
     by_derivatives: bool = False
-    _last: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
-    _begun: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _last: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
     def _root(self) -> FloatArray:
@@ -165,14 +165,14 @@ class Examination:
         plain = self.records.correction.uncorrected
         return None if plain is None else self.records.tested.under(plain)
 
-    def _gradients(self, theta: FloatArray, *, by_derivatives: bool) -> FloatArray:
-        """Return the gradients of the tested records, unweighted; those at the last theta are kept."""
+    def _gradients(self, theta: FloatArray, *, by_derivatives: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients of the tested records, unweighted, and relative to the metric; the last are kept."""
         if self._last is None or not np.array_equal(self._last[0], theta):
             found = self.records.tested.gradients(
                 theta, slice(None), by_derivatives=by_derivatives or self.by_derivatives
             )
-            self._last = theta.copy(), found
-        return self._last[1]
+            self._last = theta.copy(), found, found @ self._root
+        return self._last[1:]
 
     def of(
         self,
@@ -189,8 +189,8 @@ class Examination:
             return Health(None, None, None, ())
         signs: list[str] = []
         tested = len(records.tested)
-        gradients = self._own * self._gradients(theta, by_derivatives=hessian is not None)
-        share, size = _carrying_share(gradients @ self._root, theta)
+        gradients, relative = self._gradients(theta, by_derivatives=hessian is not None)
+        share, size = _carrying_share(self._own * relative, theta)
         count = len(theta)
         # Without noise a few records may well be all that there is to fit.
         if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
@@ -213,7 +213,7 @@ class Examination:
                 records, theta, penalty, metric, hessian, by_derivatives=self.by_derivatives
             )
             if curvature is not None:
-                penalised = gradients + self._own * (penalty * theta)
+                penalised = self._own * (gradients + penalty * theta)
                 meat = penalised.T @ penalised / len(penalised)
                 error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
                 length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
@@ -233,13 +233,15 @@ class Examination:
         penalty : array of shape (Q,), float64
             l2 for each.
         """
-        found = self._gradients(theta, by_derivatives=False)
-        after = float(np.linalg.norm((found.mean(axis=0) + penalty * theta) @ self._root))
-        noise = float(np.linalg.norm((found - found.mean(axis=0)) @ self._root)) / len(found)
-        key = start.tobytes() + penalty.tobytes() * bool(start.any())
+        tested, root = self.records.tested, self._root
+        _, found = self._gradients(theta, by_derivatives=False)
+        mean = found.mean(axis=0)
+        after = float(np.linalg.norm(mean + (penalty * theta) @ root))
+        noise = float(np.linalg.norm(found - mean)) / len(found)
+        key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            first = self.records.tested.gradients(start, slice(None), by_derivatives=self.by_derivatives)
-            self._begun[key] = float(np.linalg.norm((first.mean(axis=0) + penalty * start) @ self._root))
+            first = tested.gradients(start, slice(None), by_derivatives=self.by_derivatives).mean(axis=0)
+            self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
             return None
@@ -256,8 +258,8 @@ class Examination:
         if uncorrected is None:
             return None
         with np.errstate(all="ignore"):
-            gradients = self._own * (uncorrected.gradients(theta, slice(None)) @ self._root)
-            before = float(np.mean(np.sum(gradients**2, axis=1)))
+            gradients = uncorrected.gradients(theta, slice(None), by_derivatives=self.by_derivatives) @ self._root
+            before = float(np.linalg.norm(self._own * gradients)) ** 2 / len(gradients)
         if not (before > 0 and math.isfinite(size / before)):
             return None
         return size / before
@@ -334,7 +336,7 @@ def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, fl
     grows like e^{u}, whose terms are lognormal, it is about e^{-s}.
     """
     with np.errstate(all="ignore"):
-        norms = np.linalg.norm(gradients, axis=1)
+        norms = np.sqrt(np.einsum("ij,ij->i", gradients, gradients))
         largest = norms.max()
         if largest > 0:
             relative = norms / largest
@@ -372,7 +374,7 @@ def curvatures(
     squares : array of shape (2,), float64
         The mean squares of the records' own curvatures in the directions of the least and of the largest.
     """
-    look = _Look(records.thinned(len(records) // _LOOKED_AT), theta, metric + np.diag(penalty))
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
@@ -405,6 +407,8 @@ class _Look:
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
+        if self.by_derivatives and self.records.has_slopes:
+            return self.records.derivatives()(self.theta).hessian
         part, moves = self.records, np.diag(self.step * self.units)
         columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
         found = np.array(columns) / (2 * self.step * self.units[:, None])
@@ -477,9 +481,10 @@ def least_curvature(
     n = len(records.matrix)
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
-    stride = max(1, n // _LOOKED_AT)
+    part = records.looked_at
+    stride = max(1, n // LOOKED_AT)
     while True:
-        look = _Look(records.thinned(stride), theta, weighing, by_derivatives or hessian is not None)
+        look = _Look(part, theta, weighing, by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found
@@ -490,3 +495,4 @@ def least_curvature(
         if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
             return least, found
         stride = max(1, stride // _MORE)
+        part = records.thinned(stride)
