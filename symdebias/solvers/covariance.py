@@ -246,7 +246,10 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
             leverage *= records.weights[rows]
         return rows.start + np.flatnonzero(leverage > _MUCH_LEVERAGE * records.total)
 
-    return np.concatenate(over_chunks(len(records.matrix), far))
+    found: np.ndarray[Any, np.dtype[np.int64]] = records.remembered(
+        "far records", lambda: np.concatenate(over_chunks(len(records.matrix), far)), root.tobytes()
+    )
+    return found
 
 
 def _left_out(

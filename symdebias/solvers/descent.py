@@ -9,7 +9,7 @@ import itertools
 import math
 import numbers
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,6 +146,38 @@ class Descent:
     def on_ball(self) -> bool:
         """Whether the iterate lies on the ball."""
         return bool(np.linalg.norm(self.theta) >= self._radius * (1 - 1e-9))
+
+    def state(self) -> dict[str, Any]:
+        """Return where the run is, for `take_up` in another process."""
+        return {
+            "done": self.done,
+            "averaged": self._averaged,
+            "theta": self.theta.copy(),
+            "average": self.average.copy(),
+            "report": self.report.copy(),
+            "kept": {str(step): theta.copy() for step, theta in self._kept.items()},
+            "sums": {str(step): total.copy() for step, total in self.sums.items()},
+        }
+
+    def take_up(self, state: Mapping[str, Any]) -> None:
+        """Go on from where another process was.
+
+        Raises
+        ------
+        ValueError
+            That is no place in this run.
+        """
+        vectors = [state["theta"], state["average"], *state["kept"].values(), *state["sums"].values()]
+        if not all(vector.shape == self.start.shape and np.all(np.isfinite(vector)) for vector in vectors):
+            raise ValueError("its parameters are no finite numbers, or not as many as here")
+        done, averaged = state["done"], state["averaged"]
+        if not (0 <= averaged <= done <= self.total) or state["report"].shape != self.report.shape:
+            raise ValueError("its steps are not those of this run")
+        self.done, self._averaged = int(done), int(averaged)
+        self.theta[:], self.average[:], self.report[:] = state["theta"], state["average"], state["report"]
+        self._kept = {int(step): theta for step, theta in state["kept"].items()}
+        self.sums = {int(step): total for step, total in state["sums"].items()}
+        self._whole = (self.done, self.theta.copy(), self.average.copy(), self._averaged)
 
     def back_to(self, step: int, theta: FloatArray, average: FloatArray) -> None:
         """End at an earlier step, whose iterate and average are given."""

@@ -8,6 +8,7 @@ and one test after the fit tells whether theta has followed the noise.
 """
 
 import math
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from symdebias.correction import Correction
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
+from symdebias.solvers.checkpoint import Checkpoint, described, kept
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
@@ -65,6 +67,7 @@ def m_estimate(
     offset: Any = None,
     clusters: Any = None,
     surrogate_radius: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Find the root of the mean corrected score, with its sandwich covariance.
 
@@ -104,6 +107,10 @@ def m_estimate(
     surrogate_radius : float, optional
         For a surrogate that is not resolved: the bound on the score (on the residual, for a residual loss) within which
         it stands for the loss, positive, in place of the range that the records suggest.
+    checkpoint : path, optional
+        A file that keeps what passes over the records have come to, written every ten seconds: for records that are
+        larger than memory. The same call in another process goes on from there to the same estimate, bit for bit; with
+        other arguments, another release or other records it is refused. The file is removed when the run is at its end.
 
     Returns
     -------
@@ -171,6 +178,19 @@ def m_estimate(
                 f"surrogate_radius is the range of a surrogate; method={corrected.method!r} has none. Leave it out, or "
                 'debias with method="surrogate".'
             )
+    with kept(checkpoint) as journal:
+        return _estimated(
+            corrected, X, y, journal, l2=l2, radius=radius, bounds=bounds, start=start, sample_weight=sample_weight,
+            noise_scale=noise_scale, offset=offset, clusters=clusters, surrogate_radius=surrogate_radius,
+        )  # fmt: skip
+
+
+def _estimated(
+    corrected: CorrectedLoss, X: Any, y: Any, journal: Checkpoint | None, *, l2: float, radius: float | None,
+    bounds: Any, start: Any, sample_weight: Any, noise_scale: Any, offset: Any, clusters: Any,
+    surrogate_radius: float | None,
+) -> Fit:  # fmt: skip
+    """Return the estimate; see `m_estimate`."""
     began = time.perf_counter()
     factor = 1.0
     if offset is not None:
@@ -183,6 +203,14 @@ def m_estimate(
     penalty = correction.penalty(l2 * factor)
     region = region_of(radius, None if bounds is None else parameter_bounds(bounds, len(penalty)))
     given = None if start is None else correction.flat(start).copy()
+    if journal is not None:
+        arguments = {
+            "solver": "m_estimate", "l2": l2 * factor, "radius": radius,
+            "bounds": None if bounds is None else np.stack(parameter_bounds(bounds, len(penalty))), "start": given,
+            "clusters": codes, "surrogate_radius": surrogate_radius,
+        }  # fmt: skip
+        journal.begin(described(corrected, checked, arguments))
+        checked = replace(checked, journal=journal)
     known = known_scores(corrected, checked)
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     _require_decided(correction, metric)
@@ -201,7 +229,7 @@ def m_estimate(
         safeguards.append(region.description)
     if not root.is_minimum:
         safeguards.append("the curvature of the mean corrected loss is not positive")
-    warn_of_inflation(health.inflation)
+    warn_of_inflation(health.inflation, stacklevel=4)
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )

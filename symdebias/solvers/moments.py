@@ -182,5 +182,7 @@ def released_moments(records: Records) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
         return np.asarray(estimated.T @ estimated)
 
-    one = sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
+    one = records.remembered(
+        "released moments", lambda: sum(over_chunks(len(matrix), products), np.zeros(())) / len(matrix)
+    )
     return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)

@@ -199,19 +199,24 @@ class ReleasedRecords:
         """
         design = records.correction.design
         covariance = records.correction.noise_covariance(records.scales)
-        moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
         noise = design.released_covariance(covariance)
-        # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
-        metric = moments.gram[0] + noise
-        rows, chances = _told(corrected, records, metric)
-        part = np.ascontiguousarray(design.estimated_rows(records.matrix[rows]))
+
+        def passed() -> tuple[Any, ...]:
+            moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
+            gram = moments.gram[0]
+            # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
+            rows, chances = _told(corrected, records, gram + noise)
+            part = np.ascontiguousarray(design.estimated_rows(records.matrix[rows]))
+            return rows, part, records.target[rows], chances, gram, moments.mean[0], moments.records
+
+        rows, part, target, chances, gram, mean, count = records.remembered("true scores", passed)
         own = None
         if records.scales is not None:
             own = np.zeros(part.shape)
             own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
         return cls(
-            corrected, part, records.target[rows], chances, own, noise, moments.gram[0], metric,
-            moments.mean[0], moments.records, noise_shape(corrected.surrogate_parts, design), records.correction.zonal,
+            corrected, part, target, chances, own, noise, gram, gram + noise, mean, count,
+            noise_shape(corrected.surrogate_parts, design), records.correction.zonal,
         )  # fmt: skip
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":

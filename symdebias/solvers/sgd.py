@@ -6,9 +6,11 @@
 cuts the run into segments at the recorded steps, and says what went wrong where.
 """
 
+import functools
 import inspect
 import itertools
 import math
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.exceptions import ConvergenceWarning, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
+from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
@@ -72,6 +75,7 @@ def sgd(
     record: int | Sequence[int] | None = None,
     early_stopping: int | None = None,
     random_state: int | np.random.Generator | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Fit:
     """Train by stochastic gradient descent on a corrected loss.
@@ -139,6 +143,10 @@ def sgd(
         loss is one of released records. ``fit.diagnostics`` has ``epoch_losses`` and ``best_epoch``.
     random_state : int, numpy.random.Generator or None
         For the order of the records; None takes fresh entropy.
+    checkpoint : path, optional
+        A file that keeps how far the run has come, written every ten seconds. The same call in another process goes on
+        from there to the same parameters, bit for bit; with other arguments, another release or other records it is
+        refused. The file is removed when the run is at its end.
     progress : bool
         Show a progress bar (needs the extra ``progress``).
 
@@ -183,12 +191,13 @@ def sgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """
-    return _trained(
-        corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
-        smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
-        order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
-        early_stopping=early_stopping, random_state=random_state, progress=progress,
-    )[0]  # fmt: skip
+    with kept(checkpoint) as journal:
+        return _trained(
+            corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
+            smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
+            order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
+            early_stopping=early_stopping, random_state=random_state, journal=journal, progress=progress,
+        )[0]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -249,7 +258,7 @@ def continued(
     defaults = {
         name: one.default
         for name, one in inspect.signature(sgd).parameters.items()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
+        if one.kind is inspect.Parameter.KEYWORD_ONLY and name != "checkpoint"
     }
     return _trained(corrected, X, y, after, is_stream=is_stream, **(defaults | options))
 
@@ -259,6 +268,7 @@ def _trained(
     l2: float, radius: float | None, smoothing: float, smoothing_mode: str, average: bool | float,
     covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, offset: Any, record: Any,
     early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
+    journal: Checkpoint | None = None,
 ) -> tuple[Fit, Reached]:  # fmt: skip
     """Train; see `sgd` and `continued`."""
     require_corrected(corrected)
@@ -276,6 +286,16 @@ def _trained(
     l2 *= factor
     penalty = run.correction.penalty(l2)
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
+    if journal is not None:
+        arguments = {
+            "solver": "sgd", "step_size": _rule_told(step_size, l2), "batch_size": batch_size, "epochs": epochs,
+            "l2": l2, "radius": radius, "smoothing": float(smoothing), "smoothing_mode": smoothing_mode,
+            "average": share, "covariance": covariance, "start": None if start is None else begin, "order": order,
+            "record": None if record is None else np.asarray(record), "early_stopping": patience,
+            "random_state": None if random_state is None else told(repr(rng.bit_generator.state).encode()),
+        }  # fmt: skip
+        journal.begin(described(corrected, run, arguments))
+        run = replace(run, journal=journal)
     if after is not None:
         begin, step_size = after.descent.theta.copy(), after.step_size
     scores = max(1, len(corrected.declared.scores))
@@ -286,6 +306,7 @@ def _trained(
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
+        journal=journal,
     )  # fmt: skip
 
     def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
@@ -325,7 +346,7 @@ def _trained(
         designed: dict[str, Any] = {}
         if corrected.is_resolved:
             resolved = corrected
-            descent, told, reached = training.of(run, X, begin, beginning(resolved))
+            descent, notes, reached = training.of(run, X, begin, beginning(resolved))
             known = None if corrected.design is None else known_scores(corrected, run)
             health, examination = examine(run, descent, known)
         else:
@@ -341,7 +362,7 @@ def _trained(
                 growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
                 resolved = known.resolved(centre, growth=growth)
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-                descent, told, reached = training.of(run, X, first, beginning(resolved))
+                descent, notes, reached = training.of(run, X, first, beginning(resolved), stage - 1)
                 health, examination = examine(run, descent, known)
                 if growth == 1.0 and known.size(descent.result - centre) <= _MOVED * size:
                     break
@@ -365,8 +386,8 @@ def _trained(
                 inference = _by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
-        told |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
-        return fit_of(descent, resolved, told, inference=inference), reached
+        notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
+        return fit_of(descent, resolved, notes, inference=inference), reached
 
 
 @dataclass(frozen=True)
@@ -389,6 +410,8 @@ class _Training:
         For the order of the records; None takes them as they stand.
     after : Reached or None
         What is gone on from.
+    journal : Checkpoint or None
+        What keeps how far it has come.
     """
 
     step_size: Any
@@ -406,6 +429,7 @@ class _Training:
     rng: np.random.Generator | None
     progress: bool
     after: Reached | None = None
+    journal: Checkpoint | None = None
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -417,11 +441,12 @@ class _Training:
         return {"epochs": self.epochs, "step_size": self.step_size if plain else "a function"}
 
     def of(
-        self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object]
+        self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
     ) -> tuple[Descent, dict[str, Any], Reached]:
         """Train on some records from a start, and return the descent, which `begun` is told of, and what to tell of it.
 
-        A learned step takes the place of its name. The last one is what further records may go on from.
+        A learned step takes the place of its name. The last one is what further records may go on from. ``stage``
+        counts the descents of a run.
         """
         correction, (matrix, target) = run.correction, run.encoded
         n, per_epoch = self.size(run)
@@ -451,14 +476,39 @@ class _Training:
         )
         begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
+        at_epoch, is_past = 0, False
+        shuffler = None if self.rng is None else self.rng.bit_generator
+
+        def take_up(state: dict[str, Any]) -> None:
+            nonlocal at_epoch, is_past
+            descent.take_up(state["descent"])
+            at_epoch, is_past = int(state["epoch"]), bool(state["is_past"])
+            if best is not None:
+                best.take_up(state["best"])
+            if shuffler is not None:
+                shuffler.state = state["order"]
+
+        def state_of(epoch: int, order: Any, is_past: bool = False) -> dict[str, Any]:
+            return {
+                "descent": descent.state(), "epoch": epoch, "is_past": is_past, "order": order,
+                "best": None if best is None else best.state(),
+            }  # fmt: skip
+
+        if self.journal is not None:
+            self.journal.resumed(stage, take_up)
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
         deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
-            for epoch in range(self.epochs):
+            advance(descent.done // per_epoch * n + min(descent.done % per_epoch * batch_size, n))
+            for epoch in range(self.epochs if is_past else at_epoch, self.epochs):
+                drawn_from = None if shuffler is None else shuffler.state
                 if self.rng is not None:
                     deal = Deal.shuffled(n, matrix.shape[1], self.rng)
                 origin = epoch * per_epoch
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
+                    if upper <= descent.done:
+                        continue
+                    lower = max(lower, descent.done)
                     first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
                     dealt = matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
                     if is_read:
@@ -471,15 +521,22 @@ class _Training:
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
                         explain_stop(run, X, descent, batch, sizes[descent.done])
                     advance(end - first)
+                    if self.journal is not None and upper < origin + per_epoch:
+                        self.journal.keep(stage, functools.partial(state_of, epoch, drawn_from))
                 if best is not None:
                     best.see(run.mean_loss(descent.result), descent)
-                    if best.is_past:
-                        break
-        told = replace(self, step_size=step_size).told()
+                    is_past = best.is_past
+                if self.journal is not None:
+                    order = None if shuffler is None else shuffler.state
+                    is_last = is_past or epoch == self.epochs - 1
+                    self.journal.keep(stage, functools.partial(state_of, epoch + 1, order, is_past), at_once=is_last)
+                if is_past:
+                    break
+        notes = replace(self, step_size=step_size).told()
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
-            told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, told, Reached(descent, step_size, scaling)
+            notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
+        return descent, notes, Reached(descent, step_size, scaling)
 
 
 class _BestEpoch:
@@ -497,6 +554,17 @@ class _BestEpoch:
         # A loss that is not a number is no improvement.
         if self.epoch == 0 or loss < self.losses[self.epoch - 1]:
             self.epoch, self.theta, self.average = len(self.losses), descent.theta.copy(), descent.average.copy()
+
+    def state(self) -> dict[str, Any]:
+        """Return what was seen, for `take_up` in another process."""
+        return {
+            "losses": list(self.losses), "epoch": self.epoch, "theta": self.theta.copy(), "average": self.average.copy()
+        }  # fmt: skip
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from what another process has seen."""
+        self.losses, self.epoch = [float(loss) for loss in state["losses"]], int(state["epoch"])
+        self.theta, self.average = state["theta"].copy(), state["average"].copy()
 
     @property
     def is_past(self) -> bool:
@@ -517,6 +585,13 @@ def _patience(early_stopping: Any, epochs: int, share: float) -> int:
             "average=True or average=False."
         )
     return patience
+
+
+def _rule_told(step_size: Any, l2: float) -> Any:
+    """Return the rule of step sizes as a checkpoint has it: a function by what it says of the first steps."""
+    if isinstance(step_size, StepSize):
+        return repr(step_size)
+    return step_sizes(step_size, first=0, count=1_000, l2=l2) if callable(step_size) else step_size
 
 
 def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int) -> None:
