@@ -285,6 +285,7 @@ QUICK = {
     "fuzz.py --inputs 400": "0 findings",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
+    "replicates.py --records 2000 --columns 2 --replicates 4 --repeats 1": "4 replicates, ms",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
 }
 LONG = {
@@ -303,6 +304,7 @@ LONG = {
     "mechanisms.py --records 2000 --repeats 1": "mixed, 6 columns, exponential",
     "surrogates.py --records 2000 --part time": "squared hinge, 12 + 12 waves",
     "larger_than_memory.py --records 20000 --columns 2": "sgd, exponential, one pass",
+    "resume.py --records 200000 --columns 2 --seconds 0": "True",
 }
 
 
