@@ -196,12 +196,13 @@ def sgd_replicates(
     >>> y = np.where(X @ [2.0, -1.0] + 0.5 * rng.normal(size=30_000) > 0, 1.0, -1.0)
     >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=0)
     >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
-    >>> grid = [{"step_size": size, "l2": l2} for size in (0.002, 0.05) for l2 in (0.01, 1.0)]
-    >>> replicates = sd.sgd_replicates(corrected, noised.X[:20_000], noised.y[:20_000], grid, random_state=0)
-    >>> held_out = replicates.mean_losses(noised.X[20_000:], noised.y[20_000:])
+    >>> grid = [{"step_size": size, "l2": l2} for size in (0.02, 0.2) for l2 in (0.01, 1.0)]
+    >>> train, test = slice(None, 20_000), slice(20_000, None)
+    >>> replicates = sd.sgd_replicates(corrected, noised.X[train], noised.y[train], grid, epochs=5, random_state=0)
+    >>> held_out = replicates.mean_losses(noised.X[test], noised.y[test])
     >>> best = int(np.nanargmin(held_out))
     >>> replicates.settings[best], replicates[best].theta.shape
-    ({'step_size': 0.05, 'l2': 0.01}, (2,))
+    ({'step_size': 0.2, 'l2': 0.01}, (2,))
     """
     require_corrected(corrected)
     given = _checked_settings(settings)
@@ -495,7 +496,7 @@ def _warn(said: Mapping[type[Warning], Mapping[int, str]], errors: Mapping[int, 
         if notes:
             first = min(notes)
             warnings.warn(
-                f"of {len(notes)} of {count} replicates there is to say what is said of {first}: {notes[first]}",
+                f"{len(notes)} of {count} replicates, the first of which is {first}: {notes[first]}",
                 kind,
                 stacklevel=4,
             )
