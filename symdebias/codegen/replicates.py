@@ -119,7 +119,8 @@ def replicates_pass(
 
 def by_columns(program: Program) -> bool:
     """Whether a tile has its columns one after another: loops over records then go along them."""
-    return not isinstance(program, ScoreProgram) or program.columns.is_unrolled
+    # One column is in either order, and Numba takes its array for one in that of rows.
+    return program.width > 1 and (not isinstance(program, ScoreProgram) or program.columns.is_unrolled)
 
 
 def _tile(program: Program) -> FloatArray:

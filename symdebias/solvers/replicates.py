@@ -59,6 +59,16 @@ class Replicates:
         What `sgd` would have raised, for each replicate without a fit.
     corrected : CorrectedLoss
         What was minimised.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> x = np.random.default_rng(0).normal(size=(4_000, 1))
+    >>> corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> noised = corrected.release.privatize(x, 2 * x[:, 0], random_state=0)
+    >>> replicates = sd.sgd_replicates(corrected, noised.X, noised.y, [{"l2": 0.0}, {"l2": 1.0}], random_state=0)
+    >>> replicates, replicates[1].solver, bool(np.all(replicates.thetas[1] < replicates.thetas[0]))
+    (Replicates(2 fits), 'sgd', True)
     """
 
     settings: tuple[Mapping[str, Any], ...]

@@ -78,6 +78,15 @@ def test_each_replicate_is_the_fit_of_sgd_with_its_settings():
     assert_same(sd.sgd_replicates(CORRECTED, X, y, [{}], **shared), CORRECTED, X, y, [{}], **shared)
 
 
+@pytest.mark.parametrize("columns", [1, pytest.param(33, marks=pytest.mark.exhaustive)])
+def test_records_of_one_column_and_of_many_have_a_tile_of_their_own(columns):
+    """The order of a tile's entries is part of the type for which a kernel is compiled."""
+    X, y = learnable(columns=columns)
+    settings = [{"step_size": 0.2, "l2": 0.1}, {"l2": 0.5}]
+    replicates = sd.sgd_replicates(CORRECTED, X, y, settings, random_state=7, batch_size=32)
+    assert_same(replicates, CORRECTED, X, y, settings, random_state=7, batch_size=32)
+
+
 @pytest.mark.parametrize(
     ("columns", "shared"),
     [
