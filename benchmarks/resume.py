@@ -3,13 +3,14 @@
     python benchmarks/resume.py [--records 10000000] [--columns 10] [--epochs 3] [--file released.parquet]
 
 Noised records of a logistic model in Parquet (as `larger_than_memory.py` writes them) are fitted in processes of their
-own. One is killed (SIGKILL) after half of the time that a whole run took. What its successor takes, and whether its
-parameters are those of the whole run bit for bit, is printed. Wall time, imports included.
+own. One is killed (SIGKILL) after a share of the time that a whole run took. What the processes take in processor
+time, imports included, and whether the parameters are those of the whole run bit for bit, is printed.
 """
 
 import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -36,19 +37,26 @@ print(json.dumps([value.hex() for value in fit.theta.tolist()]))
 """
 
 
+def processor() -> float:
+    """Return the processor seconds of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=10_000_000)
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.0, help="between two writings of the checkpoint")
+    parser.add_argument("--share", type=float, default=0.7, help="of the time of a whole run, before the kill")
     parser.add_argument("--file", type=Path, help="where the records are written, and kept; one that is there is read")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path, place = options.file or Path(folder) / "released.parquet", Path(folder) / "checkpoint"
         if not path.exists():
             write(path, options.records, options.columns)
-        print(f"{'':12}{'whole s':>9}{'killed at s':>13}{'checkpoint MB':>15}{'the rest s':>12}  same bits")
+        print(f"{'':12}{'whole s':>9}{'killed s':>10}{'the rest s':>12}{'checkpoint kB':>15}  same bits")
         for solver in ("sgd", "m_estimate"):
             numbers = [str(options.columns), str(options.epochs), str(options.seconds)]
 
@@ -56,21 +64,26 @@ def main() -> None:
                 command = [sys.executable, "-c", FIT, str(path), kept, solver, *numbers]
                 return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
 
-            start = time.perf_counter()
+            start, took = time.perf_counter(), [processor()]
             whole, _ = begun("").communicate()
-            took = time.perf_counter() - start
+            wall = time.perf_counter() - start
+            took.append(processor())
             process = begun(str(place))
             try:
-                process.communicate(timeout=took / 2)
+                process.communicate(timeout=options.share * wall)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
                 process.communicate()
-            size = place.stat().st_size / 1e6 if place.exists() else 0.0
-            start = time.perf_counter()
+            took.append(processor())
+            size = place.stat().st_size / 1e3 if place.exists() else 0.0
             resumed, _ = begun(str(place)).communicate()
-            rest = time.perf_counter() - start
+            took.append(processor())
+            parts = "".join(
+                f"{after - before:{width}.1f}"
+                for before, after, width in zip(took[:-1], took[1:], (9, 10, 12), strict=True)
+            )
             same = json.loads(resumed) == json.loads(whole)
-            print(f"{solver:12}{took:9.1f}{took / 2:13.1f}{size:15.1f}{rest:12.1f}  {same}", flush=True)
+            print(f"{solver:12}{parts}{size:15,.0f}  {same}", flush=True)
 
 
 if __name__ == "__main__":

@@ -160,6 +160,9 @@ class Examination:
     def _own(self) -> FloatArray:
         return _relative_weights(self.records.tested)
 
+    def _weighed(self, gradients: FloatArray) -> FloatArray:
+        return self._own * gradients if len(self.records.weights) else gradients
+
     @functools.cached_property
     def _uncorrected(self) -> Records | None:
         plain = self.records.correction.uncorrected
@@ -190,7 +193,7 @@ class Examination:
         signs: list[str] = []
         tested = len(records.tested)
         gradients, relative = self._gradients(theta, by_derivatives=hessian is not None)
-        share, size = _carrying_share(self._own * relative, theta)
+        share, size = _carrying_share(self._weighed(relative), theta)
         count = len(theta)
         # Without noise a few records may well be all that there is to fit.
         if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
@@ -213,7 +216,7 @@ class Examination:
                 records, theta, penalty, metric, hessian, by_derivatives=self.by_derivatives
             )
             if curvature is not None:
-                penalised = self._own * (gradients + penalty * theta)
+                penalised = self._weighed(gradients + penalty * theta if penalty.any() else gradients)
                 meat = penalised.T @ penalised / len(penalised)
                 error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
                 length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
@@ -237,7 +240,8 @@ class Examination:
         _, found = self._gradients(theta, by_derivatives=False)
         mean = found.mean(axis=0)
         after = float(np.linalg.norm(mean + (penalty * theta) @ root))
-        noise = float(np.linalg.norm(found - mean)) / len(found)
+        spread = float(np.vdot(found, found)) - len(found) * float(mean @ mean)
+        noise = math.sqrt(max(spread, 0.0)) / len(found)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
             first = tested.gradients(start, slice(None), by_derivatives=self.by_derivatives).mean(axis=0)
@@ -259,7 +263,7 @@ class Examination:
             return None
         with np.errstate(all="ignore"):
             gradients = uncorrected.gradients(theta, slice(None), by_derivatives=self.by_derivatives) @ self._root
-            before = float(np.linalg.norm(self._own * gradients)) ** 2 / len(gradients)
+            before = float(np.linalg.norm(self._weighed(gradients))) ** 2 / len(gradients)
         if not (before > 0 and math.isfinite(size / before)):
             return None
         return size / before
