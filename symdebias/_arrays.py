@@ -108,16 +108,7 @@ def features_array(
 
 
 def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray:
-    """Return categorical values as codes 0 to k - 1, float64: their places among the declared values.
-
-    Parameters
-    ----------
-    values : array of shape (n,) or column of a table
-        Values, each one of the declared ones.
-    categories : sequence
-        The declared values, all text or all numbers.
-    name : str
-        What to call the values.
+    """Return categorical values as codes 0 to k - 1, float64: places among the declared ones, all text or all numbers.
 
     Raises
     ------
@@ -160,12 +151,7 @@ def is_missing(value: Any, words: Container[str] = ("",)) -> bool:
 def value_array(values: Any, *, check_finite: bool = True) -> FloatArray:
     """Return numbers or row vectors as an array of shape (n,) or (n, k), float64.
 
-    Parameters
-    ----------
-    values : array of shape (n,) or (n, k)
-        Real numbers.
-    check_finite : bool
-        False leaves NaN and infinity to a caller that finds them in its own pass over the data.
+    ``check_finite=False`` leaves NaN and infinity to a caller that finds them in its own pass over the data.
 
     Raises
     ------
@@ -188,21 +174,10 @@ def check_finite_values(array: FloatArray) -> None:
 
 
 def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArray:
-    """Return numbers as an array of their own shape, float64, C order.
+    """Return numbers as an array of their own shape, float64, C order: themselves where they are of this form already.
 
-    Parameters
-    ----------
-    values : array of shape (...)
-        Real numbers, at least one.
-    name : str
-        What to call them.
-    check_finite : bool
-        False leaves NaN and infinity to a caller that finds them in its own pass over the data.
-
-    Returns
-    -------
-    array of shape (...), float64
-        The values themselves where they are already of this form; not to be written to.
+    What is returned is not to be written to. ``check_finite=False`` leaves NaN and infinity to a caller that finds them
+    in its own pass over the data.
 
     Raises
     ------
@@ -220,14 +195,7 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
 
 
 def target_array(y: Any, *, rows: int) -> FloatArray:
-    """Return targets as an array of shape (n,), float64.
-
-    Parameters
-    ----------
-    y : array of shape (n,) or a column of a table
-        Real numbers.
-    rows : int
-        The number n of records.
+    """Return targets, an array or a column of a table, as an array of shape (n,), float64.
 
     Raises
     ------
@@ -242,15 +210,6 @@ def target_array(y: Any, *, rows: int) -> FloatArray:
 def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     """Return labels as an array of shape (n,), float64, each one of the values that a loss declares.
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        Labels.
-    values : sequence of float
-        The declared values.
-    rows : int
-        The number n of records.
-
     Raises
     ------
     ValueError
@@ -264,16 +223,7 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
 def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, declare: str) -> None:
     """Raise ValueError where a label is not one of the declared values.
 
-    Parameters
-    ----------
-    labels : array of shape (n,), float64
-        Labels.
-    values : sequence of float
-        The declared values.
-    name : str
-        What to call the labels.
-    declare : str
-        How the user declares values, with ``{}`` in their place.
+    `declare` says how the user declares values, with ``{}`` in their place.
     """
     # Block by block, so that what is compared stays in a cache.
     flat = labels.ravel()
@@ -344,14 +294,8 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
 def per_record_scales(noise_scale: Any, allowed: np.ndarray[Any, np.dtype[np.bool_]], *, rows: int) -> FloatArray:
     """Return noise scales of the records' own as an array of shape (n, p), float64.
 
-    Parameters
-    ----------
-    noise_scale : array of shape (n,) or (n, p)
-        Standard deviations, zero or more; one per record stands for all columns that may have one.
-    allowed : array of shape (p,), bool
-        Which columns may have one; the others must have 0.
-    rows : int
-        The number n of records.
+    They are standard deviations, zero or more, of shape (n,) or (n, p); one per record stands for all columns that are
+    `allowed` one, shape (p,). The others must have 0.
 
     Raises
     ------
@@ -399,14 +343,7 @@ def parameter_vector(theta: Any, length: int) -> FloatArray:
 def parameter_array(theta: Any, length: int, scores: int | None = 1) -> FloatArray:
     """Return parameters as an array of shape (length,), or (scores, length) for several scores, float64.
 
-    Parameters
-    ----------
-    theta : array
-        The parameters.
-    length : int
-        The number of parameters of one score.
-    scores : int or None
-        The number of scores; None takes either shape.
+    With ``scores=None`` either shape is taken.
 
     Raises
     ------

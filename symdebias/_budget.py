@@ -24,17 +24,10 @@ _SECONDS, _OPERATIONS = 10.0, 20_000
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of the derivations of a thread or task.
+    """The limits of the derivations of a thread or task."""
 
-    Attributes
-    ----------
-    seconds : float
-        How long one derivation may take.
-    operations : int
-        How many operations an expression may have, and how many terms it may be multiplied out to.
-    """
-
-    seconds: float = _SECONDS
+    seconds: float = _SECONDS  # How long one derivation may take.
+    # How many operations an expression may have, and how many terms it may be multiplied out to.
     operations: int = _OPERATIONS
 
 

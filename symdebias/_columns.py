@@ -83,34 +83,15 @@ class Table:
 
 @dataclass(frozen=True)
 class TextFile:
-    """What a file of comma-separated values holds, as text.
+    """What a file of comma-separated values holds, as text."""
 
-    Attributes
-    ----------
-    name : str
-        What to call the file.
-    columns : mapping from str to list of str
-        The values by column, blanks around them left out.
-    lines : list of int
-        The line of the file that each record ends on.
-    """
-
-    name: str
-    columns: Mapping[str, list[str]]
-    lines: list[int]
+    name: str  # What to call the file.
+    columns: Mapping[str, list[str]]  # The values by column, blanks around them left out.
+    lines: list[int]  # The line of the file that each record ends on.
 
 
-def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> TextFile:
-    """Read columns of a file of comma-separated values, whose first line names them.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in UTF-8.
-    wanted : sequence of str
-        The columns to read; others are left where they are.
-    exact : bool
-        Whether blanks around values belong to them.
+def read_text(path: Path, wanted: Sequence[str]) -> TextFile:
+    """Read columns of a UTF-8 file of comma-separated values, whose first line names them; others are left out.
 
     Raises
     ------
@@ -123,7 +104,7 @@ def read_text(path: Path, wanted: Sequence[str], *, exact: bool = False) -> Text
     if not path.is_file():
         kind = "is no file" if path.exists() else "is not there"
         raise FileNotFoundError(f"{seen(str(path), 200)} {kind}. Name a file of comma-separated values.")
-    return parse(path.read_bytes(), name, wanted, exact=exact)
+    return parse(path.read_bytes(), name, wanted, exact=False)
 
 
 def parse(content: bytes, name: str, wanted: Sequence[str], *, exact: bool) -> TextFile:

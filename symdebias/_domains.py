@@ -103,17 +103,6 @@ def is_integer(value: Any) -> bool:
 class Interval:
     """An interval of real numbers.
 
-    Attributes
-    ----------
-    low, high : float
-        The ends.
-    closed : {"neither", "left", "right", "both"}
-        Which ends belong to it.
-    advice : str
-        What to do about a value that is refused, as a sentence.
-    when_high : str
-        What to do about a value above the interval, where that differs.
-
     Examples
     --------
     >>> Interval(0.0, 1.0, "left").check("momentum", 0)
@@ -123,11 +112,13 @@ class Interval:
     ValueError: momentum=1 is too large. It must be a number in [0, 1). Choose 0.9.
     """
 
+    # The ends.
     low: float
     high: float
+    # {"neither", "left", "right", "both"}: Which ends belong to it.
     closed: Literal["neither", "left", "right", "both"] = "neither"
-    advice: str = ""
-    when_high: str = ""
+    advice: str = ""  # What to do about a value that is refused, as a sentence.
+    when_high: str = ""  # What to do about a value above the interval, where that differs.
 
     def __str__(self) -> str:
         left = "[" if self._has_low else "("
@@ -197,15 +188,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Integer:
-    """The integers from a least one on.
+    """The integers from a least one on."""
 
-    Attributes
-    ----------
-    low : int
-        The least.
-    """
-
-    low: int
+    low: int  # The least.
 
     def check(self, name: str, value: Any) -> int:
         """Return a value as int, or raise TypeError or ValueError, as `Interval.check`."""
@@ -226,15 +211,9 @@ class Integer:
 
 @dataclass(frozen=True)
 class LabelSet:
-    """A declared set of numbers that labels are taken from.
+    """A declared set of numbers that labels are taken from."""
 
-    Attributes
-    ----------
-    values : tuple of float
-        At least two, distinct and finite, in ascending order.
-    """
-
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # At least two, distinct and finite, in ascending order.
 
     def __str__(self) -> str:
         signed = min(self.values) < 0

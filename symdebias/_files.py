@@ -35,13 +35,7 @@ if hasattr(os, "register_at_fork"):
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Write a file beside its place and move it there: whoever looks sees the old file or the new one.
 
-    Parameters
-    ----------
-    path : path
-        The file; one that is there is replaced, and where it is a link, what the link points to. What is no file, as a
-        pipe, is written to as it is.
-    write : callable
-        Takes a binary stream and writes the content.
+    Where it is a link, what the link points to is replaced. What is no file, as a pipe, is written to as it is.
 
     Raises
     ------
@@ -73,12 +67,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
 def write_folder(path: str | os.PathLike[str], files: Mapping[str, Callable[[BinaryIO], object]]) -> None:
     """Write a folder of files beside its place and move it there: whoever looks sees no folder or the whole one.
 
-    Parameters
-    ----------
-    path : path
-        The folder: one that is not there, or is empty.
-    files : mapping from str to callable
-        The names of its files, each with what takes a binary stream and writes the content.
+    The folder is not there, or is empty. Each file has a name, and what takes a binary stream and writes the content.
 
     Raises
     ------

@@ -9,21 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a loss by its name.
+    """What is known of a loss by its name."""
 
-    Attributes
-    ----------
-    reads : {"margin", "residual", "apart"}
-        What it takes of a record: y u, y - u, or score and target by themselves.
-    target : {"label", "labels", "number", "count"}
-        Two labels, several, any number, or a number that is not below 0, as counts are.
-    needs : str
-        The argument without which there is no loss; empty where there is none. The number of ``classes`` is known where
-        there are labels.
-    """
-
+    # {"margin", "residual", "apart"}: What it takes of a record: y u, y - u, or score and target by themselves.
     reads: str
+    # {"label", "labels", "number", "count"}: Two labels, several, any number, or a number that is not below 0, as
+    # counts are.
     target: str
+    # The argument without which there is no loss; empty where there is none. The number of ``classes`` is known where
+    # there are labels.
     needs: str = ""
 
 

@@ -193,18 +193,9 @@ def split(block: Any, names: Sequence[str] | None, target: str | None) -> tuple[
 
 
 def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, keep_index: bool = False) -> Any:
-    """Return a table of the same kind as another.
+    """Return a table of the same kind as another, with p names and as many columns of shape (n,).
 
-    Parameters
-    ----------
-    template : table
-        The table of shape (n, any) whose kind is wanted.
-    names : sequence of str
-        The p names of the columns.
-    values : sequence of p arrays of shape (n,), or of columns of that kind
-        The values of each column.
-    keep_index : bool
-        Whether its row labels are those of the other, where that has them.
+    With `keep_index` its row labels are those of the other, where that has them.
     """
     columns = dict(zip(names, values, strict=True))
     if _package(template) in _THROUGH_NARWHALS:
@@ -259,18 +250,10 @@ def column_like(template: Any, vector: Any, *, keep_index: bool = False) -> Any:
 def with_dtype_of(template: Any, values: Any, *, is_whole: bool = False, categories: Sequence[Any] = ()) -> Any:
     """Return released values in the data type of the column that they come from, where they fit it.
 
-    Parameters
-    ----------
-    template : column of a table, or anything else
-        The column of true values. What is no column of a known kind gives the values as they are.
-    values : array of shape (n,)
-        Released values.
-    is_whole : bool
-        Whether they are whole numbers by declaration: a column of integers then stays one, of 64 bits. A narrower type
-        may have been chosen for the largest true value.
-    categories : sequence of str
-        The declared text that they may be: a column of categories, or of text, then stays one. Which ones a table
-        names never depends on those that occur.
+    What is no column of a known kind gives the values as they are. `is_whole` values are whole numbers by declaration:
+    a column of integers then stays one, of 64 bits, as a narrower type may have been chosen for the largest true value.
+    With `categories`, the declared text that they may be, a column of categories, or of text, stays one; which ones a
+    table names never depends on those that occur.
     """
     if not (is_whole or len(categories)):
         return values
@@ -299,20 +282,8 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
 def check_same_index(X: Any, y: Any, **others: Any) -> None:
     """Raise ValueError where X, y and what else comes per record have row labels that differ.
 
-    Parameters
-    ----------
-    X : array of shape (n, p) or table
-        The features.
-    y : array of shape (n,) or column of a table
-        The target.
-    **others : array, table or column
-        What else has an entry per record, by the name of its argument; None where there is none.
-
-    Raises
-    ------
-    ValueError
-        Two of them have row labels, and these are not the same in the same order: rows are matched by position. What
-        has no row labels, such as an array, fits all.
+    The others come by the names of their arguments. Rows are matched by position, so that labels must be the same in
+    the same order. What has none, such as an array, or is None, fits all.
     """
     labelled = [
         (name, index)

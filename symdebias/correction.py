@@ -48,33 +48,17 @@ def columns_to_show(loss: Loss, release: Release) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Correction:
-    """One loss, corrected by one method for one release, at one width of X.
+    """One loss, corrected by one method for one release, at one width of X."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The loss as declared.
-    release : Release
-        The noise.
-    method : symdebias.derivation.Method
-        How it is corrected.
-    columns : int
-        The number of columns of X.
-    per_record : bool
-        Whether records have noise scales of their own.
-    enumerate_categories : bool
-        Whether kernels sum over categories where factors could be looked up, as Hessians need.
-    collected : Release or None
-        The release of features and target in one vector that the columns come from; `release` is then that of the
-        columns, `loss` that on them, and `columns` their number.
-    """
-
-    loss: Loss
-    release: Release
-    method: Method
-    columns: int
-    per_record: bool = False
+    loss: Loss  # The loss as declared.
+    release: Release  # The noise.
+    method: Method  # How it is corrected.
+    columns: int  # The number of columns of X.
+    per_record: bool = False  # Whether records have noise scales of their own.
+    # Whether kernels sum over categories where factors could be looked up, as Hessians need.
     enumerate_categories: bool = False
+    # The release of features and target in one vector that the columns come from; `release` is then that of the
+    # columns, `loss` that on them, and `columns` their number.
     collected: Release | None = None
 
     @classmethod

@@ -20,18 +20,10 @@ from symdebias.release import Release
 
 @dataclass(frozen=True)
 class DeclaredLoss:
-    """The declared loss and its gradient as functions of a true record, by NumPy alone.
-
-    Attributes
-    ----------
-    loss : Loss
-        The loss.
-    release : Release
-        The release, for the design of a record.
-    """
+    """The declared loss and its gradient as functions of a true record, by NumPy alone."""
 
     loss: Loss
-    release: Release
+    release: Release  # The release, for the design of a record.
 
     def functions(self) -> tuple[Callable[..., FloatArray], list[Callable[..., FloatArray]]]:
         """Return the loss and its derivatives by the scores, or by the parameters of a free-form loss."""

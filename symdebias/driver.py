@@ -171,15 +171,6 @@ def _fitted(loss: Loss, release: Release, method: str) -> Loss:
 def corrected_by(loss: Loss, release: Release, approach: Method) -> CorrectedLoss:
     """Return the correction by one method, for callers that try several: a refusal proposes nothing.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        How the records were noised.
-    approach : Method
-        The method.
-
     Raises
     ------
     NoExactCorrectionError

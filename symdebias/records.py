@@ -23,23 +23,12 @@ TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 
 @dataclass(frozen=True)
 class Derivatives:
-    """Mean loss and derivatives at one theta.
+    """Mean loss and derivatives at one theta."""
 
-    Attributes
-    ----------
-    loss : float
-        The mean loss.
-    gradient : array of shape (Q,), float64
-        The mean gradient.
-    hessian : array of shape (Q, Q), float64
-        The mean Hessian.
-    meat : array of shape (Q, Q) or (0, 0), float64
-        The sum of outer products of the weighted gradients, over the sum of the weights.
-    """
-
-    loss: float
-    gradient: FloatArray
-    hessian: FloatArray
+    loss: float  # The mean loss.
+    gradient: FloatArray  # Of shape (Q,): the mean gradient.
+    hessian: FloatArray  # Of shape (Q, Q): the mean Hessian.
+    # Of shape (Q, Q) or (0, 0): the sum of outer products of the weighted gradients, over the sum of the weights.
     meat: FloatArray
 
 

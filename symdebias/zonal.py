@@ -25,24 +25,10 @@ _ROUNDING = 1e-12
 
 
 def legendre(degree: int, dimension: int, cosine: Any) -> FloatArray:
-    """Return the Legendre polynomials P_0, ..., P_m of a sphere, normed by P_k(1) = 1.
+    """Return the Legendre polynomials P_0, ..., P_m of a sphere in R^D at t in [-1, 1], P_k(1) = 1, a row for each.
 
     They are the Gegenbauer polynomials C_k^(D/2 - 1) divided by their value at 1: Chebyshev's in 2 dimensions, and
-    Legendre's in 3. (k + D - 2) P_(k+1) = (2k + D - 2) t P_k - k P_(k-1).
-
-    Parameters
-    ----------
-    degree : int
-        m, zero or more.
-    dimension : int
-        D, at least 2: the sphere lies in R^D.
-    cosine : float or array
-        t, in [-1, 1].
-
-    Returns
-    -------
-    array of shape (m + 1, ...), float64
-        One row for each degree.
+    Legendre's in 3. (k + D - 2) P_(k+1) = (2k + D - 2) t P_k - k P_(k-1). The dimension D is at least 2.
 
     References
     ----------
@@ -104,23 +90,12 @@ def monomial_table(degree: int, dimension: int) -> FloatArray:
 
 
 def inverse_on_monomials(factors: Sequence[float] | FloatArray, dimension: int) -> FloatArray:
-    r"""Return the inverse of a zonal channel on powers of the score.
+    r"""Return the inverse of a zonal channel on powers of the score, shape (m + 1, m + 1), lower triangular.
 
     Where :math:`E P_k(\langle w, v\rangle) = \lambda_k P_k(\langle w, a\rangle)` for unit vectors, the power
     :math:`u^j` of the true score is the mean of :math:`\sum_i e_{ji} s^{(j-i)/2} u^i` of the released one, with
-    :math:`s = R^2 |\theta|^2`.
-
-    Parameters
-    ----------
-    factors : array of shape (m + 1,)
-        lambda_0 = 1, ..., lambda_m, none of them 0.
-    dimension : int
-        D.
-
-    Returns
-    -------
-    array of shape (m + 1, m + 1), float64
-        e, lower triangular; entries with odd j - i are 0.
+    :math:`s = R^2 |\theta|^2`. The factors are lambda_0 = 1, ..., lambda_m, none of them 0; entries e with odd j - i
+    are 0.
 
     References
     ----------

@@ -32,27 +32,13 @@ NAN, INF = math.nan, math.inf
 
 @dataclass(frozen=True)
 class BadInput:
-    """One input that must be refused.
+    """One input that must be refused."""
 
-    Attributes
-    ----------
-    kind : str
-        Of the input: a parameter, the shape of data, ...
-    entry : str
-        The public call.
-    reason : str
-        What is wrong with it.
-    call : callable
-        Makes the call.
-    names : str
-        What the message has to name: the argument, or the part of the data. One of several, divided by ``|``.
-    """
-
-    kind: str
-    entry: str
-    reason: str
-    call: Callable[[], object]
-    names: str
+    kind: str  # Of the input: a parameter, the shape of data, ...
+    entry: str  # The public call.
+    reason: str  # What is wrong with it.
+    call: Callable[[], object]  # Makes the call.
+    names: str  # What the message has to name: the argument, or a part of the data; one of several, divided by ``|``.
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ import gc
 import os
 import tempfile
 
+import numpy as np
 import pytest
 import tiers
 import turns
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 import symdebias as sd
 from symdebias.codegen import cache
+from symdebias.mechanisms import sampling
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
@@ -40,6 +42,14 @@ def compile_at_once(request, monkeypatch):
     if request.node.get_closest_marker("compiled") or "codegen" in request.path.parts:
         monkeypatch.setattr(tiers, "RECORDS", 0)
         monkeypatch.setattr(cache, "_compile", tiers.COMPILE)
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """No noise: what comes out is what the noise is added to."""
+    monkeypatch.setattr(sampling, "normal_noise", lambda scale, shape, source: np.zeros(shape))
+    monkeypatch.setattr(sampling, "laplace_noise", lambda scale, shape, source: np.zeros(shape))
+    monkeypatch.setattr(sampling, "radial_noise_rows", lambda scale, rows, width, source: np.zeros((rows, width)))
 
 
 @pytest.fixture

@@ -55,6 +55,23 @@ def records(n, columns, seed=0, *, continuous=False):
     return X, y
 
 
+def logistic_records(n, theta, seed=0, *, intercept=0.0, in_ball=False):
+    """Columns that are uniform on [-1, 1], or on a cube within the unit ball, and labels of a logistic model."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, len(theta)))
+    if in_ball:
+        X /= np.sqrt(len(theta))
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-(X @ theta + intercept))), 1.0, -1.0)
+
+
+def clipped_records(n=400, p=2, seed=0):
+    """Normal columns, rows shortened to lengths below 1, and labels that the first column decides but for noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)) * 1.001
+    return X, np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
+
+
 def free_form_in_three(kind="polynomial and exponential"):
     """A free-form loss in three features that is no function of a score."""
     x1, x2, x3, t1, t2 = sp.symbols("x1 x2 x3 t1 t2", real=True)

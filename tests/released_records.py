@@ -70,6 +70,7 @@ def truth(metric, X, y):
     return {
         "accuracy": np.mean(y * u > 0),
         "log_loss": np.mean(np.logaddexp(0, -y * u)),
+        "brier": np.mean(expit(-y * u) ** 2),
         "squared_error": np.mean((y - u) ** 2),
         "poisson": np.mean(np.exp(u) - y * u),
     }[metric]

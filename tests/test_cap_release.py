@@ -1,21 +1,19 @@
 """Losses corrected under a spherical cap: kernels against means over the noise, surrogates, fits, refusals."""
 
 import math
-import pickle
 
 import numpy as np
 import pytest
 import sympy as sp
-from scipy import stats
+from instances import U, Y, logistic_records
+from kernel_means import assert_kernels_agree
 
 import symdebias as sd
 from symdebias.assessment.kernel_bias import encoded, released_records
-from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import quadrature
 from symdebias.transforms.surrogate import Design, Surrogate
 
-U, Y = sp.symbols("u y", real=True)
 CAP, COIN = sd.SphericalCapMechanism(3.0, 1.2), sd.RandomizedResponse(epsilon=1.0)
 QUARTIC = sd.Loss((1 - U * Y) ** 4, score=U, target=Y, target_values=(-1, 1))
 
@@ -63,54 +61,16 @@ IN_TURN = (
     "name", [pytest.param(name, marks=pytest.mark.exhaustive) if name in IN_TURN else name for name in RELEASES]
 )
 def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
-    loss, release = LOSSES[name], RELEASES[name]
-    corrected = sd.debias(loss, release, method="exact")
-    correction = corrected.at(release.number_of_columns)
+    release = RELEASES[name]
     # Of a margin release the columns are those of its vector.
-    release = correction.release
-    kernel = correction.kernels.mean_derivatives(weighted=True)
-    size, noise = correction.number_of_parameters, correction.noise
-
-    def derivatives(theta, X, y, weights):
-        return kernel(theta, X, y, weights, float(weights.sum()), noise, meat=False)[:3]
-
+    correction = sd.debias(LOSSES[name], release, method="exact").at(release.number_of_columns)
     rng = np.random.default_rng(1)
-    theta = rng.uniform(-0.8, 0.8, size)
+    theta = rng.uniform(-0.8, 0.8, correction.number_of_parameters)
     record = rng.uniform(-0.5, 0.5, correction.columns)
-    code = 1.0 if release.target is not None else -1.0
-    code = 0.3 if "residuals" in name else code
-    seen = released_records(release, record, code, nodes=10)
-    X, y = encoded(correction, seen.X, seen.y)
-    truth = DeclaredLoss(correction.loss, release)
-    function, slopes = truth.functions()
-
-    def declared(at):
-        arguments = truth.arguments(at, record[None, :], np.array([truth.target(code)]))
-        return float(np.ravel(function(*arguments))[0]), truth.gradient(
-            [slope(*arguments) for slope in slopes], record[None, :]
-        ).ravel()
-
-    value, gradient, hessian = derivatives(theta, X, y, seen.weights)
-    wanted, slope = declared(theta)
-    largest = float(np.abs([derivatives(theta, *row)[0] for row in _each(X, y)]).max())
-    assert value == pytest.approx(wanted, abs=1e-12 * max(1.0, largest))
-    np.testing.assert_allclose(gradient, slope, atol=1e-11 * max(1.0, largest))
-    steps = 1e-5 * np.eye(size)
-    curvature = [(declared(theta + step)[1] - declared(theta - step)[1]) / 2e-5 for step in steps]
-    np.testing.assert_allclose(hessian, curvature, atol=1e-7 * max(1.0, largest))
-    rows = rng.choice(len(X), 7, replace=False)
-    few = X[rows], y[rows], np.ones(7)
-    _, gradient, hessian = derivatives(theta, *few)
-    plus, minus = ([derivatives(theta + sign * step, *few) for step in steps] for sign in (1, -1))
-    differences = [(a[0] - b[0]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(gradient, differences, atol=1e-7 * max(1.0, largest))
-    second = [(a[1] - b[1]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(hessian, second, atol=1e-6 * max(1.0, largest))
-
-
-def _each(X, y):
-    """A few records by themselves, for the size of the terms."""
-    return [(X[row : row + 1], y[row : row + 1], np.ones(1)) for row in range(0, len(X), max(1, len(X) // 50))]
+    code = 0.3 if "residuals" in name else 1.0 if correction.release.target is not None else -1.0
+    assert_kernels_agree(
+        correction, record, code, theta, rng, nodes=10, within=(1e-12, 1e-11, 1e-7, 1e-7, 1e-6), scaled=True
+    )
 
 
 def test_the_rule_around_a_record_is_the_law_of_the_mechanism():
@@ -191,18 +151,12 @@ def test_designs_belong_to_their_noise():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def simulated(n, theta, seed, *, intercept=False):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, len(theta) - intercept)) / math.sqrt(len(theta) - intercept)
-    scores = np.column_stack([X, np.ones(n)])[:, : len(theta)] @ theta
-    return X, np.where(rng.random(n) < stats.logistic.cdf(scores), 1.0, -1.0)
-
-
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_logistic_regression_from_margins(intercept):
     """Intervals hold the truth; leaving the gain out would be off by a factor of lambda_1."""
     theta = np.array([2.0, -1.0, 0.5])
-    X, y = simulated(60_000, theta, 1, intercept=intercept)
+    slopes, constant = (theta[:2], theta[2]) if intercept else (theta, 0.0)
+    X, y = logistic_records(60_000, slopes, 1, intercept=constant, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
     noised = release.privatize(X, y, random_state=2)
     assert np.linalg.norm(noised.X, axis=1).max() <= math.sqrt(1 + intercept) * (1 + 1e-12)
@@ -219,7 +173,7 @@ def test_a_logistic_regression_from_margins(intercept):
 @pytest.mark.exhaustive
 def test_half_of_the_budget_for_the_label():
     theta = np.array([2.0, -1.0, 0.5])
-    X, y = simulated(60_000, theta, 3)
+    X, y = logistic_records(60_000, theta, 3, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), sd.RandomizedResponse(3.0)).privatize(X, y, random_state=4)
     fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
     ends = fit.confidence_interval(0.9999)
@@ -253,7 +207,7 @@ def coverage(release, X, y, best, draws):
 @pytest.mark.parametrize("draws", [40, pytest.param(300, marks=pytest.mark.exhaustive)])
 def test_intervals_cover_the_fit_of_the_true_records(draws):
     """At least 95% within five standard deviations of a binomial: 40 draws see 80% with a chance above .9."""
-    X, y = simulated(8000, np.array([1.5, -1.0]), 7)
+    X, y = logistic_records(8000, np.array([1.5, -1.0]), 7, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin")
     best = sd.m_estimate(sd.debias(sd.losses.logistic(), sd.Release()), X, y).theta
     hits, count = coverage(release, X, y, best, draws)
@@ -262,7 +216,7 @@ def test_intervals_cover_the_fit_of_the_true_records(draws):
 
 
 def test_stochastic_gradient_descent_runs_on_the_kernel():
-    X, y = simulated(30_000, np.array([2.0, -1.0]), 8)
+    X, y = logistic_records(30_000, np.array([2.0, -1.0]), 8, in_ball=True)
     noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=9)
     corrected = sd.debias(sd.losses.logistic(), noised.release)
     fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
@@ -270,22 +224,9 @@ def test_stochastic_gradient_descent_runs_on_the_kernel():
     assert np.linalg.norm(fit.theta - wanted) < 0.15
 
 
-def test_fits_are_saved_and_pickled(tmp_path):
-    X, y = simulated(20_000, np.array([2.0, -1.0]), 10)
-    noised = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").privatize(X, y, random_state=11)
-    fit = sd.m_estimate(sd.debias(sd.losses.logistic(), noised.release), noised.X, noised.y)
-    fit.save(tmp_path / "fit")
-    for again in (sd.Fit.load(tmp_path / "fit"), pickle.loads(pickle.dumps(fit))):
-        np.testing.assert_array_equal(again.theta, fit.theta)
-        assert again.corrected.design == fit.corrected.design
-        assert again.corrected.mean_loss(fit.theta, noised.X, None) == fit.corrected.mean_loss(
-            fit.theta, noised.X, None
-        )
-
-
 def test_a_rim_of_ones_own_is_undone_too():
     """Squares are then multiplied: the moments of the pilot are divided by it."""
-    X, y = simulated(40_000, np.array([2.0, -1.0]), 12)
+    X, y = logistic_records(40_000, np.array([2.0, -1.0]), 12, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0, gamma=0.85), target="margin")
     noised = release.privatize(X, y, random_state=13)
     corrected = sd.debias(sd.losses.logistic(), release)
@@ -366,7 +307,7 @@ def test_the_uncorrected_loss_is_that_of_unbiased_columns():
 @pytest.mark.parametrize("intercept", [False, True])
 def test_vectors_that_no_cap_releases_are_refused(intercept):
     """Those of another radius, or in other units; rounding is none of them."""
-    X, y = simulated(500, np.array([2.0, -1.0]), 14)
+    X, y = logistic_records(500, np.array([2.0, -1.0]), 14, in_ball=True)
     release = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin", fit_intercept=intercept)
     noised = release.privatize(X, y, random_state=15)
     corrected = sd.debias(sd.losses.squared_margin(), release)
@@ -411,7 +352,7 @@ def test_methods_for_added_noise_do_not_take_multiplied_squares():
 
 def test_a_cap_that_hides_squares_has_no_plan():
     """A surrogate without curvature would promise standard errors as if there were no noise."""
-    X, y = simulated(500, np.array([2.0, -1.0]), 18)
+    X, y = logistic_records(500, np.array([2.0, -1.0]), 18, in_ball=True)
     with pytest.raises(NoExactCorrectionError, match="hides the squares"):
         sd.planning.expected_fit(
             sd.losses.logistic(), sd.Release(sd.SphericalCapMechanism(1e-3, 1.0), target="margin"),

@@ -209,34 +209,11 @@ def test_large_margins_do_not_overflow():
     assert np.all(np.isfinite(corrected.gradient([1.0], X, [1, -1])))
 
 
-@pytest.mark.parametrize("convert", [
-    lambda X: X.astype(np.float32), np.asfortranarray, lambda X: np.repeat(X, 2, axis=0)[::2], lambda X: X.tolist(),
-])  # fmt: skip
-def test_input_forms_give_the_same_values(convert):
-    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
-    X, y = records(6, 2)
-    X = X.astype(np.float32).astype(float)
-    expected = corrected.loss([0.5, 1.0], X, y)
-    np.testing.assert_array_equal(corrected.loss([0.5, 1.0], convert(X), y.astype(int)), expected)
-    X.setflags(write=False)
-    np.testing.assert_array_equal(corrected.loss((0.5, 1), X, y.tolist()), expected)
-
-
 BAD_CALLS = [
     ({"y": [0, 1, 1]}, ValueError, r"labels must be -1 or \+1; got 0 and 1. Pass 2\*y - 1"),
-    ({"y": [-1, 1, 2]}, ValueError, "labels must be"),
-    ({"y": [-1, 1, 0.9999999]}, ValueError, "labels must be"),
     ({"y": [-1, 1, np.nan]}, ValueError, "y has NaN in row 2"),
-    ({"y": [-1, 1]}, ValueError, "2 entries, but X has 3 rows"),
-    ({"y": [[-1], [1], [1]]}, ValueError, "one dimension"),
-    ({"y": ["-1", "1", "1"]}, TypeError, "real numbers"),
     ({"X": [[0.1, np.nan]] * 3}, ValueError, "X has NaN in row 0, column 1"),
-    ({"X": [[0.1, np.inf]] * 3}, ValueError, "X has infinity in row 0, column 1"),
-    ({"X": [[0.1], [0.1, 0.2], [0.3]]}, ValueError, "different lengths"),
     ({"X": np.zeros((0, 2)), "y": []}, ValueError, "empty"),
-    ({"X": np.zeros(3)}, ValueError, "two dimensions"),
-    ({"X": np.zeros((3, 2), dtype=complex)}, TypeError, "real numbers"),
-    ({"X": np.zeros((3, 2), dtype=object)}, TypeError, "real numbers"),
     ({"theta": [1.0]}, ValueError, r"theta has the shape \(1,\); it must be \(2,\)"),
     ({"theta": [[1.0, 2.0]]}, ValueError, "theta has the shape"),
     ({"theta": [1.0, np.nan]}, ValueError, "theta has NaN"),
@@ -254,22 +231,12 @@ def test_bad_data_are_refused(change, error, message):
             call(**arguments)
 
 
-@pytest.mark.parametrize("weights", [[-1, 1, 1], [0, 0, 0], [np.nan, 1, 1], [1, 1], ["a", "b", "c"]])
-def test_bad_weights_are_refused(weights):
-    corrected = sd.debias(sd.losses.exponential(), gaussian_release())
-    with pytest.raises((ValueError, TypeError), match="sample_weight"):
-        corrected.mean_loss([0.1, 0.2], [[0.1, 0.2]] * 3, [-1, 1, 1], sample_weight=weights)
-
-
 BAD_DEBIAS = [
-    ({"method": "magic"}, ValueError, "not known. Choose one of auto, exact, surrogate, quadrature, series, none"),
     ({"method": "series"}, ValueError, "needs order="),
     ({"order": 2}, ValueError, 'belongs to method="series"'),
     ({"method": "series", "order": 0}, ValueError, "order=0 is too small"),
     ({"method": "series", "order": 1.5}, TypeError, "order must be an integer"),
     ({"method": "series", "order": True}, TypeError, "order must be an integer"),
-    ({"loss": sp.exp(U)}, TypeError, "must be a symdebias.Loss"),
-    ({"release": None}, TypeError, "must be a symdebias.Release"),
     (
         {"loss": sd.losses.least_squares(), "release": sd.Release(target=sd.RandomizedResponse(1.0, ("a", "b", "c")))},
         ValueError,

@@ -20,30 +20,6 @@ def true_records(n=60, seed=0):
     return X, np.where(rng.random(n) < 0.5, -1.0, 1.0)
 
 
-@pytest.mark.exhaustive
-def test_the_mixed_release_of_the_documentation():
-    release = mixed_release(target=sd.RandomizedResponse(epsilon=1.0))
-    assert release.columns == ("age", "hours", "income", "sex", "region", "year")
-    corrected = sd.debias(sd.losses.exponential(), release)
-    assert corrected.parameter_names == (
-        "age", "hours", "income", "sex", "region=e", "region=s", "region=w", "year", "intercept",
-    )  # fmt: skip
-    assert "not protected: year" in str(release.guarantee)
-    assert 10.8 < release.guarantee.epsilon < 4 + 4 + 1 + 1 + 1
-    X, y = true_records()
-    noised = release.privatize(X, y, random_state=0)
-    assert set(noised.X[:, 3]) == {-1.0, 1.0}
-    assert set(noised.X[:, 4]) <= {0.0, 1.0, 2.0, 3.0}
-    np.testing.assert_array_equal(noised.X[:, 5], X[:, 5])
-    assert np.all(noised.X[:, 2] != X[:, 2])
-    theta = 0.1 * np.cos(np.arange(9.0))
-    assert corrected.gradient(theta, noised.X, noised.y).shape == (60, 9)
-    fit = sd.sgd(corrected, noised.X, noised.y, step_size=1e-3, epochs=2, random_state=0)
-    assert fit.theta.shape == (9,)
-    assert "region=s" in fit.summary()
-    assert sd.Release.from_json(release.to_json()) == release
-
-
 def test_without_an_intercept_all_categories_have_a_parameter():
     mechanism = sd.RandomizedResponse(1.0, REGIONS)
     assert sd.debias(sd.losses.exponential(), sd.Release({"region": mechanism})).parameter_names == (
@@ -91,11 +67,7 @@ def test_a_target_of_text_is_a_target_of_codes():
 
 
 BAD = [
-    (lambda r: r.privatize(_changed(4, 4.0)), "column region of X has an entry in row 2 that is no code"),
-    (lambda r: r.privatize(_changed(4, 0.5)), "is no code of a category"),
-    (lambda r: r.privatize(_changed(4, -1.0)), "is no code of a category"),
     (lambda r: r.privatize(_changed(3, 0.0)), r"column sex of X must be -1 or \+1"),
-    (lambda r: r.privatize(_changed(2, np.nan)), "NaN in row 2, column 2"),
     (lambda r: sd.debias(sd.losses.exponential(), r).loss(np.zeros(9), _changed(4, 9.0), np.ones(60)), "no code"),
     (lambda r: sd.debias(sd.losses.exponential(), r).loss(np.zeros(8), true_records()[0], np.ones(60)), r"\(9,\)"),
     (lambda r: sd.Release({("a", "b"): sd.RandomizedResponse(1.0)}), "noises 1 column together; got 2"),

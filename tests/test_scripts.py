@@ -298,6 +298,7 @@ LONG = {
     "spherical_cap.py --records 2000 --repeats 1": "epsilon 8, 10 columns",
     "faults.py --times 1": "35 kinds, 35 faults, 0 with a loss",
     "evaluation.py --draws 2": "one standard error",
+    "evaluation_coverage.py --draws 2 --records 1000 --population 20000": "rare label    normal 1, labels 1      f1",
     "start_up.py": "second process: import + train 1,000 rows",
     "m_estimation.py --n 5000 --columns 2 --repeats 1": "m_estimate: Poisson",
     "intervals.py --replicates 100 --part 'least squares' --processes 1": "p 10, target noise 1",
@@ -337,6 +338,16 @@ def test_the_benchmark_of_adult(data_folder, monkeypatch, capsys):
     assert accuracy > 0.81
     refused, lost, *_ = map(float, found["margin spherical laplace, surrogate"])
     assert refused + lost <= 1
+
+
+@pytest.mark.exhaustive
+def test_metrics_of_adult(data_folder, monkeypatch, capsys):
+    """The area under the ROC curve of the test set is found within 5 of its errors, of .013 each over 3 draws."""
+    monkeypatch.setattr(sys, "argv", ["evaluation_coverage.py", "--adult", "--draws", "3"])
+    runpy.run_path(str(ROOT / "benchmarks" / "evaluation_coverage.py"), run_name="__main__")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (true, naive, mean, *_) = next(map(float, line[1:]) for line in lines if line[0] == "roc_auc")
+    assert abs(mean - true) < 5 * 0.013 / 3**0.5 < 0.1 < true - naive
 
 
 @pytest.mark.exhaustive
@@ -592,3 +603,84 @@ def test_verdicts_of_the_benchmark_of_coverage(coverage):
     )
     assert "verdict: 1 of 2 designs fail: logistic, normal" in text
     assert "logistic, normal: 1 x crash for a reason" in text
+
+
+def called(name, folder, capsys):
+    """What a script of the gallery prints at its toy size, after its pictures have been looked for."""
+    runpy.run_path(str(ROOT / "examples" / f"{name}.py"))["main"](["--small", "--folder", str(folder)])
+    assert all(picture.read_bytes().startswith(b"\x89PNG") for picture in folder.iterdir())
+    return capsys.readouterr().out, sorted(picture.stem for picture in folder.iterdir())
+
+
+def test_the_example_of_label_designs(tmp_path, capsys):
+    """Columns of an optimum have two values, its error is the least of the unbiased, and records make a prior cheap."""
+    text, pictures = called("label_designs", tmp_path, capsys)
+    assert pictures == ["private_prior", "randomizer_laws", "randomizer_priors"]
+    assert text.count("100% of the columns have two values") == 4
+    rows = {line[:24].strip(): line[24:].split() for line in text.splitlines() if line.startswith("  ")}
+    errors = {name: float(rows[name][0]) for name in ("Laplace", "staircase", "debiased RR", "optimal unbiased")}
+    assert min(errors, key=errors.get) == "optimal unbiased"
+    assert float(rows["RR on bins"][1]) > 3
+    (learned,) = [line.split() for line in text.splitlines() if "sqrt(k/n)" in line]
+    few, many = float(learned[-4]), float(learned[-2])
+    assert few > many > 1
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_learning_curves(tmp_path, capsys):
+    """On the same noised records the corrected descents end lower than the plain one."""
+    text, pictures = called("learning_curves", tmp_path, capsys)
+    assert pictures == ["accuracy", "excess_risk", "log_loss_accuracy", "log_loss_risk"]
+    for table in text.split("synthetic")[1:]:
+        excess = {line[2:32].strip(): float(line[32:].split()[0]) for line in table.splitlines()[2:]}
+        plain = excess.pop("SGD on noised records")
+        assert len(excess) in (2, 4)
+        assert max(excess.values()) < plain
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_the_error_of_truncation(tmp_path, capsys):
+    """Each term lessens the bias, and each way to correct is nearer to theta than none."""
+    text, pictures = called("truncation_error", tmp_path, capsys)
+    assert pictures == ["series_and_surrogates", "truncation_error"]
+    lines = [line.split() for line in text.splitlines()]
+    biases = [float(line[2]) for line in lines if line[0] == "4"]
+    assert len(biases) == 4
+    assert biases == sorted(biases, reverse=True)
+    off = {line[:38].strip(): float(line[38:].split()[0]) for line in text.splitlines()[-4:]}
+    assert off.pop("no correction") > 2 * max(off.values())
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_a_noised_target(tmp_path, capsys):
+    text, pictures = called("noised_target", tmp_path, capsys)
+    assert pictures == ["noised_target"]
+    rows = [line.rsplit("(", 1)[0].split() for line in text.splitlines() if "noised records" in line]
+    assert float(rows[-1][-1]) < float(rows[-2][-1]) / 4
+    assert "least squares, p = 2, epsilon = 20" in text
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_intervals(tmp_path, capsys):
+    text, pictures = called("intervals_that_cover", tmp_path, capsys)
+    assert pictures == ["intervals"]
+    ignored, corrected = (line.split()[2:] for line in text.splitlines()[2:4])
+    assert ignored == ["0.0%", "0.0%"]
+    assert min(float(share.rstrip("%")) for share in corrected) >= 60
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_plans(tmp_path, capsys):
+    """The order of three releases is the planned one; with three draws a deviation is known to a factor of three."""
+    text, pictures = called("planned_and_found", tmp_path, capsys)
+    assert pictures == ["planned_and_found"]
+    ratios = [float(line.split()[-1]) for line in text.splitlines()[1:]]
+    assert len(ratios) == 3
+    assert all(1 / 4 < ratio < 4 for ratio in ratios)
+
+
+@pytest.mark.exhaustive
+def test_the_example_of_designed_releases(tmp_path, capsys):
+    text, pictures = called("designed_releases", tmp_path, capsys)
+    assert pictures == ["designed_releases"]
+    assert float(text.split()[-1]) > 50

@@ -5,14 +5,12 @@ import math
 import numpy as np
 import pytest
 import sympy as sp
-from instances import records
+from instances import U, Y, logistic_records, records
+from kernel_means import assert_kernels_agree
 
 import symdebias as sd
-from symdebias.assessment.kernel_bias import encoded, released_records
-from symdebias.declared import DeclaredLoss
 from symdebias.exceptions import InfiniteVarianceError, NoExactCorrectionError
 
-U, Y = sp.symbols("u y", real=True)
 SPHERICAL = sd.SphericalLaplaceMechanism.from_scale(0.15)
 PADDED = sd.SphericalLaplaceMechanism.from_scale(0.15, padded=True)
 GAUSSIAN, COIN = sd.GaussianMechanism.from_scale(0.3), sd.RandomizedResponse(epsilon=1.0)
@@ -60,48 +58,16 @@ LONG = ("three scores", "beside normal and Laplace noise, and a category")
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.exhaustive] * (n in LONG)) for n in RELEASES])
 def test_kernels_have_the_declared_loss_as_mean_and_agree_with_differences(name):
-    corrected = sd.debias(LOSSES[name], RELEASES[name], method="exact")
-    correction = corrected.at(RELEASES[name].number_of_columns)
-    release, columns = correction.release, correction.columns
-    kernel = correction.enumerated.kernels.mean_derivatives(weighted=True)
-    size, noise = correction.number_of_parameters, correction.enumerated.noise
-
-    def derivatives(theta, X, y, weights):
-        return kernel(theta, X, y, weights, float(weights.sum()), noise, meat=False)[:3]
-
+    release = RELEASES[name]
+    correction = sd.debias(LOSSES[name], release, method="exact").at(release.number_of_columns).enumerated
     rng = np.random.default_rng(1)
-    theta = rng.uniform(-0.8, 0.8, size)
-    record = rng.uniform(-0.7, 0.7, columns)
+    theta = rng.uniform(-0.8, 0.8, correction.number_of_parameters)
+    record = rng.uniform(-0.7, 0.7, correction.columns)
     if "category" in name:
         record[-1] = 1.0
-    code = 1.0
-    seen = released_records(release, record, code, nodes=NODES.get(name, 24))
-    X, y = encoded(correction.enumerated, seen.X, seen.y)
-    truth = DeclaredLoss(correction.loss, release)
-    function, slopes = truth.functions()
-
-    def declared(at):
-        arguments = truth.arguments(at, record[None, :], np.array([truth.target(code)]))
-        return float(np.ravel(function(*arguments))[0]), truth.gradient(
-            [slope(*arguments) for slope in slopes], record[None, :]
-        ).ravel()
-
-    value, gradient, hessian = derivatives(theta, X, y, seen.weights)
-    wanted, slope = declared(theta)
-    assert value == pytest.approx(wanted, abs=1e-9)
-    np.testing.assert_allclose(gradient, slope, atol=1e-9)
-    steps = 1e-5 * np.eye(size)
-    curvature = [(declared(theta + step)[1] - declared(theta - step)[1]) / 2e-5 for step in steps]
-    np.testing.assert_allclose(hessian, curvature, atol=1e-8)
-    # A few released records by themselves.
-    rows = rng.choice(len(X), 7, replace=False)
-    few = X[rows], y[rows], np.ones(7)
-    _, gradient, hessian = derivatives(theta, *few)
-    plus, minus = ([derivatives(theta + sign * step, *few) for step in steps] for sign in (1, -1))
-    differences = [(a[0] - b[0]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(gradient, differences, atol=1e-7)
-    second = [(a[1] - b[1]) / 2e-5 for a, b in zip(plus, minus, strict=True)]
-    np.testing.assert_allclose(hessian, second, atol=1e-7)
+    assert_kernels_agree(
+        correction, record, 1.0, theta, rng, nodes=NODES.get(name, 24), within=(1e-9, 1e-9, 1e-8, 1e-7, 1e-7)
+    )
 
 
 # ---- limits ----------------------------------------------------------------------------------------------
@@ -202,20 +168,13 @@ def test_the_variance_of_a_quadratic_loss():
 # ---- fits ------------------------------------------------------------------------------------------------
 
 
-def simulated(n, columns, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, columns)) / np.sqrt(columns)
-    chances = 1 / (1 + np.exp(-2 * X @ np.resize([1.0, -0.5, 0.25], columns)))
-    return X, np.where(rng.random(n) < chances, 1.0, -1.0)
-
-
 @pytest.mark.parametrize(
     ("columns", "method"), [(3, "exact"), pytest.param(2, "surrogate", marks=pytest.mark.exhaustive)]
 )
 def test_a_fit_is_near_that_of_the_true_records(columns, method):
     """Within four standard errors of each parameter: a false alarm in about 1 of 5,000 for these seeds, once and for
     all; the uncorrected fit is 6 of them away."""
-    X, y = simulated(40_000, columns, 1)
+    X, y = logistic_records(40_000, 2 * np.resize([1.0, -0.5, 0.25], columns), 1, in_ball=True)
     release = sd.Release(sd.SphericalLaplaceMechanism(epsilon=6.0, radius=1.0), sd.RandomizedResponse(epsilon=3.0))
     noised = release.privatize(X, y, random_state=2)
     loss = sd.losses.logistic()
@@ -227,15 +186,6 @@ def test_a_fit_is_near_that_of_the_true_records(columns, method):
     assert np.all(np.abs(fit.theta - truth) < 4 * errors)
     naive = sd.m_estimate(sd.debias(loss, noised.release, method="none"), noised.X, noised.y).theta
     assert np.max(np.abs(naive - truth) / errors) > 6
-
-
-def test_stochastic_gradient_descent_runs_on_the_kernel():
-    X, y = simulated(20_000, 3, 3)
-    noised = sd.Release(sd.SphericalLaplaceMechanism(epsilon=6.0, radius=1.0)).privatize(X, y, random_state=4)
-    corrected = sd.debias(sd.losses.logistic(), noised.release)
-    fit = sd.sgd(corrected, noised.X, noised.y, l2=0.1, random_state=0, average=True)
-    wanted = sd.m_estimate(corrected, noised.X, noised.y, l2=0.1).theta
-    assert np.linalg.norm(fit.theta - wanted) < 0.15
 
 
 # ---- margin releases -------------------------------------------------------------------------------------

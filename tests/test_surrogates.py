@@ -23,9 +23,9 @@ BOUNDS = {
     "probit": (sd.losses.probit(), COIN, 1e-3),
     "squared hinge": (sd.losses.squared_hinge(), COIN, 0.03),
     "hinge": (sd.losses.hinge(), COIN, 0.12),
-    "Huber": (sd.losses.huber(), None, 0.03),
+    "Huber": (sd.losses.huber(), None, 0.0097),
     "Huber, noised target": (sd.losses.huber(), sd.GaussianMechanism.from_scale(0.5), 0.03),
-    "quantile": (sd.losses.quantile(0.75), None, 0.01),
+    "quantile": (sd.losses.quantile(0.75), None, 7.8e-4),
     "absolute": (sd.Loss(sp.Abs(U - Y), score=U, target=Y), None, 0.13),
     "negative binomial": (sd.losses.negative_binomial(2.0), None, 1e-4),
     "quartic and logarithm": (

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,22 +42,13 @@ def reference_variance(correction: Correction) -> float:
 def gradient_inflation(correction: Correction, radius: float | None, score_variance: float | None) -> float:
     """Return by how much an exact correction inflates the mean square of the slope of a loss of one score.
 
-    Parameters
-    ----------
-    correction : Correction
-        An exact one.
-    radius : float or None
-        Scores range over abs(u) <= radius, 3 by default.
-    score_variance : float or None
-        The noise variance of the score, reached by parameters to which all columns give the same share of it; 4 by
-        default, or 16 where columns share noise. No default depends on the units of the columns.
+    Scores range over abs(u) <= radius, 3 by default. The noise variance of the score is reached by parameters to which
+    all columns give the same share of it; 4 by default, or 16 where columns share noise. No default depends on the
+    units of the columns.
 
-    Returns
-    -------
-    float
-        The ratio of the mean squares of the corrected and of the declared slope at released scores, label noise apart;
-        infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
-        is given, and the noise is normal) or the loss has no one score.
+    It is the ratio of the mean squares of the corrected and of the declared slope at released scores, label noise
+    apart; infinite where the variance is, and 1 where only noise with a finite operator is looked at (no score variance
+    is given, and the noise is normal) or the loss has no one score.
     """
     declared, derivation, program = correction.loss, correction.derivation, correction.program
     if len(declared.scores) != 1:
@@ -125,20 +115,10 @@ def gradient_inflation(correction: Correction, radius: float | None, score_varia
     return float(np.mean(slope**2)) / before if before > 0 else 1.0
 
 
-def series_biases(declared: Loss, *, orders: Sequence[int] = (1, 2, 3)) -> tuple[float, ...]:
+def series_biases(declared: Loss) -> tuple[float, ...]:
     """Return the largest biases of truncated series of a smooth loss of several scores, at unit noise of each.
 
-    Parameters
-    ----------
-    declared : Loss
-        The loss.
-    orders : sequence of int
-        The orders.
-
-    Returns
-    -------
-    tuple of float
-        For each order the largest |E[series] - loss| found at corners, faces and the middle of scores up to 2.
+    For the orders 1, 2 and 3 it is the largest |E[series] - loss| at corners, faces and the middle of scores up to 2.
 
     Raises
     ------
@@ -155,7 +135,7 @@ def series_biases(declared: Loss, *, orders: Sequence[int] = (1, 2, 3)) -> tuple
     grid = np.array(list(itertools.product(t, repeat=len(scores))))
     shares = np.prod(np.array(list(itertools.product(weights / weights.sum(), repeat=len(scores)))), axis=1)
     found = []
-    for order in orders:
+    for order in (1, 2, 3):
         series = numeric(truncated_series(expression, unit, order=order), scores)
         biases = [float(series(*(place + grid).T) @ shares) - float(plain(*place)) for place in places]
         found.append(float(np.max(np.abs(biases))))

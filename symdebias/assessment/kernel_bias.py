@@ -35,21 +35,11 @@ NODES = (64, 48, 40, 32, 28, 24, 20, 18, 16, 14, 12, 10)
 
 @dataclass(frozen=True)
 class SeenRecord:
-    """One true record seen through the noise: released records with their probabilities.
+    """One true record seen through the noise: released records with their probabilities."""
 
-    Attributes
-    ----------
-    X : array of shape (m, p), float64
-        Released columns, codes of categories.
-    y : array of shape (m,), float64
-        Released targets (codes of a channel's outputs).
-    weights : array of shape (m,), float64
-        Their weights, which sum to 1.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
+    X: FloatArray  # Of shape (m, p): released columns, codes of categories.
+    y: FloatArray  # Of shape (m,): released targets (codes of a channel's outputs).
+    weights: FloatArray  # Of shape (m,): their weights, which sum to 1.
 
 
 def released_records(
@@ -65,24 +55,11 @@ def released_records(
 ) -> SeenRecord:
     """Return what a true record may look like once released.
 
-    Parameters
-    ----------
-    release : Release
-        The release.
-    record : array of shape (p,), float64
-        The true columns; codes for categories.
-    target : float
-        The true target; its value, or the code of it for a channel.
-    nodes : int
-        Nodes per column with additive noise.
-    active : array of shape (p,), bool, optional
-        Columns to integrate over; the others keep their true value.
-    scales : array of shape (p,), float64, optional
-        Standard deviations of this record's own for columns with normal noise.
-    noise_on : pair of bool
-        Whether the features and whether the target are noised.
-    far : bool
-        Whether sums over a grid go as far out as high powers need.
+    Columns hold codes for categories, and the target its value, or its code for a channel. `nodes` is the number for
+    each column with additive noise; `active`, shape (p,), the columns to integrate over, where the others keep their
+    true value; `scales`, shape (p,), standard deviations of this record's own for columns with normal noise; `noise_on`
+    whether the features and whether the target are noised; `far` whether sums over a grid go as far out as high powers
+    need.
     """
     count = len(record)
     parts: list[Rule] = []
@@ -160,21 +137,10 @@ def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
 def kernel_biases(
     correction: Correction, *, record_radius: float, theta_radius: float, residual_radius: float | None = None
 ) -> Biases:
-    """Return the largest biases of a corrected loss at points spread over the domain.
+    """Return the largest biases of a corrected loss at points of the domain, ||x|| and ||theta|| within bounds.
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction.
-    record_radius, theta_radius : float
-        Bounds on ||x|| and ||theta||.
-    residual_radius : float, optional
-        For a loss of the residual: targets are those with a residual up to this, in place of the declared ones.
-
-    Returns
-    -------
-    Biases
-        The largest of each.
+    With `residual_radius`, for a loss of the residual, targets are those with a residual up to this, in place of the
+    declared ones.
     """
     declared, release, columns = correction.loss, correction.release, correction.columns
     kernels, noise, size = correction.kernels, correction.noise, correction.number_of_parameters

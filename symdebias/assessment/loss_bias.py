@@ -10,18 +10,9 @@ from symdebias.derivation import hidden_score
 
 
 def loss_biases(correction: Correction, theta: FloatArray, matrix: FloatArray, targets: FloatArray) -> FloatArray:
-    """Return the biases of a corrected loss, shape (n,), float64.
+    """Return the biases of a corrected loss for true records, shape (n,), float64; its surrogates are designed.
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction, its surrogates designed.
-    theta : array of shape (Q,), float64
-        The parameters.
-    matrix : array of shape (n, p), float64
-        True records, codes for categories.
-    targets : array of shape (n,), float64
-        True targets, or codes of them where a channel noises them.
+    Columns of categories, and a target that a channel noises, hold codes.
 
     Raises
     ------

@@ -42,24 +42,12 @@ _STEPS, _NOISE_STEPS = np.linspace(-1.0, 1.0, 17), np.linspace(-1.0, 1.0, 9)
 
 @dataclass(frozen=True)
 class TargetNoise:
-    """What the target may be, and what is seen in its place.
+    """What the target may be, and what is seen in its place."""
 
-    Attributes
-    ----------
-    targets : tuple of float
-        The values of the target to try.
-    variance : float
-        Variance of Gaussian noise on the target.
-    outcomes : tuple of float
-        The values that a finite channel gives out; empty without a channel.
-    probabilities : tuple of (float, ...)
-        Their probabilities, a row for each target.
-    """
-
-    targets: tuple[float, ...]
-    variance: float = 0.0
-    outcomes: tuple[float, ...] = ()
-    probabilities: tuple[tuple[float, ...], ...] = ()
+    targets: tuple[float, ...]  # The values of the target to try.
+    variance: float = 0.0  # Variance of Gaussian noise on the target.
+    outcomes: tuple[float, ...] = ()  # The values that a finite channel gives out; empty without a channel.
+    probabilities: tuple[tuple[float, ...], ...] = ()  # Their probabilities, a row for each target.
 
     @classmethod
     def of(cls, loss: Loss, release: Release) -> "TargetNoise":
@@ -161,32 +149,14 @@ def score_biases(
 ) -> Biases:
     """Return the largest biases of a corrected loss of one score, by quadrature over the noise.
 
-    The gradient's bias splits in two: with e the noise of the score, the noise of the record is D theta e/s
-    plus a part that is uncorrelated with e, so that
+    The gradient's bias splits in two: with e the noise of the score, the noise of the record is D theta e/s plus a part
+    that is uncorrelated with e, so that
 
         E[x~ G_u - D theta K] - x F_u = x (E G_u - F_u) + D theta (E[e G_u]/s - E K).
 
-    Parameters
-    ----------
-    functions : ScoreFunctions
-        The loss, its slope F_u, and the corrected loss with its slope and curvature K.
-    score_bound : float
-        Bound on |u|.
-    variance : float
-        Largest noise variance s of the score; tried with fractions of it.
-    record_radius : float
-        Bound on ||x||.
-    noise_norm : float
-        Bound on ||D theta|| at the largest s.
-    target_noise : TargetNoise
-        Targets and their noise.
-    most_nodes : int
-        Of the rule. Slow waves need a few hundred, however large they are and their rounding.
-
-    Returns
-    -------
-    Biases
-        The largest of each.
+    `score_bound` is that on |u|, `variance` the largest noise variance s of the score, tried with fractions of it,
+    `record_radius` the bound on ||x||, and `noise_norm` that on ||D theta|| at the largest s. The rule has
+    `most_nodes`: slow waves need a few hundred, however large they are and their rounding.
     """
     scores = np.linspace(-score_bound, score_bound, _SCORES)[:, None]
     worst = Biases()
@@ -302,17 +272,8 @@ def searched_biases(
     have panels of their own. The bias is looked at around each panel, at a range of noise levels, and then ever more
     closely around its highest peaks.
 
-    Parameters
-    ----------
-    functions, score_bound, variance, record_radius, noise_norm, target_noise
-        As for `score_biases`; the target has no normal noise.
-    enclosed : callable
-        Returns the loss at a target with the ranges of its derivatives, or None where they are not known.
-
-    Returns
-    -------
-    Biases
-        The largest of each.
+    `enclosed` returns the loss at a target with the ranges of its derivatives, or None where they are not known; the
+    rest is as for `score_biases`, and the target has no normal noise.
     """
     deviation = math.sqrt(variance)
     end = score_bound + _REACH * deviation

@@ -30,24 +30,13 @@ _MOST_NODES = 300_000
 
 @dataclass(frozen=True)
 class ClosedVariance:
-    """The variance of a corrected loss of one score under normal noise, in closed form.
+    """The variance of a corrected loss of one score under normal noise, in closed form."""
 
-    Attributes
-    ----------
-    loss : sympy.Expr
-        The variance of the loss: of the score u, the true target, ``s``, ``t`` and ``c``.
-    gradient : sympy.Expr
-        The trace of the covariance of the gradient: of these and of the four symbols below.
-    norms : tuple of sympy.Symbol
-        ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
-    conditions : tuple of sympy relationals
-        What must hold for it to be finite.
-    """
-
-    loss: sp.Expr
-    gradient: sp.Expr
+    loss: sp.Expr  # The variance of the loss: of the score u, the true target, ``s``, ``t`` and ``c``.
+    gradient: sp.Expr  # The trace of the covariance of the gradient: of these and of the four symbols below.
+    # ``xx`` = ||x||^2, ``xv`` = x'D theta, ``vv`` = ||D theta||^2 and ``d`` = tr D.
     norms: tuple[sp.Symbol, sp.Symbol, sp.Symbol, sp.Symbol]
-    conditions: tuple[sp.Rel, ...]
+    conditions: tuple[sp.Rel, ...]  # What must hold for it to be finite.
 
 
 @functools.lru_cache(maxsize=64)
@@ -59,15 +48,7 @@ def closed_variance(correction: Correction) -> ClosedVariance | None:
         Var G = W[E G^2] - F^2
         tr Cov = (xx + d) W[A^2] + 2 xv W[A^2]' + vv W[A^2]'' - 2 xv W[AB] - 2 vv W[AB]' + vv W[B^2] - xx F_u^2
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction.
-
-    Returns
-    -------
-    ClosedVariance or None
-        None where there is no closed form, or nothing is corrected.
+    It is None where there is no closed form, or nothing is corrected.
 
     References
     ----------
@@ -110,20 +91,9 @@ def _closed(correction: Correction) -> ClosedVariance:
 def variances(
     correction: Correction, theta: FloatArray, matrix: FloatArray, targets: FloatArray, *, of: str
 ) -> FloatArray:
-    """Return the variance over the noise of the corrected loss, or of its gradient, for true records.
+    """Return the variance over the noise of the corrected loss, or the trace of that of its gradient, for true records.
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction.
-    theta : array of shape (Q,), float64
-        The parameters.
-    matrix : array of shape (n, p), float64
-        True records, codes for categories.
-    targets : array of shape (n,), float64
-        True targets, or codes of them where a channel noises them.
-    of : {"loss", "gradient"}
-        Of the loss, or the trace of the covariance of the gradient.
+    Columns of categories, and a target that a channel noises, hold codes.
     """
     if of not in ("loss", "gradient"):
         raise ValueError(f'of={of!r:.60} is not known. Choose "loss" or "gradient".')
@@ -237,22 +207,9 @@ def noise_moment(
     *,
     of: str,
 ) -> float:
-    """Return a moment over the noise of the corrected loss or gradient of a record.
+    """Return a moment over the noise of the corrected loss or gradient of a true record, codes for categories.
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction.
-    theta : array of shape (Q,), float64
-        The parameters.
-    record : array of shape (p,), float64
-        The true record, codes for categories.
-    target : float
-        The true target, or the code of it.
-    moment : callable
-        Takes values of shape (m, 1) or (m, Q) and their weights.
-    of : {"loss", "gradient"}
-        What of.
+    `moment` takes values of shape (m, 1) or (m, Q) and their weights.
 
     Raises
     ------

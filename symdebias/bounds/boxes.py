@@ -25,26 +25,14 @@ Box = tuple[tuple[float, float], ...]
 
 
 def upper_bound(expression: sp.Expr, variables: Sequence[sp.Symbol], box: Box) -> float:
-    """Return an upper bound of an expression over a box, next to its maximum where a few hundred cuts find it.
+    """Return an upper bound of a real expression over a box, next to its maximum where a few hundred cuts find it.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        A real expression in the variables; see `intervals.natural_range`.
-    variables : sequence of sympy.Symbol
-        The variables.
-    box : tuple of pairs of float
-        The interval of each.
-
-    Returns
-    -------
-    float
-        Never below the maximum; infinite where no bound was found.
+    It is never below the maximum, and infinite where no bound was found.
 
     Raises
     ------
     ValueError
-        The expression has a function that is not bounded here.
+        The expression has a function that is not bounded here; see `intervals.natural_range`.
 
     Notes
     -----

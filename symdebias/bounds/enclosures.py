@@ -32,24 +32,11 @@ _BRANCHES = (sp.Piecewise, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Abs, sp.Dir
 
 
 def enclosure(expression: sp.Expr, variable: sp.Symbol, cells: Range) -> tuple[Range, _Mask]:
-    """Return the range of an expression on cells, over all branches that a cell may meet.
+    """Return the range of an expression of one variable on finite cells, over all branches that a cell may meet.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        An expression in one variable; beside what `intervals.natural_range` takes it may have branches, maxima, signs
-        and steps.
-    variable : sympy.Symbol
-        The variable.
-    cells : Range
-        Finite cells, of shape (n,).
-
-    Returns
-    -------
-    Range
-        Never narrower than the range. It shrinks to the one-sided limits where a cell shrinks around a jump.
-    array of shape (n,), bool
-        Which cells may hold a place where branches meet: a derivative of the expression has no meaning there.
+    Beside what `intervals.natural_range` takes it may have branches, maxima, signs and steps. The range is never
+    narrower than the true one, and shrinks to the one-sided limits where a cell shrinks around a jump. The mask says
+    which cells may hold a place where branches meet: a derivative of the expression has no meaning there.
 
     Raises
     ------
@@ -146,16 +133,9 @@ def _truth(condition: Any, known: dict[sp.Basic, Range]) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Enclosed:
-    """A function of one variable with the ranges of its first two derivatives.
+    """A function of one variable with the ranges of its first two derivatives."""
 
-    Attributes
-    ----------
-    function, slope, curvature : sympy.Expr
-        The function, and its derivatives in forms with tight ranges; a step of the slope is no part of the curvature.
-    variable : sympy.Symbol
-        The variable.
-    """
-
+    # The function, and its derivatives in forms with tight ranges; a step of the slope is no part of the curvature.
     function: sp.Expr
     slope: sp.Expr
     curvature: sp.Expr
@@ -201,19 +181,12 @@ def enclosed(function: sp.Expr, variable: sp.Symbol) -> Enclosed | None:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest size of a function and of its slope.
+    """The largest size of a function and of its slope."""
 
-    Attributes
-    ----------
-    value, slope : float
-        Never below what is taken where `proved`, and otherwise the largest that was found.
-    proved : bool
-        Whether interval arithmetic has shown that they are not exceeded, but for the rounding of float64.
-    """
-
+    # Never below what is taken where `proved`, and otherwise the largest that was found.
     value: float
     slope: float
-    proved: bool
+    proved: bool  # Whether interval arithmetic has shown that they are not exceeded, but for the rounding of float64.
 
 
 def largest(

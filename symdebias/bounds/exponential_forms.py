@@ -20,18 +20,10 @@ _MOST_CHOICES = 200_000
 
 @dataclass(frozen=True)
 class ExponentialForm:
-    """sum_i c_i log sum_j exp(a_ij'u + b_ij) + a'u + b, with c_i > 0.
+    """sum_i c_i log sum_j exp(a_ij'u + b_ij) + a'u + b, with c_i > 0."""
 
-    Attributes
-    ----------
-    affine : array of shape (K,)
-        a.
-    terms : tuple of (float, array of shape (m, K))
-        c_i, and the rows a_ij.
-    """
-
-    affine: FloatArray
-    terms: tuple[tuple[float, FloatArray], ...]
+    affine: FloatArray  # Of shape (K,): a.
+    terms: tuple[tuple[float, FloatArray], ...]  # Of shape (m, K): c_i, and the rows a_ij.
 
     def slope(self) -> float:
         """Return the largest norm of the gradient: it is a + sum_i c_i (a mean of the rows a_ij)."""

@@ -35,14 +35,9 @@ _DIGITS = 60
 
 @dataclass(frozen=True)
 class Range:
-    """Closed intervals of real numbers.
+    """Closed intervals of real numbers."""
 
-    Attributes
-    ----------
-    low, high : array, float64
-        The ends. An infinite one stands for all numbers on that side.
-    """
-
+    # The ends. An infinite one stands for all numbers on that side.
     low: FloatArray
     high: FloatArray
 
@@ -123,15 +118,10 @@ def number(value: sp.Expr) -> Range:
 
 
 def natural_range(expression: sp.Expr, box: Mapping[sp.Basic, Range]) -> Range:
-    """Return a range that an expression keeps on boxes, operation by operation.
+    """Return a range that an expression keeps on boxes of equal shapes, operation by operation.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        Of sums, products, powers, exponentials, logarithms, error functions and the functions of `codegen` and of this
-        module.
-    box : mapping of sympy.Symbol to Range
-        The boxes, of equal shapes; of subexpressions too, whose ranges are known already.
+    It is made of sums, products, powers, exponentials, logarithms, error functions and the functions of `codegen` and
+    of this module. The boxes may be those of subexpressions too, whose ranges are known already.
 
     Raises
     ------

@@ -17,20 +17,8 @@ def largest_found(
 ) -> tuple[float, float]:
     """Return the largest sizes of two functions that are found between two numbers.
 
-    Parameters
-    ----------
-    functions : callable
-        Returns both at points of shape (n,).
-    low, high : float
-        The ends.
-    points : int
-        How many points a first grid has. It is refined around its highest peaks, and what is narrower than its steps
-        may be missed.
-
-    Returns
-    -------
-    tuple of float
-        The sizes, infinite where a function is not a number.
+    `functions` returns both at points of shape (n,). A first grid of so many points is refined around its highest
+    peaks, and what is narrower than its steps may be missed. Sizes are infinite where a function is not a number.
 
     Examples
     --------

@@ -17,22 +17,13 @@ Event = Callable[[FloatArray], np.ndarray[Any, np.dtype[np.bool_]]]
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound on epsilon, and the event that it comes from.
+    """A lower bound on epsilon, and the event that it comes from."""
 
-    Attributes
-    ----------
-    epsilon : float
-        The bound, 0 or more.
-    likely, unlikely : float
-        The shares of the draws of the two inputs in the event.
-    trials : int
-        Draws of each input that tested the event.
-    """
-
-    epsilon: float
+    epsilon: float  # The bound, 0 or more.
+    # The shares of the draws of the two inputs in the event.
     likely: float
     unlikely: float
-    trials: int
+    trials: int  # Draws of each input that tested the event.
 
     def sees(self, claimed: float, delta: float, level: float) -> float:
         """Return about which epsilon this event would refute a claim with, in 95 of 100 checks.

@@ -30,24 +30,12 @@ _COLLISION = 2.0**-16
 
 @dataclass(frozen=True)
 class Statistic:
-    """A number for each record that was drawn, whose law is known.
+    """A number for each record that was drawn, whose law is known."""
 
-    Attributes
-    ----------
-    name : str
-        What it is.
-    of : callable
-        Takes what was drawn, shape (n, k), and returns numbers of shape (n,).
-    thresholds : array of shape (m,), float64
-        Ascending.
-    chances : array of shape (m,), float64
-        The probability of a number that is at most the threshold.
-    """
-
-    name: str
-    of: Callable[[FloatArray], FloatArray]
-    thresholds: FloatArray
-    chances: FloatArray
+    name: str  # What it is.
+    of: Callable[[FloatArray], FloatArray]  # Takes what was drawn, shape (n, k), and returns numbers of shape (n,).
+    thresholds: FloatArray  # Of shape (m,): ascending.
+    chances: FloatArray  # Of shape (m,): the probability of a number that is at most the threshold.
 
     def counts(self, sent: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return how many numbers are at most each threshold; one that is not finite is none."""

@@ -35,26 +35,13 @@ _STREAM, _ANYWHERE, _LOW_BITS = 2048, 300, 20_000
 
 @dataclass
 class Audit:
-    """A subject, what may be drawn of it, and what was drawn.
+    """A subject, what may be drawn of it, and what was drawn."""
 
-    Attributes
-    ----------
-    subject : Subject
-        What is audited.
-    samples : int
-        Draws of each of the two inputs in the first look.
-    false_alarm : float
-        Of each probe.
-    random_state : numpy.random.Generator or None
-        For the draws; None draws as users do.
-    kept : dict
-        The first draws of the two inputs, which several probes look at.
-    """
-
-    subject: Subject
-    samples: int
-    false_alarm: float
-    random_state: np.random.Generator | None
+    subject: Subject  # What is audited.
+    samples: int  # Draws of each of the two inputs in the first look.
+    false_alarm: float  # Of each probe.
+    random_state: np.random.Generator | None  # For the draws; None draws as users do.
+    # The first draws of the two inputs, which several probes look at.
     kept: dict[str, FloatArray] = field(default_factory=dict)
 
     def draw(self, case: Case, count: int) -> FloatArray:

@@ -23,18 +23,10 @@ _LONGEST_WINDOW = 1024
 
 @dataclass(frozen=True)
 class Streams:
-    """What a subject sends of one record again and again, from several places.
+    """What a subject sends of one record again and again, from several places."""
 
-    Attributes
-    ----------
-    sent : dict of str to array of shape (n, k), float64
-        By the name of the place.
-    forked : bool
-        Whether a forked process answered; there is none on some systems.
-    """
-
-    sent: dict[str, FloatArray]
-    forked: bool
+    sent: dict[str, FloatArray]  # Of shape (n, k): by the name of the place.
+    forked: bool  # Whether a forked process answered; there is none on some systems.
 
 
 def collect(draw: Callable[[], FloatArray]) -> Streams:

@@ -32,40 +32,20 @@ _CORNERS = "corners far outside"
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A record that goes in, and what the noise is added to when it is clipped as declared.
+    """A record that goes in, and what the noise is added to when it is clipped as declared."""
 
-    Attributes
-    ----------
-    name : str
-        What it is.
-    raw : array of shape (m,), float64
-        What goes in.
-    center : array of shape (k,), float64
-        What the declared bounds make of it.
-    """
-
-    name: str
-    raw: FloatArray
-    center: FloatArray
+    name: str  # What it is.
+    raw: FloatArray  # Of shape (m,): what goes in.
+    center: FloatArray  # Of shape (k,): what the declared bounds make of it.
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is noised by one mechanism.
+    """What is noised by one mechanism."""
 
-    Attributes
-    ----------
-    name : str
-        Its columns.
-    mechanism : Mechanism
-        The mechanism of the vector.
-    place : slice
-        Where it stands in what is sent.
-    """
-
-    name: str
-    mechanism: Mechanism
-    place: slice
+    name: str  # Its columns.
+    mechanism: Mechanism  # The mechanism of the vector.
+    place: slice  # Where it stands in what is sent.
 
     @property
     def width(self) -> int:
@@ -80,30 +60,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Subject(ABC):
-    """What is audited.
+    """What is audited."""
 
-    Attributes
-    ----------
-    claimed : Guarantee
-        The claim.
-    parts : tuple of Part
-        What is noised, independently of each other.
-    pair : pair of Case
-        Two records that the declared noise tells apart best.
-    outside : tuple of Case
-        Records far outside, with what they must be clipped to.
-    farther : tuple of pairs of arrays
-        Other pairs of records, inside and outside, that neighbours may be.
-    resting : Case
-        A record whose vectors lie at 0, where they can.
-    """
-
-    claimed: Guarantee
-    parts: tuple[Part, ...]
-    pair: tuple[Case, Case]
-    outside: tuple[Case, ...]
+    claimed: Guarantee  # The claim.
+    parts: tuple[Part, ...]  # What is noised, independently of each other.
+    pair: tuple[Case, Case]  # Two records that the declared noise tells apart best.
+    outside: tuple[Case, ...]  # Records far outside, with what they must be clipped to.
+    # Other pairs of records, inside and outside, that neighbours may be.
     farther: tuple[tuple[str, FloatArray, FloatArray], ...]
-    resting: Case
+    resting: Case  # A record whose vectors lie at 0, where they can.
 
     @abstractmethod
     def send(self, rows: FloatArray, random_state: Any) -> FloatArray:
@@ -127,18 +92,10 @@ class Subject(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MechanismSubject(Subject):
-    """One mechanism.
-
-    Attributes
-    ----------
-    mechanism : Mechanism
-        The mechanism.
-    flat : bool
-        Whether it noises numbers, of shape (n,).
-    """
+    """One mechanism."""
 
     mechanism: Mechanism
-    flat: bool
+    flat: bool  # Whether it noises numbers, of shape (n,).
 
     @classmethod
     def of(cls, mechanism: Mechanism, claimed: Guarantee, values: Any = None) -> "MechanismSubject":
@@ -173,15 +130,9 @@ class MechanismSubject(Subject):
 
 @dataclass(frozen=True, eq=False)
 class ReleaseSubject(Subject):
-    """A whole release: columns by their mechanisms, or one vector.
+    """A whole release: columns by their mechanisms, or one vector."""
 
-    Attributes
-    ----------
-    release : Release
-        With names.
-    """
-
-    release: Release
+    release: Release  # With names.
 
     @classmethod
     def of(cls, release: Release, claimed: Guarantee) -> "ReleaseSubject":

@@ -67,26 +67,13 @@ if hasattr(os, "register_at_fork"):
 
 @dataclass(frozen=True)
 class KernelSource:
-    """One generated function, before it is compiled.
+    """One generated function, before it is compiled."""
 
-    Attributes
-    ----------
-    name : str
-        What the function computes.
-    text : str
-        The module, in which the function is called ``kernel``.
-    signature : object
-        The Numba signature that it is compiled for, and no other.
-    fastmath : tuple of str
-        The freedoms that the compiler has with floating-point arithmetic.
-    probe : callable
-        Takes the compiled function, calls it on fixed inputs and returns its answer as floats.
-    """
-
-    name: str
-    text: str
-    signature: Any
-    fastmath: tuple[str, ...]
+    name: str  # What the function computes.
+    text: str  # The module, in which the function is called ``kernel``.
+    signature: Any  # The Numba signature that it is compiled for, and no other.
+    fastmath: tuple[str, ...]  # The freedoms that the compiler has with floating-point arithmetic.
+    # Takes the compiled function, calls it on fixed inputs and returns its answer as floats.
     probe: Callable[[Callable[..., Any]], Sequence[float]]
 
     @functools.cached_property
@@ -97,17 +84,7 @@ class KernelSource:
 
 
 def compile_kernel(source: KernelSource) -> Callable[..., Any]:
-    """Compile a kernel, or load it from the cache folder.
-
-    Parameters
-    ----------
-    source : KernelSource
-        What to compile.
-
-    Returns
-    -------
-    callable
-        The compiled function, with exactly one signature; `plain_kernel` is its twin.
+    """Compile a kernel with exactly one signature, or load it from the cache folder; `plain_kernel` is its twin.
 
     Warns
     -----

@@ -12,61 +12,31 @@ from symdebias.codegen.program import Layout, Piece, RecordCode, clipped_share, 
 
 @dataclass(frozen=True)
 class CategoryLookup:
-    """What is looked up by the code that a column of categories holds.
+    """What is looked up by the code that a column of categories holds."""
 
-    Attributes
-    ----------
-    column : int
-        The column of X.
-    symbols : tuple of sympy.Symbol
-        The looked-up numbers in the corrected loss.
-    codes : int
-        The number of codes.
-    """
-
-    column: int
-    symbols: tuple[sp.Symbol, ...]
-    codes: int
+    column: int  # The column of X.
+    symbols: tuple[sp.Symbol, ...]  # The looked-up numbers in the corrected loss.
+    codes: int  # The number of codes.
 
 
 @dataclass(frozen=True)
 class FeatureProgram:
-    """A corrected loss in named features and parameters.
+    """A corrected loss in named features and parameters."""
 
-    Attributes
-    ----------
-    expression : sympy.Expr
-        The corrected loss of one record.
-    features, parameters : tuple of sympy.Symbol
-        The features in the order of X, the parameters in the order of theta.
-    target : sympy.Symbol
-        The target.
-    target_constants : tuple of sympy.Symbol
-        The noise variance of the target and the gain of the label estimate.
-    constants : tuple of sympy.Symbol
-        What else describes the noise: the same for all records.
-    records : tuple of sympy.Symbol
-        Noise variances that each record has of its own, in the order of the last columns of the data matrix.
-    labels : tuple of sympy.Symbol
-        What is looked up by the code of the target.
-    label_codes : int
-        The number of codes of the target.
-    lookups : tuple of CategoryLookup
-        What is looked up by columns of categories.
-    margins, variance_margins : tuple of sympy.Expr
-        Positive where the correction exists, and where it has finite variance besides.
-    """
-
-    expression: sp.Expr
+    expression: sp.Expr  # The corrected loss of one record.
+    # The features in the order of X, the parameters in the order of theta.
     features: tuple[sp.Symbol, ...]
     parameters: tuple[sp.Symbol, ...]
     target: sp.Symbol
+    # The noise variance of the target and the gain of the label estimate.
     target_constants: tuple[sp.Symbol, sp.Symbol]
-    constants: tuple[sp.Symbol, ...] = ()
+    constants: tuple[sp.Symbol, ...] = ()  # What else describes the noise: the same for all records.
+    # Noise variances that each record has of its own, in the order of the last columns of the data matrix.
     records: tuple[sp.Symbol, ...] = ()
-    labels: tuple[sp.Symbol, ...] = ()
-    label_codes: int = 0
-    lookups: tuple[CategoryLookup, ...] = ()
+    labels: tuple[sp.Symbol, ...] = ()  # What is looked up by the code of the target.
+    label_codes: int = 0  # The number of codes of the target.
+    lookups: tuple[CategoryLookup, ...] = ()  # What is looked up by columns of categories.
+    # Positive where the correction exists, and where it has finite variance besides.
     margins: tuple[sp.Expr, ...] = ()
     variance_margins: tuple[sp.Expr, ...] = ()
 

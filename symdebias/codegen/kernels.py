@@ -32,6 +32,8 @@ from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 FASTMATH = ("contract", "reassoc")
+# Numbers between a workspace and its neighbours in memory: eight vectors of 64, the most lanes that a vector has.
+_APART = 512
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
@@ -55,40 +57,33 @@ class WithWorkspace:
     """A compiled function with a workspace, which every call gets anew: so calls may run side by side.
 
     Numba's code for making an array takes longer to compile than most loops.
-
-    Attributes
-    ----------
-    compiled : callable
-        The compiled function, which takes the workspace after what describes the data.
-    call : callable
-        What makes the workspace and calls it.
     """
 
-    compiled: Any
-    call: Callable[..., Any]
+    compiled: Any  # The compiled function, which takes the workspace after what describes the data.
+    call: Callable[..., Any]  # What makes the workspace and calls it.
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function with a workspace of its own."""
         return self.call(*arguments)
 
 
+def apart(shape: tuple[int, ...]) -> FloatArray:
+    """Return an array of zeros that is nobody's neighbour in memory.
+
+    Compiled loops ask whether what they write begins within a few vectors of what they read, and sum in another order
+    where it does: results would depend on where arrays happen to lie.
+    """
+    size = math.prod(shape)
+    return np.zeros(size + 2 * _APART)[_APART : _APART + size].reshape(shape)
+
+
 @dataclass(frozen=True)
 class MeanDerivatives:
-    """The mean loss of records with its derivatives: a compiled pass, and what is made of its sums.
+    """The mean loss of records with its derivatives: a compiled pass, and what is made of its sums."""
 
-    Attributes
-    ----------
-    compiled : callable
-        The compiled pass.
-    piece : Piece
-        Its body, with the workspace that it takes.
-    size : int
-        The number of parameters.
-    """
-
-    compiled: Any
-    piece: Piece
-    size: int
+    compiled: Any  # The compiled pass.
+    piece: Piece  # Its body, with the workspace that it takes.
+    size: int  # The number of parameters.
 
     def __call__(
         self, theta: Any, X: Any, y: Any, weights: Any, total: float, noise: Any, *, meat: bool
@@ -136,20 +131,14 @@ class MeanDerivatives:
         return self.piece.rows(slopes, X, sums["jacobian"])
 
     def _workspace(self) -> list[FloatArray]:
-        return [np.zeros(shape) for _, shape in self.piece.workspace]
+        return [apart(shape) for _, shape in self.piece.workspace]
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """The compiled functions of a program; each is compiled when first used.
+    """The compiled functions of a program; each is compiled when first used."""
 
-    Attributes
-    ----------
-    program : ScoreProgram or FeatureProgram
-        The corrected loss.
-    """
-
-    program: Program
+    program: Program  # The corrected loss.
 
     @functools.cached_property
     def loss(self) -> Callable[..., Any]:
@@ -219,7 +208,7 @@ class Kernels:
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
         program = self.program
-        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), np.empty(program.number_kept)
+        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), apart((program.number_kept,))
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(

@@ -71,24 +71,12 @@ _RELATIONS = (sp.StrictLessThan, sp.LessThan, sp.StrictGreaterThan, sp.GreaterTh
 
 @dataclass(frozen=True)
 class Statements:
-    """Printed expressions.
+    """Printed expressions."""
 
-    Attributes
-    ----------
-    setup : tuple of str
-        Assignments that depend on the parameters and the noise only: once per pass or step.
-    record : tuple of str
-        Assignments that depend on the record: once per record.
-    results : tuple of str
-        One Python expression for each SymPy expression given, to evaluate after both.
-    functions : frozenset of str
-        The names of the functions of `elementary` that the lines call.
-    """
-
-    setup: tuple[str, ...]
-    record: tuple[str, ...]
-    results: tuple[str, ...]
-    functions: frozenset[str]
+    setup: tuple[str, ...]  # Assignments that depend on the parameters and the noise only: once per pass or step.
+    record: tuple[str, ...]  # Assignments that depend on the record: once per record.
+    results: tuple[str, ...]  # One Python expression for each SymPy expression given, to evaluate after both.
+    functions: frozenset[str]  # The names of the functions of `elementary` that the lines call.
 
 
 def print_statements(
@@ -100,21 +88,9 @@ def print_statements(
 ) -> Statements:
     """Print expressions as assignments and results.
 
-    Parameters
-    ----------
-    expressions : sequence of sympy.Expr
-        What to compute.
-    fixed : mapping from sympy.Symbol to str
-        Symbols that are the same for all records, with the Python expressions that stand for them.
-    varying : mapping from sympy.Symbol to str
-        Symbols that vary with the record, with the Python expressions that stand for them.
-    parts : mapping from sympy.Symbol to sympy.Expr, optional
-        Further symbols of the expressions, with what they stand for: of the symbols above, and computed once.
-
-    Returns
-    -------
-    Statements
-        The lines; local names in them begin with ``h`` (setup) and ``r`` (record) and a digit.
+    `fixed` and `varying` give the Python expressions that stand for symbols which are the same for all records, or vary
+    with the record; `parts` the further symbols of the expressions with what they stand for, of these symbols, computed
+    once. Local names in the lines begin with ``h`` (setup) and ``r`` (record) and a digit.
 
     Raises
     ------

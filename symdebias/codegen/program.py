@@ -72,15 +72,9 @@ class RecordCode:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where named blocks of numbers stand in the vector ``noise``.
+    """Where named blocks of numbers stand in the vector ``noise``."""
 
-    Attributes
-    ----------
-    blocks : tuple of (str, int)
-        The blocks with their lengths, in order.
-    """
-
-    blocks: tuple[tuple[str, int], ...]
+    blocks: tuple[tuple[str, int], ...]  # The blocks with their lengths, in order.
     starts: dict[str, int] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

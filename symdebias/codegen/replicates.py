@@ -17,7 +17,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.kernels import FASTMATH, Kernels, function, prelude, smoothing_text, step_lines
+from symdebias.codegen.kernels import FASTMATH, Kernels, apart, function, prelude, smoothing_text, step_lines
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
 from symdebias.codegen.score.program import ScoreProgram
@@ -93,15 +93,14 @@ class ReplicatesPass:
 
         def passed(part: slice) -> None:
             described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
-            own = np.empty(q)
-            tile, targets = _tile(program), np.empty(BLOCK)
-            row_weights, weights = (np.empty(count if self.weighted else 0) for count in (hand, BLOCK))
+            sums, own = program.number_of_sums, apart((q,))
+            tile, targets = apart(_tile_shape(program)), apart((BLOCK,))
+            row_weights, weights = (apart((count if self.weighted else 0,)) for count in (hand, BLOCK))
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
                 *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
-                np.empty((len(thetas[part]), program.number_of_sums)), own, own, np.empty(program.number_of_sums),
-                np.empty(q), np.empty(program.number_kept), np.empty(q if self.turned else 0), np.empty((hand, p)),
-                np.empty(hand), row_weights,
+                apart((len(thetas[part]), sums)), own, own, apart((sums,)), apart((q,)), apart((program.number_kept,)),
+                apart((q if self.turned else 0,)), apart((hand, p)), apart((hand,)), row_weights,
                 tile, targets, weights, tile.T if by_columns(program) else tile, targets, weights,
             )  # fmt: skip
 
@@ -123,8 +122,8 @@ def by_columns(program: Program) -> bool:
     return program.width > 1 and (not isinstance(program, ScoreProgram) or program.columns.is_unrolled)
 
 
-def _tile(program: Program) -> FloatArray:
-    return np.empty((program.width, BLOCK) if by_columns(program) else (BLOCK, program.width))
+def _tile_shape(program: Program) -> tuple[int, int]:
+    return (program.width, BLOCK) if by_columns(program) else (BLOCK, program.width)
 
 
 @functools.cache

@@ -30,16 +30,6 @@ _NORMAL = (log_normal_cdf, inverse_mills, mills_excess)
 def rewrite(expression: sp.Expr) -> sp.Expr:
     """Rewrite log(a + b) and 1/(a + b), with a and b positive exponentials, and log Phi to overflow-safe forms.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        An expression in real symbols.
-
-    Returns
-    -------
-    sympy.Expr
-        An equal expression.
-
     Examples
     --------
     >>> u = sp.Symbol("u", real=True)
@@ -57,17 +47,7 @@ def rewrite(expression: sp.Expr) -> sp.Expr:
 
 
 def plain(expression: sp.Expr) -> sp.Expr:
-    """Undo `rewrite`: the textbook form, for reading.
-
-    Parameters
-    ----------
-    expression : sympy.Expr
-        An expression that may contain the functions of `functions`.
-
-    Returns
-    -------
-    sympy.Expr
-        An equal expression in SymPy's own functions.
+    """Undo `rewrite`: return the textbook form in SymPy's own functions, for reading.
 
     Examples
     --------

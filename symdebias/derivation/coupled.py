@@ -96,12 +96,7 @@ def _same(first: sp.Expr, second: sp.Expr, variables: tuple[sp.Symbol, ...]) -> 
 def in_columns(loss: Loss, release: Release) -> Loss:
     """Return what a loss is on the columns of a release; see `symdebias.Release.in_columns`.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        The release. One of features and target apart leaves the loss as it is.
+    A release of features and target apart leaves it as it is.
 
     Raises
     ------

@@ -40,24 +40,12 @@ _MOST_SIMPLIFIED = 200
 
 @dataclass(frozen=True)
 class HiddenScore:
-    """A free-form loss that depends on the features through one linear predictor.
+    """A free-form loss that depends on the features through one linear predictor."""
 
-    Attributes
-    ----------
-    expression : sympy.Expr
-        The loss in the score.
-    score : sympy.Symbol
-        The score.
-    places : tuple of int
-        For each feature the place of its coefficient among the parameters.
-    intercept : int or None
-        The place of the parameter that is added.
-    """
-
-    expression: sp.Expr
+    expression: sp.Expr  # The loss in the score.
     score: sp.Symbol
-    places: tuple[int, ...]
-    intercept: int | None
+    places: tuple[int, ...]  # For each feature the place of its coefficient among the parameters.
+    intercept: int | None  # The place of the parameter that is added.
 
 
 def hidden_score(loss: Loss) -> HiddenScore | None:
@@ -161,22 +149,10 @@ def by_feature(
     *,
     per_record: bool = False,
 ) -> Derivation:
-    """Return the correction of a free-form loss.
+    """Return the correction of a free-form loss, under a release of as many columns as it has features.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    labelled : Labelled
-        It, with its label noise undone.
-    release : Release
-        The release, of as many columns as the loss has features.
-    symbols : NoiseSymbols
-        Symbols of the noise.
-    undo : callable or None
-        `exactly` or `by_series`: undoes the additive noise; None leaves all noise as it is.
-    per_record : bool
-        Whether each record has noise variances of its own.
+    `undo` is `exactly` or `by_series`, which undoes the additive noise; None leaves all noise as it is. `per_record`
+    says that each record has noise variances of its own.
 
     Raises
     ------

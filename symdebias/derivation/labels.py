@@ -53,45 +53,23 @@ class HiddenError(NoExactCorrectionError):
 
 @dataclass(frozen=True)
 class Labelled:
-    """A loss with its label noise undone.
+    """A loss with its label noise undone."""
 
-    Attributes
-    ----------
-    expression : sympy.Expr
-        The loss; its noise on the features is still to be undone.
-    symbols : tuple of sympy.Symbol
-        What is looked up by the code of the released target.
-    table : array of shape (codes, len(symbols)), float64
-        The looked-up numbers.
-    gain : float
-        The gain of the label estimate.
-    target_variance : sympy.Symbol or None
-        The noise variance of a target whose normal noise is still to be undone.
-    variance : float
-        The variance of additive noise on the target; 0 where it does not matter.
-    notes : tuple of str
-        What the user should know.
-    by_class : bool
-        Whether `symbols` are the weights of all labels but the first, which has what is missing to 1.
-    levels : tuple of float
-        Labels to sum the loss over, with the weights in the columns of `table`, in place of `symbols`.
-    mixing : array of shape (k, k), float64, or None
-        Where the nearest loss in the range of a channel stands for the loss: its mean at label i is the sum over a of
-        ``mixing[i, a]`` times the loss at label a.
-    offsets : array of shape (k,), float64, or None
-        How far the mean of the corrected loss is from the loss, by label, where no parameter changes that.
-    """
-
-    expression: sp.Expr
-    symbols: tuple[sp.Symbol, ...] = ()
-    table: FloatArray | None = None
-    gain: float = 1.0
-    target_variance: sp.Symbol | None = None
-    variance: float = 0.0
-    notes: tuple[str, ...] = ()
+    expression: sp.Expr  # The loss; its noise on the features is still to be undone.
+    symbols: tuple[sp.Symbol, ...] = ()  # What is looked up by the code of the released target.
+    table: FloatArray | None = None  # Of shape (codes, len(symbols): the looked-up numbers.
+    gain: float = 1.0  # The gain of the label estimate.
+    target_variance: sp.Symbol | None = None  # The noise variance of a target whose normal noise is still to be undone.
+    variance: float = 0.0  # The variance of additive noise on the target; 0 where it does not matter.
+    notes: tuple[str, ...] = ()  # What the user should know.
+    # Whether `symbols` are the weights of all labels but the first, which has what is missing to 1.
     by_class: bool = False
+    # Labels to sum the loss over, with the weights in the columns of `table`, in place of `symbols`.
     levels: tuple[float, ...] = ()
+    # Of shape (k, k): where the nearest loss in the range of a channel stands for the loss: its mean at label i is the
+    # sum over a of ``mixing[i, a]`` times the loss at label a.
     mixing: FloatArray | None = None
+    # Of shape (k,): how far the mean of the corrected loss is from the loss, by label, where no parameter changes that.
     offsets: FloatArray | None = None
 
 
@@ -103,14 +81,7 @@ def without_correction(loss: Loss) -> Labelled:
 def on_labels(loss: Loss, release: Release, *, as_released: bool = False) -> Loss:
     """Return a loss of a continuous target as one of the numbers that a channel takes, and any other as it is.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        The release.
-    as_released : bool
-        Whether the noise stays: then outputs that are numbers are values of a continuous target like any others.
+    With `as_released` the noise stays: then outputs that are numbers are values of a continuous target like any others.
 
     Raises
     ------
@@ -144,18 +115,8 @@ def label_noise_undone(
 ) -> Labelled:
     """Undo the noise of the target.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    release : Release
-        The release.
-    symbols : NoiseSymbols
-        The symbols of the noise.
-    rewrite : bool
-        Whether to bring the loss to overflow-safe forms first (a series is differentiated, not transformed).
-    nearest : bool
-        Whether a loss that a channel hides is replaced by the nearest one in its range.
+    `rewrite` brings the loss to overflow-safe forms first (a series is differentiated, not transformed); `nearest`
+    replaces a loss that a channel hides by the nearest one in its range.
 
     Raises
     ------

@@ -17,24 +17,12 @@ from symdebias.losses import Loss
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The limits of a correction, and what of theta is held against them.
+    """The limits of a correction, and what of theta is held against them."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The loss as declared, for messages.
-    derivation : Derivation
-        The correction.
-    covariance : array of shape (l, l) or (0, 0), float64
-        Of the normal noise of the linear columns that is undone.
-    target_variance : float
-        The variance of additive noise of the target that is undone.
-    """
-
-    loss: Loss
-    derivation: Derivation
-    covariance: FloatArray
-    target_variance: float
+    loss: Loss  # The loss as declared, for messages.
+    derivation: Derivation  # The correction.
+    covariance: FloatArray  # Of shape (l, l) or (0, 0): of the normal noise of the linear columns that is undone.
+    target_variance: float  # The variance of additive noise of the target that is undone.
 
     @property
     def _is_of_scores(self) -> bool:
@@ -80,16 +68,7 @@ class Limits:
         return np.array([self.variance, self.reach])
 
     def require(self, theta: FloatArray, *, finite_variance: bool, at: str = "at this theta") -> None:
-        """Raise where the correction, or its variance, does not exist at theta.
-
-        Parameters
-        ----------
-        theta : array of shape (Q,), float64
-            The parameters, scores after one another.
-        finite_variance : bool
-            Whether the variance must be finite besides.
-        at : str
-            Where, for the message.
+        """Raise where the correction does not exist at theta, or its variance where that must be finite besides.
 
         Raises
         ------
@@ -192,19 +171,7 @@ class Limits:
 def _noise_limit(conditions: tuple[sp.Rel, ...], symbols: NoiseSymbols, target_variance: float) -> float:
     """Return the least upper bound that conditions put on the noise variance of the score.
 
-    Parameters
-    ----------
-    conditions : tuple of sympy relationals
-        Conditions in the noise of the scores and the target.
-    symbols : NoiseSymbols
-        Their symbols.
-    target_variance : float
-        The noise variance of the target.
-
-    Returns
-    -------
-    float
-        Infinity without conditions; 0 where the target's noise alone breaks one.
+    It is infinite without conditions, and 0 where the target's noise alone breaks one.
 
     Raises
     ------

@@ -35,26 +35,13 @@ _SIZE = (12, 2)
 
 @dataclass(frozen=True)
 class Problem:
-    """A declared loss under a release, for a number of columns of X.
+    """A declared loss under a release, for a number of columns of X."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The declared loss, which fits the release.
-    release : Release
-        The noise.
-    columns : int
-        The number of columns of X.
-    per_record : bool
-        Whether each record has noise scales of its own.
-    enumerate_categories : bool
-        Whether to sum over categories even where factors could be looked up: what the Hessian needs.
-    """
-
-    loss: Loss
-    release: Release
-    columns: int
-    per_record: bool = False
+    loss: Loss  # The declared loss, which fits the release.
+    release: Release  # The noise.
+    columns: int  # The number of columns of X.
+    per_record: bool = False  # Whether each record has noise scales of its own.
+    # Whether to sum over categories even where factors could be looked up: what the Hessian needs.
     enumerate_categories: bool = False
 
     @functools.cached_property
@@ -81,30 +68,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class ScoreForm:
-    """A problem written in its linear scores.
+    """A problem written in its linear scores."""
 
-    Attributes
-    ----------
-    problem : Problem
-        The problem as declared.
-    loss : Loss
-        Its loss, of scores.
-    design : symdebias.release.design.ColumnDesign
-        How columns enter the scores.
-    intercept : int or None
-        The place of the intercept among the parameters.
-    symbols : NoiseSymbols
-        The symbols of the noise.
-    notes : tuple of str
-        What the user should know of the form.
-    """
-
-    problem: Problem
-    loss: Loss
-    design: ColumnDesign
-    intercept: int | None
-    symbols: NoiseSymbols
-    notes: tuple[str, ...]
+    problem: Problem  # The problem as declared.
+    loss: Loss  # Its loss, of scores.
+    design: ColumnDesign  # How columns enter the scores.
+    intercept: int | None  # The place of the intercept among the parameters.
+    symbols: NoiseSymbols  # The symbols of the noise.
+    notes: tuple[str, ...]  # What the user should know of the form.
 
     def undoing_labels(self, *, rewrite: bool = False, nearest: bool = False) -> ScoreProblem:
         """Return what is left to do when the noise of the labels is undone."""
@@ -178,15 +149,9 @@ class Exact(Method):
 
 @dataclass(frozen=True)
 class Series(Method):
-    """The inverse is cut off at an order in the noise variances.
+    """The inverse is cut off at an order in the noise variances."""
 
-    Attributes
-    ----------
-    order : int
-        The order, at least 1.
-    """
-
-    order: int
+    order: int  # The order, at least 1.
     name: ClassVar[str] = "series"
 
     def _derive(self, problem: Problem) -> Derivation:
@@ -198,15 +163,9 @@ class Series(Method):
 
 @dataclass(frozen=True)
 class Quadrature(Method):
-    """The normal noise of an entire loss is undone by quadrature in the complex plane.
+    """The normal noise of an entire loss is undone by quadrature in the complex plane."""
 
-    Attributes
-    ----------
-    nodes : int
-        The number of nodes, 2 to 128.
-    """
-
-    nodes: int
+    nodes: int  # The number of nodes, 2 to 128.
     name: ClassVar[str] = "quadrature"
 
     def _derive(self, problem: Problem) -> Derivation:
@@ -221,15 +180,9 @@ class Quadrature(Method):
 
 @dataclass(frozen=True)
 class Surrogate(Method):
-    """The loss is replaced by a quadratic and waves, or by the nearest loss that a channel lets through.
+    """The loss is replaced by a quadratic and waves, or by the nearest loss that a channel lets through."""
 
-    Attributes
-    ----------
-    design : symdebias.transforms.surrogate.Design or None
-        The surrogates; without them the correction has NaN in the places of their numbers.
-    """
-
-    design: Design | None = None
+    design: Design | None = None  # The surrogates; without them the correction has NaN in the places of their numbers.
     name: ClassVar[str] = "surrogate"
 
     def _derive(self, problem: Problem) -> Derivation:
@@ -267,19 +220,7 @@ class Uncorrected(Method):
 
 
 def method_of(name: str, *, order: int | None = None, nodes: int | None = None, design: Design | None = None) -> Method:
-    """Return a method by its name and settings.
-
-    Parameters
-    ----------
-    name : {"exact", "surrogate", "quadrature", "series", "none"}
-        The name.
-    order : int, optional
-        The order of a series.
-    nodes : int, optional
-        The nodes of a quadrature.
-    design : symdebias.transforms.surrogate.Design, optional
-        The surrogates.
-    """
+    """Return a method by its name, with the order of a series, the nodes of a quadrature or a design of surrogates."""
     if name == "series":
         assert order is not None
         return Series(order)

@@ -45,36 +45,16 @@ class Build:
 
 @dataclass(frozen=True)
 class ScoreProblem:
-    """A loss of scores with its label noise undone, and the noise of the columns.
-
-    Attributes
-    ----------
-    scores : tuple of sympy.Symbol
-        The scores.
-    target : sympy.Symbol
-        The target.
-    labelled : Labelled
-        The loss.
-    design : ColumnDesign
-        The columns; `intercept` of the parameters where it has a place of its own.
-    intercept : int or None
-        The place of the intercept.
-    symbols : NoiseSymbols
-        Symbols of the noise.
-    per_record : bool
-        Whether each record has noise variances of its own.
-    enumerate_categories : bool
-        Whether to sum over categories even where factors could be looked up.
-    """
+    """A loss of scores with its label noise undone, and the noise of the columns."""
 
     scores: tuple[sp.Symbol, ...]
     target: sp.Symbol
-    labelled: Labelled
-    design: ColumnDesign
-    intercept: int | None
-    symbols: NoiseSymbols
-    per_record: bool = False
-    enumerate_categories: bool = False
+    labelled: Labelled  # The loss.
+    design: ColumnDesign  # The columns; `intercept` of the parameters where it has a place of its own.
+    intercept: int | None  # The place of the intercept.
+    symbols: NoiseSymbols  # Symbols of the noise.
+    per_record: bool = False  # Whether each record has noise variances of its own.
+    enumerate_categories: bool = False  # Whether to sum over categories even where factors could be looked up.
 
     @property
     def gaussian(self) -> bool:
@@ -105,21 +85,11 @@ class ScoreProblem:
 
 @dataclass(frozen=True)
 class SphericalNoiseOfScores:
-    """The noise of one group of columns in the scores.
+    """The noise of one group of columns in the scores."""
 
-    Attributes
-    ----------
-    group : SphericalGroup
-        The columns.
-    symbols : tuple of sympy.Symbol
-        The form Theta D Theta' of their parameters, upper triangle row by row.
-    covariance : sympy.Matrix
-        The same as a matrix.
-    """
-
-    group: SphericalGroup
-    symbols: tuple[sp.Symbol, ...]
-    covariance: sp.Matrix
+    group: SphericalGroup  # The columns.
+    symbols: tuple[sp.Symbol, ...]  # The form Theta D Theta' of their parameters, upper triangle row by row.
+    covariance: sp.Matrix  # The same as a matrix.
 
 
 def even_coefficients(noise: AdditiveNoise, order: int) -> tuple[float, ...]:

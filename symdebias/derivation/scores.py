@@ -88,14 +88,7 @@ def by_quadrature(problem: ScoreProblem, nodes: int) -> Derivation:
 
 
 def exactly(problem: ScoreProblem, inverse: Callable[..., Transformed] = inverse_heat) -> Derivation:
-    """Return the exact correction.
-
-    Parameters
-    ----------
-    problem : ScoreProblem
-        The loss and its noise.
-    inverse : callable
-        What undoes normal noise of one variable.
+    """Return the exact correction; `inverse` undoes normal noise of one variable.
 
     Raises
     ------

@@ -40,55 +40,25 @@ _PROBES = np.linspace(0.05, 7.9, 64)
 
 @dataclass(frozen=True)
 class SurrogatePart:
-    """A part of a loss.
+    """A part of a loss."""
 
-    Attributes
-    ----------
-    multiplier : sympy.Expr
-        What it is multiplied with: of the target, the gain and looked-up weights.
-    function : sympy.Expr
-        The function that a surrogate stands for; 0 where there is none.
-    exact : sympy.Expr
-        A polynomial beside it, which needs no surrogate.
-    numbers : symdebias.transforms.surrogate.Part
-        The function as numbers.
-    """
-
-    multiplier: sp.Expr
-    function: sp.Expr
-    exact: sp.Expr
-    numbers: surrogate.Part
+    multiplier: sp.Expr  # What it is multiplied with: of the target, the gain and looked-up weights.
+    function: sp.Expr  # The function that a surrogate stands for; 0 where there is none.
+    exact: sp.Expr  # A polynomial beside it, which needs no surrogate.
+    numbers: surrogate.Part  # The function as numbers.
 
 
 @dataclass(frozen=True)
 class SurrogateParts:
-    """A loss taken apart.
+    """A loss taken apart."""
 
-    Attributes
-    ----------
-    variable : sympy.Symbol
-        What the parts are functions of.
-    argument : sympy.Expr
-        What stands for it: the score, or the residual u - y.
-    labelled : Labelled
-        The loss with its label noise undone.
-    target_noise : AdditiveNoise, CoordinateNoise or None
-        The noise of the target where it is part of the argument.
-    parts : tuple of SurrogatePart
-        The parts.
-    target : sympy.Symbol
-        The target.
-    classes : tuple of float, optional
-        The values of the target whose weights are looked up.
-    """
-
-    variable: sp.Symbol
-    argument: sp.Expr
-    labelled: Labelled
-    target_noise: AdditiveNoise | CoordinateNoise | None
+    variable: sp.Symbol  # What the parts are functions of.
+    argument: sp.Expr  # What stands for it: the score, or the residual u - y.
+    labelled: Labelled  # The loss with its label noise undone.
+    target_noise: AdditiveNoise | CoordinateNoise | None  # The noise of the target where it is part of the argument.
     parts: tuple[SurrogatePart, ...]
     target: sp.Symbol
-    classes: tuple[float, ...] | None = None
+    classes: tuple[float, ...] | None = None  # The values of the target whose weights are looked up.
 
     @property
     def replaced(self) -> tuple[SurrogatePart, ...]:
@@ -151,22 +121,11 @@ class SurrogateParts:
         return found.value, found.slope
 
     def largest_errors(self, design: surrogate.Design, bound: float, targets: Sequence[float]) -> Largest:
-        """Return bounds on the errors of loss and slope for scores (residuals) within a bound.
+        """Return bounds on the errors of loss and slope for scores (residuals) abs(u) <= bound.
 
-        Parameters
-        ----------
-        design : symdebias.transforms.surrogate.Design
-            The surrogates.
-        bound : float
-            They are compared on abs(u) <= bound.
-        targets : sequence of float
-            The true targets. The errors are affine in a continuous target, so that its two bounds are enough.
-
-        Returns
-        -------
-        Largest
-            The bounds, at most a part in a thousand above what is taken, with `proved`; or the largest errors that
-            were found, where a part of the loss has no interval arithmetic or a jump.
+        The errors are affine in a continuous target, so that its two bounds are enough. They are at most a part in a
+        thousand above what is taken, with `proved`; or the largest errors that were found, where a part of the loss has
+        no interval arithmetic or a jump.
         """
         rows = np.array(self.multipliers(np.array(targets, dtype=float))).T
         found = [self._largest(design, bound, row) for row in self._unlike(rows)]
@@ -247,16 +206,7 @@ class SurrogateParts:
 
 @functools.lru_cache(maxsize=256)
 def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogateParts:
-    """Take a loss apart.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss of one score.
-    release : Release
-        The release, for the noise of the target.
-    symbols : NoiseSymbols
-        The symbols of the noise.
+    """Take a loss of one score apart; the release says the noise of the target.
 
     Raises
     ------
@@ -391,15 +341,6 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
 
 def by_surrogate(problem: ScoreProblem, parts: SurrogateParts, *, waves: int) -> Derivation:
     """Return the correction of surrogates, with NaN in the places of their numbers in the kernels' vector of noise.
-
-    Parameters
-    ----------
-    problem : ScoreProblem
-        The loss and its noise.
-    parts : SurrogateParts
-        The loss taken apart.
-    waves : int
-        How many waves a surrogate has.
 
     Raises
     ------

@@ -15,23 +15,13 @@ from symdebias.release.design import SphericalGroup
 
 @dataclass(frozen=True)
 class NoiseSymbols:
-    """The symbols of the noise.
+    """The symbols of the noise."""
 
-    Attributes
-    ----------
-    variances : tuple of sympy.Symbol
-        The noise covariance of the scores, upper triangle row by row; ``s`` alone for one score.
-    target_variance : sympy.Symbol
-        ``t``, the noise variance of a continuous target.
-    gain : sympy.Symbol
-        ``c``, the gain of the label estimate: coth(epsilon/2) for randomized response.
-    reach : sympy.Symbol
-        ``r``, the largest of abs(theta_j) times the scale of the tails of the noise of column j: b_j for Laplace noise.
-    """
-
+    # The noise covariance of the scores, upper triangle row by row; ``s`` alone for one score.
     variances: tuple[sp.Symbol, ...]
-    target_variance: sp.Symbol
-    gain: sp.Symbol
+    target_variance: sp.Symbol  # ``t``, the noise variance of a continuous target.
+    gain: sp.Symbol  # ``c``, the gain of the label estimate: coth(epsilon/2) for randomized response.
+    # ``r``, the largest of abs(theta_j) times the scale of the tails of the noise of column j: b_j for Laplace noise.
     reach: sp.Symbol
 
     @classmethod

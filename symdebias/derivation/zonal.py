@@ -35,23 +35,10 @@ def undo_powers(
     build: Build,
     noise: SphericalNoiseOfScores,
 ) -> sp.Expr:
-    """Return a polynomial of the scores with zonal noise undone.
+    """Return a polynomial of the scores, or of the residual where the target is a coordinate, with zonal noise undone.
 
     Up to degree 2 it is noise like any other, whatever stands beside its columns in the scores. Higher degrees need a
-    single score that is all of the noised vector.
-
-    Parameters
-    ----------
-    expression : sympy.Expr
-        The polynomial.
-    variables : sequence of sympy.Symbol
-        The scores, or the residual where the target is a coordinate of the vector.
-    problem : ScoreProblem
-        The loss and its noise.
-    build : Build
-        Keeps the numbers of the inverse.
-    noise : SphericalNoiseOfScores
-        The noise.
+    single score that is all of the noised vector. `build` keeps the numbers of the inverse.
 
     Raises
     ------
@@ -115,16 +102,7 @@ def _require_alone(problem: ScoreProblem, noise: SphericalNoiseOfScores) -> None
 
 
 def by_polynomials(problem: ScoreProblem, parts: SurrogateParts, *, degree: int) -> Derivation:
-    """Return the correction of polynomial surrogates, with NaN in the places of their numbers.
-
-    Parameters
-    ----------
-    problem : ScoreProblem
-        The loss and its noise.
-    parts : SurrogateParts
-        The loss taken apart.
-    degree : int
-        Of the polynomials; kernels are made for 4 or 8.
+    """Return the correction of polynomial surrogates, of degree 4 or 8, with NaN in the places of their numbers.
 
     Raises
     ------
@@ -175,15 +153,6 @@ def _terms(parts: SurrogateParts, size: int) -> list[list[tuple[int, int]]]:
 
 def polynomial_numbers(parts: SurrogateParts, design: Design, noise: ZonalNoise) -> list[float]:
     """Return the numbers of a design in the order in which the correction has them.
-
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    design : symdebias.transforms.surrogate.Design
-        The surrogates.
-    noise : ZonalNoise
-        What they are corrected for.
 
     Raises
     ------

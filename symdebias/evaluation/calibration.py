@@ -1,33 +1,26 @@
-"""Calibration: what a model predicts against what happens, over normal windows of true scores.
-
-A normal window of variance c^2 on true scores is one of c^2 - s on released ones, s the noise variance of the score.
-Within it a function of the true score is undone at a stretched score, under a larger noise variance.
-"""
+"""Calibration: what a model predicts against what happens, over normal windows of true scores."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
 from symdebias.evaluation.metric import LARGEST
+from symdebias.evaluation.ratios import require_positive
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.evaluation.windows import NormalWindows, WaveWindows, Windows
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.transforms import surrogate, waves
 
 _LINKS = ("logistic", "identity", "exponential")
-# log(2 cosh(u/2)), whose slope is the logistic function less 1/2.
-_LOGISTIC = surrogate.Part(
-    lambda u: np.logaddexp(u / 2, -u / 2), lambda u: np.asarray(np.tanh(u / 2) / 2, dtype=float), odd=False
-)
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class CalibrationCurve:
     bandwidth : float
         c, the standard deviation of the normal window.
     score_variance : float
-        s, the noise variance of the score.
+        s, the variance of all noise of the score.
     records : int
         The number of records.
 
@@ -121,14 +114,14 @@ def calibration_curve(
     Parameters
     ----------
     theta_or_fit, X, y, release, sample_weight, clusters
-        As for `evaluate`. Features with normal noise, or without.
+        As for `evaluate`.
     points : int or sequence of float
         How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
         their scores u0.
     bandwidth : float, optional
-        c, with c^2 above the noise variance s of the score. By default c^2 = s + max(s, h^2), h the normal reference
-        rule 1.06 sd n^(-1/5) for released scores: c^2 - s is the window on these, and below s the variance of
-        `predicted` grows fast.
+        c, with c^2 above the variance s0 of the normal noise of the score. By default c^2 = s0 + max(s, h^2), s the
+        variance of all its noise and h the normal reference rule 1.06 sd n^(-1/5) for released scores: under normal
+        noise c^2 - s is the window on these, and below s the variance of `predicted` grows fast.
     link : {"logistic", "identity", "exponential"}
         m(u), what the model predicts: a probability of the larger label, u, or exp(u).
     target_values : pair of float, optional
@@ -142,7 +135,10 @@ def calibration_curve(
     Raises
     ------
     NoExactCorrectionError
-        A column with noise that is not normal has a part in the score.
+        The noise of a column lets no wave of the score be undone, as that of a spherical cap does, or features and
+        label were released in one vector.
+    InferenceError
+        The density of scores at a window is not told apart from 0.
     DivergenceError
         A prediction is not finite.
     TypeError, ValueError
@@ -154,6 +150,11 @@ def calibration_curve(
     e^{iw u0} phi_c'(t) exp(i w t c^2/c'^2 + w^2 c^2 s/(2 c'^2)). So numerators and denominator are exactly unbiased,
     but for the logistic function, which enters as the slope of a surrogate. Its bias is estimated in each window with
     normal scores.
+
+    Under other noise a window is a sum of waves of one period, which holds all scores, and each wave is undone column
+    by column: numerators and denominator are exactly unbiased, with the logistic function too, whose waves beyond those
+    of the window fall like e^(-pi w). Where a part of the noise is normal these are cut where squared error and
+    variance are least, and the bias says what is missing.
 
     Both curves are smoothed alike: where the model is calibrated they agree whatever c is. A window is no narrower than
     the noise of the score, so that miscalibration within it averages out.
@@ -186,13 +187,13 @@ def calibration_curve(
             "x: no prediction is known. Evaluate a margin loss or accuracy, or release the label apart."
         )
     scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
-    if scores.others or scores.spherical or scores.categories:
+    if scores.zonal is not None:
         raise NoExactCorrectionError(
-            "windows of scores are undone under normal noise of the features only, and another noise has a part in the "
-            "score. Release these columns with a GaussianMechanism, or compare by "
-            'symdebias.evaluation.evaluate(..., metric="log_loss").'
+            "windows of scores are sums of waves, and under a spherical cap a point is no sum of a record and noise: "
+            "polynomials of few degrees are all that is undone, and no window is close to one. Evaluate "
+            'metric="brier" or "log_loss", or release with a GaussianMechanism.'
         )
-    released, s, share = scores.linear, scores.normal, records.share
+    released, s, share = scores.estimates, scores.noise, records.share
     target = (records.signs_of_labels() + 1) / 2 if link == "logistic" else records.unbiased_target()
     spread = Spread.of(scores, share)
     deviation = math.sqrt(float(share @ (released - share @ released) ** 2))
@@ -200,51 +201,40 @@ def calibration_curve(
         raise ValueError("all records have the same score. Calibration is over scores: use a model that has several.")
     if bandwidth is None:
         reference = 1.06 * deviation * records.effective ** (-1 / 5)
-        bandwidth = math.sqrt(s + max(s, reference**2))
+        bandwidth = math.sqrt(scores.normal + max(s, reference**2))
     width = POSITIVE.check("bandwidth", bandwidth) ** 2
-    if not width > s:
+    if not width > scores.normal:
         raise ValueError(
-            f"bandwidth={bandwidth:g} is not above the standard deviation {math.sqrt(s):.4g} of the score's noise, and "
-            "no narrower window can be undone. Use a larger one, or leave it out."
+            f"bandwidth={bandwidth:g} is not above the standard deviation {math.sqrt(scores.normal):.4g} of the "
+            "score's normal noise, and no narrower window can be undone. Use a larger one, or leave it out."
         )
-    inner = width - s
-    stretch = width / inner
     middles = _middles(points, spread)
-    smooth = None
-    nodes, chances = spread.normal_scores()
-    errors = np.zeros(len(nodes))
-    if link == "logistic" and s > 0:
-        (smooth,) = waves.design(
-            [_LOGISTIC],
-            radius=max(spread.radius, float(np.abs(middles).max())),
-            score_variance=s * stretch,
-            records=max(1.0, records.effective * min(1.0, math.sqrt(inner) / deviation)),
-        ).surrogates
-        errors = np.abs(smooth.slope(nodes) - _LOGISTIC.slope(nodes))
+    windows: Windows
+    if scores.others or scores.spherical or scores.categories:
+        windows = WaveWindows.of(scores, spread, link, width, middles=middles, records=records.effective)
+    else:
+        windows = NormalWindows.of(
+            scores, spread, link, width, middles=middles, records=records.effective, deviation=deviation
+        )
     rows = []
     for middle in middles:
-        away = released - middle
-        window = np.exp(-(away**2) / (2 * inner)) / math.sqrt(2 * math.pi * inner)
-        density = float(share @ window)
-        if not density > 0:
+        window, prediction = windows.at(middle)
+        if not window.max() > 0:
             raise ValueError(
                 f"no record has a released score near {middle:g}. Choose points where records lie, or a larger "
                 "bandwidth."
             )
-        with np.errstate(over="ignore", invalid="ignore"):
-            stretched = replace(scores, linear=middle + stretch * away, normal=stretch * s)
-            prediction = _undone(link, stretched, smooth) * window
         if not np.all(np.abs(prediction) < LARGEST):
             raise DivergenceError(
                 f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
                 "noise taken out. Use a larger bandwidth, or smaller parameters."
             )
+        density = require_positive(window, share, f"the density of scores near {middle:.4g}")
         seen = target * window
         predicted, observed = float(share @ prediction) / density, float(share @ seen) / density
         parts = (prediction - predicted * window, seen - observed * window)
         deviations = [records.mean_and_error(part / density)[1] for part in (*parts, parts[1] - parts[0])]
-        inside = chances * np.exp(-((nodes - middle) ** 2) / (2 * width))
-        rows.append((predicted, observed, *deviations, float(inside @ errors) / float(inside.sum())))
+        rows.append((predicted, observed, *deviations, windows.bias(middle)))
     columns = ("predicted", "observed", "predicted_standard_errors", "observed_standard_errors",
                "difference_standard_errors", "bias")  # fmt: skip
     return CalibrationCurve(
@@ -265,12 +255,3 @@ def _middles(points: Any, spread: Spread) -> FloatArray:
     if isinstance(points, (str, bytes)) or not isinstance(points, (Sequence, np.ndarray)) or len(points) == 0:
         raise TypeError(f"points={points!r:.60} is neither a number of windows nor a list of scores. Give one of them.")
     return target_array(np.asarray(points), rows=len(points)).copy()
-
-
-def _undone(link: str, scores: ReleasedScores, smooth: surrogate.Surrogate | None) -> FloatArray:
-    """Return W_s^-1 m, m the link, at scores with normal noise."""
-    if link == "identity":
-        return scores.linear
-    if link == "exponential":
-        return np.asarray(np.exp(scores.linear - scores.normal / 2))
-    return np.asarray(expit(scores.linear) if smooth is None else 0.5 + scores.slope(smooth))

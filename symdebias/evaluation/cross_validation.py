@@ -108,6 +108,7 @@ def cross_validate(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    threshold: float = 0.0,
 ) -> CrossValidation:
     """Compare ways to fit a model by a corrected metric on held-out released records.
 
@@ -117,8 +118,9 @@ def cross_validate(
         Each takes X and y, and returns a Fit or parameters; with `sample_weight` it is given the keyword
         ``sample_weight`` as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
         Give them from the simplest to the most complex for `CrossValidation.one_standard_error`.
-    X, y, metric, target_values, radius, label_model
-        As for `evaluate`.
+    X, y, metric, target_values, radius, label_model, threshold
+        As for `evaluate`. Metrics that are no means over records, which are precision, recall, f1, roc_auc and r2, are
+        those of each part, averaged over parts by their weights.
     release : Release
         How the records were noised.
     folds : int
@@ -177,7 +179,7 @@ def cross_validate(
             f"{candidates!r:.60}. "
             "Pass {'l2 = 0.1': functools.partial(sd.m_estimate, corrected, l2=0.1)}, for instance."
         )
-    check_options(metric, radius, label_model)
+    check_options(metric, radius, label_model, threshold)
     records = Records.checked(
         None, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
@@ -194,7 +196,9 @@ def cross_validate(
             refused[name] = f"{error}"
     if thetas:
         every = [theta for fitted in thetas.values() for theta in fitted]
-        judge = corrected_metric(metric, records, every, radius=radius, label_model=label_model)
+        judge = corrected_metric(
+            metric, records, every, radius=radius, label_model=label_model, threshold=float(threshold)
+        )
         for name, fitted in thetas.items():
             try:
                 values[name] = judge.checked_values(fitted, parts)

@@ -11,15 +11,24 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.ranking import area_under_curve
+from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
+from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
-_METRICS = ("log_loss", "squared_error", "poisson", "accuracy")
+METRICS = (
+    "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
+)  # fmt: skip
+HIGHER_IS_BETTER = ("accuracy", *RATES, "roc_auc", "r2")
+# Those that compare a score with a threshold.
+_WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
-_LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
+_THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
+LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Estimate:
         cancels in differences between models.
     bias_is_certified : bool
         Whether `bias` holds for every record within the declared bounds. Otherwise it is estimated, with true scores
-        taken as normal, or for accuracy as spread like the released ones.
+        taken as normal, or for signs of scores as spread like the released ones.
     records : int
         The number of records.
     metric : str
@@ -84,7 +93,7 @@ class Estimate:
             Its ends.
         """
         freedom = None if self.clusters is None else self.clusters - 1
-        reach = critical_value(_LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
+        reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
         return self.value - reach, self.value + reach
 
     def __str__(self) -> str:
@@ -109,6 +118,7 @@ def evaluate(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    threshold: float = 0.0,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones.
 
@@ -120,9 +130,13 @@ def evaluate(
         Released records, n >= 2: others than the model was fitted to, or the value flatters it.
     y : array of shape (n,)
         Released targets.
-    metric : {"log_loss", "squared_error", "poisson", "accuracy"} or Loss
-        ``"log_loss"`` is the mean of log(1 + exp(-y u)), ``"squared_error"`` of (y - u)^2, ``"poisson"`` of
-        exp(u) - y u, and ``"accuracy"`` the share of y u > 0, a score of 0 counting half. A `Loss` is taken as it is.
+    metric : str or Loss
+        Of two labels, of which the larger counts as positive: ``"log_loss"`` is the mean of log(1 + exp(-y u)),
+        ``"brier"`` of (1/(1 + exp(-u)) - [y positive])^2, ``"accuracy"`` the share of records whose score is on the
+        side of their label, ``"precision"``, ``"recall"`` and ``"f1"`` are the rates of scores above `threshold`,
+        and ``"roc_auc"`` is the area under the ROC curve; a score at the threshold counts half. Of numbers:
+        ``"squared_error"`` is the mean of (y - u)^2, ``"r2"`` is 1 less its share of the variance of y, and
+        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is.
     release : Release, optional
         How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
     sample_weight : array of shape (n,), optional
@@ -130,15 +144,18 @@ def evaluate(
     clusters : array of shape (n,), optional
         Which records belong to the same person: the standard error is that over clusters.
     target_values : pair of float, optional
-        The labels, for ``"log_loss"`` and ``"accuracy"``. By default those of the release, of the loss that was fitted,
-        or -1 and +1.
+        The labels, for metrics of labels. By default those of the release, of the loss that was fitted, or -1 and +1.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
         for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
         released ones tell, or it is the bound that the release declares where that is at most half as wide again.
     label_model : {"any", "logistic"}
-        What the bound on the bias of ``"accuracy"`` assumes of labels given the score: nothing, or a logistic
-        probability with the debiased means of y and of y times a smoothed sign of u. The second is much smaller.
+        What the bound on the bias of metrics by signs of scores (accuracy, precision, recall, f1, roc_auc) assumes of
+        labels given the score: nothing, or a logistic probability with the debiased means of y and of y times a
+        smoothed sign of u. The second is much smaller.
+    threshold : float
+        The score above which accuracy, precision, recall and f1 count a record as positive: by default 0, which is the
+        probability 1/2.
 
     Returns
     -------
@@ -151,6 +168,9 @@ def evaluate(
         The metric has no correction under this noise, or none of finite variance at these parameters.
     DivergenceError
         A record's corrected metric is not finite.
+    InferenceError
+        What the metric is a share of (positives, predicted positives, the variance of the target) is not told apart
+        from 0.
     TypeError, ValueError
         An argument or the data do not fit.
 
@@ -167,11 +187,19 @@ def evaluate(
     Its bias is bounded by the mean distance from the sign over scores spread like the released ones, drawn in to the
     debiased variance: an estimate, and a pessimistic one.
 
+    Under a spherical cap the sign is a polynomial of the score, as far as the noise lets its degrees through; so are
+    the parts of log loss and Brier score where an intercept stands beside the noised vector, with an estimated bias.
+
+    The area under the curve is a mean over pairs of records, whose noises are independent: the sign of the difference
+    of two scores is undone for the noise of both, without a sum over all pairs. Precision, recall, f1, R2 and it are
+    ratios of unbiased estimates: consistent, off by a multiple of 1/n, with standard errors by the delta method.
+
     The value may lie outside the range of the metric, as unbiased estimates do.
 
     References
     ----------
-    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990.
+    Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990. Brier 1950. Hanley & McNeil 1982 (the area
+    under the ROC curve). Efron & Stein 1981 (pseudo-values of means over pairs).
 
     Examples
     --------
@@ -186,34 +214,55 @@ def evaluate(
     >>> bool(abs(accuracy.value - truth) < 4 * accuracy.standard_error), accuracy.method, accuracy.bias_is_certified
     (True, 'surrogate', False)
     """
-    check_options(metric, radius, label_model)
+    check_options(metric, radius, label_model, threshold)
     records = Records.checked(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
     theta = records.parameters(theta_or_fit, metric)
-    judge = corrected_metric(metric, records, [theta], radius=radius, label_model=label_model)
+    judge = corrected_metric(
+        metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
+    )
     return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
 
 
-def check_options(metric: Any, radius: float | None, label_model: str) -> None:
+def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
     """Raise ValueError where a metric or an option of it is not known."""
-    if not isinstance(metric, Loss) and metric not in _METRICS:
-        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(_METRICS)}, or pass a Loss.")
+    if not isinstance(metric, Loss) and metric not in METRICS:
+        raise ValueError(f"metric={metric!r:.60} is not known. Choose one of {', '.join(METRICS)}, or pass a Loss.")
     if radius is not None:
         POSITIVE.check("radius", radius)
     if label_model not in _LABEL_MODELS:
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
+    if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in _WITH_THRESHOLD):
+        raise ValueError(
+            f"threshold={threshold!r} is a score that {', '.join(_WITH_THRESHOLD)} compare scores with, and metric "
+            "is another. Leave it out."
+        )
 
 
 def corrected_metric(
-    metric: str | Loss, records: Records, thetas: Sequence[FloatArray], *, radius: float | None, label_model: str
+    metric: str | Loss,
+    records: Records,
+    thetas: Sequence[FloatArray],
+    *,
+    radius: float | None,
+    label_model: str,
+    threshold: float = 0.0,
 ) -> Metric:
     """Return a metric, corrected for all thetas that are to be compared."""
     if isinstance(metric, Loss):
         return mean_loss(metric.name or str(metric.expression), metric, records, thetas, radius=radius)
     if metric == "accuracy":
-        return accuracy(records, thetas, radius=radius, label_model=label_model)
-    return mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+        return accuracy(records, thetas, radius=radius, label_model=label_model, threshold=threshold)
+    if metric in RATES:
+        return rate(metric, records, thetas, radius=radius, label_model=label_model, threshold=threshold)
+    if metric == "roc_auc":
+        return area_under_curve(records, thetas, radius=radius, label_model=label_model)
+    if metric == "r2":
+        name = "squared_error"
+        return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
+    found = zonal_loss(metric, records, thetas) if metric in PARTS else None
+    return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:

@@ -126,6 +126,13 @@ def named_loss(metric: str, records: Records) -> Loss:
         first, second = (sp.nsimplify(value, rational=True) for value in (low, high))
         share = (y - first) / (second - first)
         return Loss(sp.log(1 + sp.exp(u)) - share * u, score=u, target=y, target_values=(low, high), name="logistic")
+    if metric == "brier":
+        low, high = records.labels
+        share = (y - sp.nsimplify(low, rational=True)) / sp.nsimplify(high - low, rational=True)
+        chance = 1 / (1 + sp.exp(-u))
+        # With labels -1 and +1 it is a loss of the margin.
+        own = 1 / (1 + sp.exp(y * u)) if (low, high) == (-1.0, 1.0) else chance - share
+        return Loss(own**2, score=u, target=y, target_values=(low, high), name="brier")
     noise = records.release.target_noise
     values = noise.inputs if isinstance(noise, ChannelNoise) else None
     expression = (u - y) ** 2 if metric == "squared_error" else sp.exp(u) - y * u

@@ -20,6 +20,7 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
+from symdebias.evaluation.links import link_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
@@ -137,12 +138,22 @@ class Records:
         Raises
         ------
         ValueError, TypeError
-            They do not fit, or the model has an offset.
+            They do not fit, the model has an offset, or it predicts no probabilities for a metric of these.
         """
         if isinstance(model, Fit) and model.diagnostics.get("offset"):
             raise ValueError(
                 "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
                 "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
+            )
+        if isinstance(model, Fit) and model.theta.ndim > 1 and not isinstance(loss, Loss):
+            raise ValueError(
+                f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
+                "score. Evaluate a Loss of all scores, such as the one that was fitted."
+            )
+        if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
+            raise ValueError(
+                "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
+                "Pass the squared error of its probabilities as a Loss, or evaluate accuracy or roc_auc."
             )
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
@@ -197,13 +208,30 @@ class Records:
             A channel hides it.
         """
         noise = self.release.target_noise
-        if not isinstance(noise, ChannelNoise):
-            return affine(self.target)
+        return self._channel_undone(noise, affine, "mean") if isinstance(noise, ChannelNoise) else affine(self.target)
+
+    def excess_of_squares(self) -> FloatArray:
+        """Return by how much squares of `unbiased_target` exceed unbiased estimates of squared targets, shape (n,).
+
+        Raises
+        ------
+        NoExactCorrectionError
+            A channel hides the squares.
+        """
+        noise = self.release.target_noise
+        if isinstance(noise, ChannelNoise):
+            return self.unbiased_target() ** 2 - self._channel_undone(noise, np.square, "variance")
+        return np.full(len(self.target), 0.0 if noise is None else noise.variance)
+
+    def _channel_undone(
+        self, noise: ChannelNoise, function: Callable[[FloatArray], FloatArray], hidden: str
+    ) -> FloatArray:
+        """Return unbiased estimates of a function of a target that came by a channel."""
         label_array(self.target, noise.outputs, rows=len(self.target))
-        wanted = affine(np.array(noise.inputs))
+        wanted = function(np.array(noise.inputs))
         if np.abs(noise.obstacles @ wanted).max(initial=0.0) > _ROUNDING * np.abs(wanted).max():
             raise NoExactCorrectionError(
-                "the channel of the target hides its mean, and no function of the released target is unbiased. Release "
-                "it with a channel of full rank."
+                f"the channel of the target hides its {hidden}, and no function of the released target is unbiased. "
+                "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])

@@ -6,7 +6,7 @@ function of a category is multiplied by the inverse of its channel.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ _RANGE, _FARTHEST = 2.5, 1.1
 _WORTH = 1.5
 # Combinations of categories and steps of a grid that a sign is summed over exactly.
 _MOST_COMBINATIONS = 512
+# Records whose waves are held at a time.
+_BLOCK = 4096
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
 
@@ -69,6 +71,9 @@ class ReleasedScores:
         That over the additive noises alone.
     bound : float
         The largest absolute true score within the declared bounds, infinite where a column in the score has none.
+    constant : float or None
+        What stands in the score beside one vector with zonal noise; None where there is no such vector, or where
+        that is not the same in all records.
     """
 
     linear: FloatArray
@@ -79,6 +84,7 @@ class ReleasedScores:
     noise: float
     additive: float
     bound: float
+    constant: float | None = None
 
     @classmethod
     def of(cls, records: Records, theta: FloatArray) -> "ReleasedScores":
@@ -96,9 +102,13 @@ class ReleasedScores:
             if own.any():
                 bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
         forms = []
+        alone = False
         for shared in design.spherical:
             if isinstance(shared.noise, ZonalNoise):
                 _require_additive_squares(shared.noise)
+                others = np.ones(len(at), dtype=bool)
+                others[list(shared.columns)] = False
+                alone = not at[others].any()
             forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)))))
         categories = []
         for column in design.categorical:
@@ -119,6 +129,7 @@ class ReleasedScores:
             noise=max(0.0, float(theta @ design.released_covariance(covariance) @ theta)),
             additive=float(theta @ design.additive_covariance(covariance) @ theta),
             bound=bound,
+            constant=float(constant) if alone and not categories else None,
         )
 
     def taken(self, rows: Any) -> "ReleasedScores":
@@ -171,24 +182,82 @@ class ReleasedScores:
             total += k * surrogate.frequency * (b * wave.real - a * wave.imag)
         return total
 
+    def slopes(self, surrogate: Surrogate, thresholds: Sequence[float]) -> FloatArray:
+        """Return unbiased estimates of the slope of a surrogate at true scores less each threshold, shape (n, k)."""
+        _, c1, c2 = surrogate.polynomial
+        at = np.asarray(thresholds, dtype=np.float64)
+        w = surrogate.frequency * np.arange(1, len(surrogate.cosines) + 1)
+        # The slope at u - t is that of waves turned by w t.
+        turned = w * (np.array(surrogate.sines) + 1j * np.array(surrogate.cosines)) * np.exp(-1j * w * at[:, None])
+        found = np.empty((len(self.linear), len(at)))
+        for start in range(0, len(found), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            part = self.taken(rows)
+            waves = np.stack(list(part.waves(surrogate.frequency, len(w))), axis=1)
+            found[rows] = c1 + 2 * c2 * (part.estimates[:, None] - at) + (waves @ turned.T).real
+        return found
+
+    def sums_of_waves(
+        self, frequency: float, coefficients: np.ndarray[Any, np.dtype[np.complex128]], middle: float
+    ) -> FloatArray:
+        """Return unbiased estimates of the real parts of sums of waves exp(i k h (u - middle)), shape (n, m).
+
+        Parameters
+        ----------
+        frequency : float
+            h.
+        coefficients : array of shape (m, K + 1), complex128
+            Those of 1 and of the waves with k = 1, ..., K.
+        middle : float
+            Where waves have the phase 0.
+        """
+        w = frequency * np.arange(1, coefficients.shape[1])
+        turned = coefficients[:, 1:] * np.exp(-1j * w * middle)
+        found = np.empty((len(self.linear), len(coefficients)))
+        for start in range(0, len(found), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            waves = np.stack(list(self.taken(rows).waves(frequency, len(w))), axis=1)
+            found[rows] = coefficients[:, 0].real + (waves @ turned.T).real
+        return found
+
+    def less(self, threshold: float) -> "ReleasedScores":
+        """Return the scores less a number."""
+        return replace(self, linear=self.linear - threshold) if threshold else self
+
     @property
     def has_exact_signs(self) -> bool:
         """Whether `signs` exists: all noise in the score is that of channels or on a grid, in few combinations."""
-        steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
-        sizes = [len(column.values) for column in self.categories]
-        return self.normal == 0 and not self.spherical and 0 < math.prod(steps) * math.prod(sizes) <= _MOST_COMBINATIONS
+        return self.normal == 0 and not self.spherical and 0 < self.combinations <= _MOST_COMBINATIONS
 
-    def signs(self) -> FloatArray:
-        """Return exactly unbiased estimates of the signs of true scores.
+    @property
+    def combinations(self) -> int:
+        """How many `atoms` stand for a record; 0 where a noise has no such inverse."""
+        steps = [len(noise.inverse_differences or ()) for noise, _ in self.others]
+        return math.prod(steps) * math.prod(len(column.values) for column in self.categories)
+
+    def atoms(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yield scores and their signed weights, each of shape (n,): any function summed over them is unbiased.
 
         Channels and noise on a grid are undone by signed sums over finitely many shifts, which need no smoothness.
         """
+        for at, weight, _ in self._shifted():
+            yield at, weight
+
+    def signs(self) -> FloatArray:
+        """Return exactly unbiased estimates of the signs of true scores."""
+        total = np.zeros(len(self.linear))
+        for at, weight, size in self._shifted():
+            # A score of 0 in exact arithmetic is not to be decided by rounding.
+            total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
+        return total
+
+    def _shifted(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Yield the scores of `atoms`, their weights, and the sizes of the terms that the scores are sums of."""
         shifts = [
             [(offset * parameter, weight) for offset, weight in noise.inverse_differences or ()]
             for noise, parameter in self.others
         ]
         sizes = [len(column.values) for column in self.categories]
-        total = np.zeros(len(self.linear))
         for choice in itertools.product(*map(range, sizes)):
             for moved in itertools.product(*shifts):
                 at = self.linear + sum(offset for offset, _ in moved)
@@ -198,9 +267,12 @@ class ReleasedScores:
                     at = at + column.values[category]
                     size = size + abs(column.values[category])
                     weight *= column.weights[column.codes, category]
-                # A score of 0 in exact arithmetic is not to be decided by rounding.
-                total += weight * np.where(np.abs(at) <= 1e-13 * size, 0.0, np.sign(at))
-        return total
+                yield at, weight, size
+
+    @property
+    def zonal(self) -> tuple[ZonalNoise, float] | None:
+        """The zonal noise in the score and its form s; None where there is none."""
+        return next(((law, form) for law, form in self.spherical if isinstance(law, ZonalNoise)), None)
 
     def require_waves(self, what: str) -> None:
         """Raise NoExactCorrectionError where a wave in the score has no inverse under the noise of a column."""

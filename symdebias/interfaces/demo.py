@@ -24,30 +24,16 @@ DELTA = 1e-5
 
 @dataclass(frozen=True)
 class Problem:
-    """A training problem: records, their release, and how the solver is set.
+    """A training problem: records, their release, and how the solver is set."""
 
-    Attributes
-    ----------
-    name : str
-        For tables and pictures.
-    X : array of shape (n, p), float64
-        True records within the declared bounds.
-    y : array of shape (n,), float64
-        True labels, -1 or +1.
-    release : Release
-        How the records are noised for the three curves.
-    epsilon, radius : float
-        The whole budget, as the sum of its parts, and the public radius of the ball of the features.
-    l2, step_size, batch_size, epochs
-        Settings of `sgd`, the same for all three curves.
-    """
-
-    name: str
-    X: FloatArray
-    y: FloatArray
-    release: Release
+    name: str  # For tables and pictures.
+    X: FloatArray  # Of shape (n, p): true records within the declared bounds.
+    y: FloatArray  # Of shape (n,): true labels, -1 or +1.
+    release: Release  # How the records are noised for the three curves.
+    # The whole budget, as the sum of its parts, and the public radius of the ball of the features.
     epsilon: float
     radius: float
+    # Settings of `sgd`, the same for all three curves.
     l2: float
     step_size: float
     batch_size: int
@@ -164,30 +150,14 @@ def adult_problem(epsilon: float = 8.0) -> Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one problem showed.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem.
-    optimum : array of shape (p,), float64
-        The minimiser of the true risk.
-    risk : float
-        The true risk there.
-    fits : mapping from str to Fit
-        The fit of each curve.
-    excess : mapping from str to array of shape (m,), float64
-        Excess risk of each curve's recorded iterates.
-    seconds : float
-        Time of noising and the three fits.
-    """
+    """What one problem showed."""
 
     problem: Problem
-    optimum: FloatArray
-    risk: float
-    fits: dict[str, Fit]
-    excess: dict[str, FloatArray]
-    seconds: float
+    optimum: FloatArray  # Of shape (p,): the minimiser of the true risk.
+    risk: float  # The true risk there.
+    fits: dict[str, Fit]  # The fit of each curve.
+    excess: dict[str, FloatArray]  # Of shape (m,): excess risk of each curve's recorded iterates.
+    seconds: float  # Time of noising and the three fits.
 
 
 def run(problem: Problem, *, random_state: int = 0, record: int = 40, progress: bool = False) -> Outcome:

@@ -395,8 +395,12 @@ def _variables(factor: Any) -> set[str]:
     for node in nodes:
         is_contrast = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "contr"
         if not isinstance(node, _ALLOWED) or (isinstance(node, ast.Attribute) and not is_contrast):
+            known = sorted(set(filter(None, map(_attribute_called, nodes))) & _CALLS)
+            instead = f" Write {', '.join(f'{name}(...)' for name in known)}, without the name of a module." * bool(
+                known
+            )
             raise ValueError(
-                f"{shown(factor.expr, 100)} is more than a function of columns. A formula may call "
+                f"{shown(factor.expr, 100)} is more than a function of columns.{instead} A formula may call "
                 f"{', '.join(sorted(_CALLS))}: compute other columns before."
             )
     if called - _CALLS:
@@ -405,6 +409,11 @@ def _variables(factor: Any) -> set[str]:
             f"{', '.join(sorted(_CALLS))}: compute other columns before."
         )
     return {node.id for node in nodes if isinstance(node, ast.Name)} - called - {"contr"}
+
+
+def _attribute_called(node: ast.AST) -> str | None:
+    """Return log where a node calls what belongs to a name, as np.log(x) does."""
+    return node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
 
 
 def _words(name: str) -> set[str]:

@@ -6,20 +6,17 @@ Whatever was named by others is text here: `symdebias._markup` escapes it.
 import math
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
-from scipy.special import expit
 
 from symdebias import _files, _markup
-from symdebias._arrays import FloatArray
-from symdebias.evaluation import CalibrationCurve, calibration_curve
+from symdebias.evaluation import CalibrationCurve, calibration_curve, evaluate_all
+from symdebias.evaluation.links import link_of
 from symdebias.exceptions import PrivacyError, SymdebiasError
 from symdebias.solvers import Fit, summary
 from symdebias.solvers.coefficients import Coefficients
-from symdebias.solvers.predictions import Predictor
 
 # What symbols of a corrected loss stand for, beside its scores and its target.
 _SYMBOLS = {
@@ -31,13 +28,6 @@ _SYMBOLS = {
 # Those of vectors that are noised alike in all directions, by the number of their group.
 _OF_A_GROUP = re.compile(r"s[0-9]+")
 _GROUP = "the sum of theta squared over columns that were noised as one vector, each with the weight of its noise"
-# Scores at which a prediction is compared with the links that calibration knows.
-_SCORES = np.linspace(-3.0, 3.0, 13)
-_LINKS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "logistic": expit,
-    "identity": lambda u: u,
-    "exponential": np.exp,
-}
 _STYLE = """
 :root { color-scheme: light; --own: #0072b2; --other: #d55e00; --line: #c8c8c8; }
 * { box-sizing: border-box; }
@@ -150,6 +140,7 @@ def as_page(fit: Fit, naive: Fit | None, *, X: Any, y: Any, level: float, origin
         *_section("What the noise costs", _costs(fit, own, other)),
     ]
     if X is not None:
+        parts += _section("How good the predictions are", _metrics(fit, X, y, level))
         parts += _section("Calibration", _calibration(fit, X, y))
     return _PAGE.format(title=_markup.escaped(title), style=_STYLE, body="\n".join(parts))
 
@@ -300,11 +291,34 @@ def _costs(fit: Fit, own: Coefficients, other: Coefficients | None) -> list[str]
     return [_words(line) for line in said]
 
 
+# ---- predictions -----------------------------------------------------------------------------------------
+
+
+def _metrics(fit: Fit, X: Any, y: Any, level: float) -> list[str]:
+    model = "any" if fit.corrected.release.coupling is not None else "logistic"
+    try:
+        found = evaluate_all(fit, X, y, label_model=model)
+    except (SymdebiasError, ValueError) as refusal:
+        # What the estimates are refused for is for the reader of the page; wrong records were refused by the solver.
+        return [_words(f"Not computed: {refusal}")]
+    head = ["metric", "value", "(se)", "bias at most", f"{100 * level:g}% interval"]
+    rows = []
+    for name, one in found.estimates.items():
+        low, high = one.confidence_interval(level)
+        bias = f"{one.bias:.2g}" if one.bias > 0 else "0"
+        rows.append([name, f"{one.value:.4g}", f"{one.standard_error:.2g}", bias, f"{low:.4g} to {high:.4g}"])
+    refused = [_words(f"Not computed: {name}: {reason}") for name, reason in found.refused.items()]
+    told = (
+        "On true records, from these released ones, the noise taken out. They are those of the fit, which flatter it."
+    )
+    return [_words(told), f'<div class="wide">{_markup.table(head, rows)}</div>', *refused]
+
+
 # ---- calibration -----------------------------------------------------------------------------------------
 
 
 def _calibration(fit: Fit, X: Any, y: Any) -> list[str]:
-    link = _link(fit)
+    link = link_of(fit)
     if link is None:
         return [_words("Not computed: this loss predicts neither a probability, nor a mean, by a link that is known.")]
     try:
@@ -323,25 +337,6 @@ def _calibration(fit: Fit, X: Any, y: Any) -> list[str]:
         f"<figure>{_picture(curve)}</figure>",
         f'<div class="wide">{_markup.table(head, rows)}</div>',
     ]
-
-
-def _link(fit: Fit) -> str | None:
-    """Return the link of calibration by which the loss predicts, or None."""
-    if fit.theta.ndim > 1 or not fit.corrected.declared.scores:
-        return None
-    predictor = Predictor.of(fit)
-    try:
-        if predictor.predicts == "label":
-            found = predictor.probabilities(_SCORES)
-            values = found[:, -1] if found.shape[1] == 2 else None
-        else:
-            values = predictor.numbers(_SCORES)
-    except ValueError:
-        return None
-    for name, function in _LINKS.items():
-        if values is not None and np.allclose(values, function(_SCORES), rtol=1e-9, atol=1e-12):
-            return name
-    return None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from symdebias import _optional
 from symdebias.evaluation import evaluate
+from symdebias.evaluation.estimate import HIGHER_IS_BETTER
 from symdebias.interfaces.debiased import Debiased
 from symdebias.losses import Loss
 
@@ -24,8 +25,11 @@ class CorrectedScorer:
     Attributes
     ----------
     metric : str or Loss
-        As for `symdebias.evaluation.evaluate`; a loss is taken in the coding of the labels that were fitted. The value
-        of a loss has its sign changed: larger is better.
+        As for `symdebias.evaluation.evaluate`, such as "roc_auc", "f1", "brier" or "r2"; a loss is taken in the coding
+        of the labels that were fitted. The value of a loss (log_loss, brier, squared_error, poisson or a Loss) has its
+        sign changed: larger is better.
+    threshold : float
+        As for `symdebias.evaluation.evaluate`.
 
     Examples
     --------
@@ -41,6 +45,7 @@ class CorrectedScorer:
     """
 
     metric: str | Loss
+    threshold: float = 0.0
     _weighted: bool | str | None = field(default=None, repr=False, compare=False)
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> "CorrectedScorer":
@@ -75,5 +80,12 @@ class CorrectedScorer:
         metric, values = self.metric, estimator._predictor.meaning.values
         if isinstance(metric, Loss) and metric.target_values not in (None, values) and values:
             metric = metric.recoded(values)
-        found = evaluate(estimator.fit_, X, estimator._released_target(y), metric=metric, sample_weight=sample_weight)
-        return found.value if self.metric == "accuracy" else -found.value
+        found = evaluate(
+            estimator.fit_,
+            X,
+            estimator._released_target(y),
+            metric=metric,
+            sample_weight=sample_weight,
+            threshold=self.threshold,
+        )
+        return found.value if self.metric in HIGHER_IS_BETTER else -found.value

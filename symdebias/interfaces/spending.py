@@ -31,22 +31,14 @@ _POPULATION = 50_000
 
 @dataclass(frozen=True)
 class Spending:
-    """A way to spend the budget, and how well it did.
+    """A way to spend the budget, and how well it did."""
 
-    Attributes
-    ----------
-    name, detail : str
-        For tables and pictures: the way in a few words, and what noises what and who trains.
-    excess : array of shape (draws,), float64
-        The excess risk on the true records, of one fit per draw of the noise.
-    limit : float
-        What M-estimation should have on average: tr(H Cov)/2 with the sandwich covariance, from true records. The
-        part that the records' own drawing has in it is left out: risk and minimum are those of the same records.
-    """
-
+    # For tables and pictures: the way in a few words, and what noises what and who trains.
     name: str
     detail: str
-    excess: FloatArray
+    excess: FloatArray  # Of shape (draws,): the excess risk on the true records, of one fit per draw of the noise.
+    # What M-estimation should have on average: tr(H Cov)/2 with the sandwich covariance, from true records. The part
+    # that the records' own drawing has in it is left out: risk and minimum are those of the same records.
     limit: float
 
 

@@ -40,23 +40,8 @@ def mesh_optimum(task: Task, outputs: FloatArray, *, gap: float) -> tuple[Column
     `adaptive_optimum` starts from them; and without the conic solver, or where the mesh does not reach as far, it finds
     the same from outputs all over the mesh.
 
-    Parameters
-    ----------
-    task : Task
-        The search.
-    outputs : array of shape (m,), float64
-        The mesh, ascending.
-    gap : float
-        The relative gap between value and lower bound to reach.
-
-    Returns
-    -------
-    columns : Columns
-        The columns that were tried.
-    masses : array of shape (c,), float64
-        Their masses.
-    duals : Duals
-        Multipliers whose lower bound certifies it.
+    The outputs ascend, and `gap` is the relative gap between value and lower bound to reach. Returned are the columns
+    that were tried, their masses, and multipliers whose lower bound certifies it.
 
     Raises
     ------

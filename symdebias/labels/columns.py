@@ -30,24 +30,12 @@ _MOST_REPAIRS = 200
 
 @dataclass(frozen=True)
 class Task:
-    """A search for the best unbiased randomizer, in units in which the labels span [-1, 1].
+    """A search for the best unbiased randomizer, in units in which the labels span [-1, 1]."""
 
-    Attributes
-    ----------
-    labels : array of shape (k,), float64
-        The labels, ascending.
-    prior : array of shape (k,), float64
-        Their probabilities.
-    low : float
-        1/ratio, what stands off the set of a column for each unit on it.
-    loss : callable
-        The loss of an output in the place of a label, convex in the output.
-    """
-
-    labels: FloatArray
-    prior: FloatArray
-    low: float
-    loss: Callable[[Any, Any], Any]
+    labels: FloatArray  # Of shape (k,): the labels, ascending.
+    prior: FloatArray  # Of shape (k,): their probabilities.
+    low: float  # 1/ratio, what stands off the set of a column for each unit on it.
+    loss: Callable[[Any, Any], Any]  # The loss of an output in the place of a label, convex in the output.
 
     @property
     def slack(self) -> float:
@@ -61,18 +49,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns to choose from.
+    """Columns to choose from."""
 
-    Attributes
-    ----------
-    chosen : array of shape (c, k), bool
-        Their sets of labels.
-    outputs : array of shape (c,), float64
-        Their outputs.
-    """
-
-    chosen: BoolArray
-    outputs: FloatArray
+    chosen: BoolArray  # Of shape (c, k): their sets of labels.
+    outputs: FloatArray  # Of shape (c,): their outputs.
 
     def with_more(self, other: "Columns") -> "Columns":
         """Return these and others."""
@@ -97,21 +77,11 @@ class Duals:
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best randomizer out of given columns.
+    """The best randomizer out of given columns."""
 
-    Attributes
-    ----------
-    masses : array of shape (c,), float64
-        The mass of each column; at most 2 k are positive.
-    value : float
-        The noisy-label loss.
-    duals : Duals
-        Multipliers that prove it the best of these columns.
-    """
-
-    masses: FloatArray
-    value: float
-    duals: Duals
+    masses: FloatArray  # Of shape (c,): the mass of each column; at most 2 k are positive.
+    value: float  # The noisy-label loss.
+    duals: Duals  # Multipliers that prove it the best of these columns.
 
 
 class Infeasible(ValueError):
@@ -152,14 +122,8 @@ def masses_of(task: Task, columns: Columns) -> tuple[FloatArray, FloatArray, Flo
 def best_masses(task: Task, columns: Columns, near: FloatArray | None = None) -> Optimum:
     """Return the best randomizer out of given columns, a vertex of the linear programme.
 
-    Parameters
-    ----------
-    task : Task
-        The search.
-    columns : Columns
-        The columns.
-    near : array of shape (c,), float64, optional
-        Masses that make unbiased rows up to some error: the result has the same error, and exists.
+    With `near`, masses of shape (c,) that make unbiased rows up to some error, the result has the same error, and
+    exists.
 
     Raises
     ------

@@ -31,25 +31,16 @@ _WORST = 1e-3
 
 @dataclass(frozen=True)
 class Conic:
-    """The optimum of the cone programme.
+    """The optimum of the cone programme."""
 
-    Attributes
-    ----------
-    first, last : array of shape (c,), int64
-        The ends of the intervals, as places of labels.
-    masses, outputs : array of shape (c,), float64
-        Their masses and outputs; most masses are next to nothing, and their outputs mean nothing.
-    duals : Duals
-        The multipliers.
-    value, bound : float
-        The noisy-label loss and its certified lower bound.
-    """
-
+    # Of shape (c,): the ends of the intervals, as places of labels.
     first: IntArray
     last: IntArray
+    # Of shape (c,): their masses and outputs; most masses are next to nothing, and their outputs mean nothing.
     masses: FloatArray
     outputs: FloatArray
-    duals: Duals
+    duals: Duals  # The multipliers.
+    # The noisy-label loss and its certified lower bound.
     value: float
     bound: float
 
@@ -62,14 +53,7 @@ class Conic:
 
 
 def mesh_free_optimum(task: Task, *, gap: float) -> Conic:
-    """Return the optimum over all outputs on the line, under squared loss.
-
-    Parameters
-    ----------
-    task : Task
-        The search; its loss is the squared one.
-    gap : float
-        The relative gap between value and bound at which the search is over.
+    """Return the optimum over all outputs on the line, under squared loss, to a relative gap between value and bound.
 
     Raises
     ------

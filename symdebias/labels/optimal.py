@@ -127,8 +127,9 @@ def optimal_unbiased_randomizer(
     points = design.outputs * half + middle
     if outputs is not None:
         points = mesh[np.searchsorted((mesh - middle) / half, design.outputs)]
+    points, columns = _together(points, design.entries)
     try:
-        matrix = realised(design.entries, epsilon, outputs=points.tolist(), means=declared)
+        matrix = realised(columns, epsilon, outputs=points.tolist(), means=declared)
     except Unrealisable as error:
         raise PrivacyError(
             f"the optimal randomizer of {len(declared)} labels at epsilon={epsilon:g} cannot be drawn exactly: {error} "
@@ -195,10 +196,18 @@ def _on_mesh(task: Task, columns: Columns, masses: FloatArray) -> tuple[FloatArr
     exact = sizes.copy()
     for _ in range(3):
         exact = np.maximum(exact + sizes * _least(matrix * sizes, right - matrix @ exact), 0.0)
-    outputs, place = np.unique(kept.outputs, return_inverse=True)
-    together = np.zeros((len(task.labels), len(outputs)))
-    np.add.at(together.T, place, (task.weights(kept.chosen).T * (exact * scale)).T)
-    return outputs, together
+    return _together(kept.outputs, task.weights(kept.chosen).T * (exact * scale))
+
+
+def _together(outputs: FloatArray, entries: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the outputs that differ, ascending, and the probabilities of equal ones added up.
+
+    Columns that are likely on different labels may have one output, to the last digit.
+    """
+    kept, place = np.unique(outputs, return_inverse=True)
+    together = np.zeros((len(entries), len(kept)))
+    np.add.at(together.T, place, entries.T)
+    return kept, together
 
 
 def _least(matrix: FloatArray, right: FloatArray) -> FloatArray:

@@ -124,41 +124,19 @@ def feasible_outputs(labels: Any, epsilon: float, *, mesh: int | None = None) ->
 
 
 def response_units(epsilon: float, outputs: int) -> int:
-    """Return the probability of each other output of randomized response, in units of 2^-53.
+    """Return the probability of each other output of randomized response over d outputs, in units of 2^-53.
 
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    outputs : int
-        The number d of outputs.
-
-    Returns
-    -------
-    int
-        The least number of units, at least 1, at which what is left for the label's own output is at most e^epsilon
-        times as much.
+    It is the least number of units, at least 1, at which what is left for the label's own output is at most e^epsilon
+    times as much.
     """
     least = UNITS / (largest_ratio(epsilon) + outputs - 1)
     return -(-least.numerator // least.denominator)
 
 
 def response_matrix(epsilon: float, places: Any, outputs: int) -> tuple[tuple[float, ...], ...]:
-    """Return the probabilities of randomized response over outputs, multiples of 2^-53.
+    """Return the probabilities of randomized response over d outputs, multiples of 2^-53, a row for each of k labels.
 
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    places : sequence of k ints
-        The output of each label.
-    outputs : int
-        The number d of outputs.
-
-    Returns
-    -------
-    tuple of k tuples of d floats
-        Rows that sum to exactly 1.
+    The places say which output is that of each label. Rows sum to exactly 1.
     """
     other = response_units(epsilon, outputs)
     row = [other / UNITS] * outputs

@@ -55,11 +55,6 @@ _OWN, _OF_CORRECTIONS = "symdebias.codegen.functions", {"heat_power"}
 def require_admitted(expression: sp.Expr) -> None:
     """Raise where an expression has a part that no loss has, or is beyond a bound.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        What was handed in.
-
     Raises
     ------
     ExpressionError

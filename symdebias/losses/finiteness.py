@@ -56,14 +56,7 @@ def overflows(expression: sp.Expr, at: Mapping[sp.Symbol, float]) -> bool:
 
 
 def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
-    """Return a value as a float, NaN where it is not known.
-
-    Parameters
-    ----------
-    node : sympy.Basic
-        An expression.
-    at : mapping from sympy.Basic to float
-        The values of its symbols, and of other parts that are known.
+    """Return an expression's value at those of its symbols, and of parts that are known; NaN where it is not known.
 
     Raises
     ------

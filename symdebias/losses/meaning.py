@@ -23,33 +23,20 @@ _DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a loss says of the target at its scores.
+    """What a loss says of the target at its scores."""
 
-    Attributes
-    ----------
-    values : tuple of float
-        The target values, in order; empty for a continuous target.
-    losses : tuple of sympy.Expr
-        The loss F(u, v) at each of them, in the scores.
-    is_likelihood : bool
-        Whether the sum of exp(-F(u, v)) over the values v is the same at all scores: the loss is then a negative log
-        likelihood, up to a constant, and these over their sum are the chances of the values.
-    number : sympy.Expr or None
-        A number that stands for the target, in the score. Where the slope F_u is affine in the target it is the mean
-        E[y | u], at which the mean of F_u vanishes. Of a loss of the residual y - u it is u: what is u away from the
-        target has the least loss on average, a centre for the Huber loss and a quantile for the quantile loss.
-    is_mean : bool
-        Whether that number is the mean.
-    sign : {-1, 0, 1}
-        For two target values: 1 where the larger one has the lesser loss at positive scores and the smaller one at
-        negative scores, -1 the other way around, 0 where it is neither.
-    """
-
-    values: tuple[float, ...]
-    losses: tuple[sp.Expr, ...]
+    values: tuple[float, ...]  # The target values, in order; empty for a continuous target.
+    losses: tuple[sp.Expr, ...]  # The loss F(u, v) at each of them, in the scores.
+    # Whether the sum of exp(-F(u, v)) over the values v is the same at all scores: the loss is then a negative log
+    # likelihood, up to a constant, and these over their sum are the chances of the values.
     is_likelihood: bool
+    # A number that stands for the target, in the score. Where the slope F_u is affine in the target it is the mean E[y
+    # | u], at which the mean of F_u vanishes. Of a loss of the residual y - u it is u: what is u away from the target
+    # has the least loss on average, a centre for the Huber loss and a quantile for the quantile loss.
     number: sp.Expr | None
-    is_mean: bool
+    is_mean: bool  # Whether that number is the mean.
+    # {-1, 0, 1}: For two target values: 1 where the larger one has the lesser loss at positive scores and the smaller
+    # one at negative scores, -1 the other way around, 0 where it is neither.
     sign: int
 
     @property

@@ -30,18 +30,10 @@ _DIGITS, _EQUAL = 30, sp.Float("1e-24", 30)
 
 @dataclass(frozen=True)
 class Offset:
-    """What an offset does to the records of a loss.
+    """What an offset does to the records of a loss."""
 
-    Attributes
-    ----------
-    divides : bool
-        Whether the target is y e^-o; it is y - o otherwise.
-    power : float
-        k: weights are e^(k o).
-    """
-
-    divides: bool
-    power: float = 0.0
+    divides: bool  # Whether the target is y e^-o; it is y - o otherwise.
+    power: float = 0.0  # k: weights are e^(k o).
 
     def targets(self, y: FloatArray, offset: FloatArray) -> FloatArray:
         """Return t for targets and offsets, shape (n,)."""
@@ -57,12 +49,7 @@ class Offset:
 
 @functools.lru_cache(maxsize=256)
 def offset_of(loss: Loss) -> Offset:
-    """Return what an offset does to the records of a loss.
-
-    Parameters
-    ----------
-    loss : Loss
-        A loss of one score.
+    """Return what an offset does to the records of a loss of one score.
 
     Raises
     ------

@@ -109,14 +109,7 @@ def names_in_text(symbols: Sequence[str]) -> tuple[str, ...]:
 
 
 def write(expression: sp.Expr, names: Mapping[sp.Symbol, str]) -> str:
-    """Return an expression as text that `read` takes and that gives an equal expression.
-
-    Parameters
-    ----------
-    expression : sympy.Expr
-        The expression, as SymPy writes it by itself.
-    names : mapping from sympy.Symbol to str
-        The name of each of its symbols in the text; see `names_in_text`.
+    """Return an expression as text that `read` takes and that gives an equal one, with names of `names_in_text`.
 
     Raises
     ------

@@ -73,14 +73,7 @@ class _Traced(NDArrayOperatorsMixin):
 
 
 def traced(function: Callable[..., Any], symbols: Sequence[sp.Symbol]) -> sp.Expr:
-    """Return the expression that a function of as many arguments computes.
-
-    Parameters
-    ----------
-    function : callable
-        Written with NumPy's functions and arithmetic.
-    symbols : sequence of sympy.Symbol
-        Its arguments.
+    """Return the expression that a function of as many arguments computes, written with NumPy's functions.
 
     Raises
     ------

@@ -17,27 +17,10 @@ from symdebias.privacy import precise
 
 
 def poisson_samples(records: int, probability: float, steps: int, source: Source) -> tuple[IntegerArray, IntegerArray]:
-    """Draw each record in each step with a probability, independently of all else.
+    """Draw each record in each step with a probability in (0, 1], independently of all else.
 
-    The distances between drawn ones, all steps after one another, are geometric.
-
-    Parameters
-    ----------
-    records : int
-        n.
-    probability : float
-        In (0, 1].
-    steps : int
-        T.
-    source : Source
-        Where the random numbers come from.
-
-    Returns
-    -------
-    rows : array of shape (m,), int64
-        The drawn records of all steps, in order within each.
-    ends : array of shape (T,), int64
-        Where the rows of each step end.
+    The distances between drawn ones, all steps after one another, are geometric. Returned are the drawn records of all
+    steps, in order within each, and where the rows of each step end, shape (steps,).
     """
     total = records * steps
     expected = total * probability

@@ -47,23 +47,11 @@ COARSE = 2.0**-12
 
 
 def normal_vectors(lengths: FloatArray, angles: Words, dimension: int) -> list[FloatArray]:
-    """Return normal vectors, coordinate by coordinate, up to a common factor.
+    """Return normal vectors, coordinate by coordinate, up to a common factor: D arrays of shape (...), float64.
 
     Every operation is on single numbers, so that a vector does not depend on its neighbours but through the rounding of
-    elementary functions.
-
-    Parameters
-    ----------
-    lengths : array of shape (k, ...), float64
-        Sizes in (0, 1/2], and signs.
-    angles : array of shape (k, ...), int64
-        Any integers.
-    dimension : int
-        D, which is 2 k or 2 k - 1.
-
-    Returns
-    -------
-    list of D arrays of shape (...), float64
+    elementary functions. Lengths, shape (k, ...), are sizes in (0, 1/2] with signs, angles any integers of that shape;
+    D is 2 k or 2 k - 1.
     """
     size = np.abs(lengths)
     # The other branch of each is finite as well.
@@ -142,19 +130,12 @@ def rough_deviation(dimension: int) -> float:
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a realised direction and its test may be from the exact ones.
+    """How far a realised direction and its test may be from the exact ones."""
 
-    Attributes
-    ----------
-    cosine : float
-        The test "the cosine with a point is gamma or more" is that of an exactly uniform direction with a gamma that is
-        off by at most this.
-    failure : float
-        The probability that it is not.
-    """
-
+    # The test "the cosine with a point is gamma or more" is that of an exactly uniform direction with a gamma that is
+    # off by at most this.
     cosine: float
-    failure: float
+    failure: float  # The probability that it is not.
 
 
 def deviation(dimension: int) -> Deviation:

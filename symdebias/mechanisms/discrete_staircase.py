@@ -128,21 +128,11 @@ class DiscreteStaircaseMechanism(Mechanism):
 def discrete_staircase_noise(epsilon: float, sensitivity: int, high: int, step: float) -> AdditiveNoise:
     """Return staircase noise on the multiples k of a step: stairs of D places, the first r of each e^epsilon higher.
 
-    With b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r
-    and a b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
+    D is the sensitivity in steps, at least 1, at which this is discrete Laplace noise; r, from 1 to D, is `high`. With
+    b = e^-epsilon and a = (1 - b)/(2 r - 1 + b (2 (D - r) + 1)) the probability is a b^i for i D <= |k| < i D + r and a
+    b^(i+1) for i D + r <= |k| < (i + 1) D, and with v = step w
 
         phi(w) = a (1 - b) (sin((r - 1/2) v) + b sin((D - r + 1/2) v)) / (sin(v/2) (1 - 2 b cos(D v) + b^2)).
-
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    sensitivity : int
-        D, in steps, at least 1; at 1 this is discrete Laplace noise.
-    high : int
-        r, from 1 to D.
-    step : float
-        The step of the grid.
 
     References
     ----------

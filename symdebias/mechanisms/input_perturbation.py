@@ -19,17 +19,10 @@ from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gau
 
 @dataclass(frozen=True)
 class Halves(Range):
-    """Vectors (q, p) whose halves lie in a ball each.
+    """Vectors (q, p) whose halves lie in a ball each."""
 
-    Attributes
-    ----------
-    dimension : int
-        The number of components of q and of p.
-    q_bound, p_bound : float
-        The radii.
-    """
-
-    dimension: int
+    dimension: int  # The number of components of q and of p.
+    # The radii.
     q_bound: float
     p_bound: float
 

@@ -169,13 +169,6 @@ class LabelRandomizer(ChannelMechanism):
 def ascending(values: Any, name: str) -> tuple[float, ...]:
     """Return declared numbers, which must be two or more in ascending order.
 
-    Parameters
-    ----------
-    values : sequence of float
-        What was given.
-    name : str
-        The name of the argument.
-
     Raises
     ------
     TypeError, ValueError

@@ -17,20 +17,8 @@ _LEVEL = 1e-3
 def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
     """Return the covariance of the error of one measurement, pooled within records, with its degrees of freedom.
 
-    It is sum_i sum_j (w_ij - w_i)(w_ij - w_i)' / f with w_i the mean of the k_i measurements of record i and
-    f = sum_i (k_i - 1).
-
-    Parameters
-    ----------
-    replicates : array of shape (n, k) or (n, k, p), or table of shape (n, k)
-        k measurements of each record, of one column or of p; NaN where there are fewer.
-
-    Returns
-    -------
-    covariance : array of shape (p, p), float64
-        Of one measurement.
-    degrees_of_freedom : int
-        f, at least p.
+    It is sum_i sum_j (w_ij - w_i)(w_ij - w_i)' / f with w_i the mean of the k_i measurements of record i and f = sum_i
+    (k_i - 1), at least p. Replicates have the shape (n, k) or (n, k, p), NaN where there are fewer than k.
 
     Raises
     ------
@@ -85,17 +73,7 @@ def within_records(replicates: ArrayLike) -> tuple[FloatArray, int]:
 def beside_true(noised: ArrayLike, true: ArrayLike) -> tuple[FloatArray, int]:
     """Return the covariance of the error w - x about its mean, with its degrees of freedom m - 1.
 
-    Parameters
-    ----------
-    noised, true : array of shape (m,) or (m, p)
-        Measurements of records, and their true values.
-
-    Returns
-    -------
-    covariance : array of shape (p, p), float64
-        Of the error.
-    degrees_of_freedom : int
-        m - 1.
+    Measurements and true values have the shape (m,) or (m, p), the covariance (p, p).
 
     Raises
     ------

@@ -31,20 +31,11 @@ class Unrealisable(ArithmeticError):
 
 
 def strict_ratio(epsilon: float, rows: int) -> float:
-    """Return the ratio of two entries of a column that a design may use, so that its rounding keeps e^epsilon.
+    """Return the ratio of two entries of a column that a design for k labels may use: its rounding keeps e^epsilon.
 
-    Parameters
-    ----------
-    epsilon : float
-        The budget, in [1e-6, 700].
-    rows : int
-        The number k of labels; a design has about 2 k outputs.
-
-    Returns
-    -------
-    float
-        1 + (e^epsilon - 1)(1 - m), m the least margin of some units on a column of the size 1/(2 k e^epsilon), and
-        at least 2^-36. It is at most 1e8, whatever the budget, or 2^42/k, at which probabilities have 1024 units.
+    It is 1 + (e^epsilon - 1)(1 - m), m the least margin of some units on a column of the size 1/(2 k e^epsilon), and at
+    least 2^-36: a design has about 2 k outputs. It is at most 1e8, whatever the budget, or 2^42/k, at which
+    probabilities have 1024 units.
     """
     most = min(UNITS / (2 * rows * 1024), LARGEST_RATIO)
     if epsilon >= math.log(most):
@@ -57,24 +48,13 @@ def strict_ratio(epsilon: float, rows: int) -> float:
 def realised(
     probabilities: Any, epsilon: float, *, outputs: Sequence[float] = (), means: Sequence[float] = ()
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the matrix of multiples of 2^-53 next to a given one that is epsilon-private exactly.
+    """Return the matrix of multiples of 2^-53 next to a given one, shape (k, m), that is epsilon-private exactly.
 
-    Parameters
-    ----------
-    probabilities : array of shape (k, m), float64
-        Rows that sum to 1 up to rounding, with ratios in a column of `strict_ratio` at most.
-    epsilon : float
-        The budget.
-    outputs : sequence of m floats, optional
-        What the columns stand for. With `means` each row is given its mean.
-    means : sequence of k floats, optional
-        The mean of each row.
+    Rows of the given one sum to 1 up to rounding, with ratios in a column of `strict_ratio` at most. With `outputs`,
+    what the m columns stand for, and `means` each of the k rows is given its mean.
 
-    Returns
-    -------
-    tuple of k tuples of m floats
-        Each row sums to exactly 1, and its mean is off by at most 1e-12 of the range of the means, or by the rounding
-        2^-52 of the largest output; the ratio of two entries of a column is at most e^epsilon, without any rounding.
+    Each row sums to exactly 1, and its mean is off by at most 1e-12 of the range of the means, or by the rounding 2^-52
+    of the largest output; the ratio of two entries of a column is at most e^epsilon, without any rounding.
 
     Raises
     ------
@@ -110,16 +90,8 @@ def realised(
 def drawn(matrix: Sequence[Sequence[float]]) -> tuple[tuple[float, ...], ...]:
     """Return the matrix of multiples of 2^-53 next to a row-stochastic one: what a uniform float64 draws.
 
-    Parameters
-    ----------
-    matrix : sequence of k sequences of m floats
-        Rows that sum to 1 up to rounding.
-
-    Returns
-    -------
-    tuple of k tuples of m floats
-        Rows that sum to exactly 1. What is positive has at least one unit, what is 0 none; the largest entry of a row
-        takes up what rounding leaves.
+    Rows sum to exactly 1. What is positive has at least one unit, what is 0 none; the largest entry of a row takes up
+    what rounding leaves.
 
     Examples
     --------

@@ -30,18 +30,10 @@ _WITHOUT_UNITS = {"epsilon", "delta", "calibration", "dimension", "padded", "gam
 def rescaled(mechanism: Mechanism, *, center: float = 0.0, scale: float = 1.0) -> Mechanism:
     """Return the mechanism of (value - center)/scale, whose released values are those of a mechanism in these units.
 
-    If a mechanism releases M(x) of x in its range, the returned one releases (M(x) - center)/scale of
-    (x - center)/scale in its own: the same law in other units, at the same budget, since noise and sensitivity are
-    both divided by the scale. Noise calibrated to the new range may differ in the last digit: scales are rounded up.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        One that adds noise, or releases points of a sphere.
-    center : float
-        A public number; 0 for a mechanism of vectors in a ball, whose centre is 0.
-    scale : float
-        A public positive number.
+    If a mechanism releases M(x) of x in its range, the returned one releases (M(x) - center)/scale of (x -
+    center)/scale in its own: the same law in other units, at the same budget, since noise and sensitivity are both
+    divided by the scale. Noise calibrated to the new range may differ in the last digit: scales are rounded up. The
+    centre of a mechanism of vectors in a ball is 0.
 
     Raises
     ------

@@ -81,20 +81,9 @@ def step_for(scale: float, sensitivity: Fraction) -> float:
 
 
 def noised(values: FloatArray, inside: Numbers | Ball, scale: float, noise: Noise, source: Source) -> FloatArray:
-    """Return values with noise that is rounded exactly to a grid.
+    """Return values within a range, which has bounds, with noise that is rounded exactly to a grid.
 
-    Parameters
-    ----------
-    values : array of shape (n,) or (n, k), float64
-        Values within the range.
-    inside : Range
-        The range, with bounds.
-    scale : float
-        Of the noise.
-    noise : callable
-        Such as `laplace`: of a scale in steps, a shape and a source.
-    source : Source
-        Where the bits come from.
+    The noise is a function such as `laplace`, of a scale in steps, a shape and a source.
     """
     step = step_for(scale, inside.sensitivity)
     places = inside.multiples(values, step)
@@ -107,18 +96,7 @@ def with_radial_noise(
 ) -> FloatArray:
     """Return rows with the first coordinates of vectors of density exp(-|b|/scale), rounded exactly to a grid.
 
-    Parameters
-    ----------
-    values : array of shape (n, k), float64
-        Rows within the range.
-    inside : Range
-        The range, with bounds.
-    scale : float
-        Of the noise.
-    dimension : int
-        How many coordinates the noise has, k or more.
-    source : Source
-        Where the bits come from.
+    The rows, shape (n, k), lie within the range, which has bounds; the noise has k coordinates or more.
     """
     # As many steps for the standard deviation of a coordinate as other noise has for its scale.
     step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
@@ -165,18 +143,7 @@ def geometric(rate: float, count: int, source: Source) -> IntegerArray:
 def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
     """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1), rounded to integers.
 
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    gamma : float
-        The width of the upper step, in sensitivities.
-    scale : float
-        The sensitivity in steps, at least 1.
-    shape : tuple of int
-        The shape of what is returned.
-    source : Source
-        Where the bits come from.
+    gamma is the width of the upper step, in sensitivities; the scale is the sensitivity in steps, at least 1.
     """
     return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source)
 
@@ -211,19 +178,7 @@ def discrete_staircase(
 
 
 def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> IntegerArray:
-    """Return the first coordinates of vectors of density exp(-|b|/scale), rounded to integers.
-
-    Parameters
-    ----------
-    scale : float
-        In steps.
-    count, dimension : int
-        The number of vectors, and how many coordinates they have.
-    width : int
-        How many of them are returned.
-    source : Source
-        Where the bits come from.
-    """
+    """Return the first `width` coordinates of so many vectors of density exp(-|b|/scale), rounded to integers."""
     found = np.empty((count, width), dtype=np.int64)
     block = max(1, _BLOCK // dimension)
     for start in range(0, count, block):

@@ -174,20 +174,7 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
 
 
 def swapped(values: FloatArray, pair: tuple[float, float], probability: float, source: Source) -> FloatArray:
-    """Return values, each of which is one of two, with each exchanged for the other one with a probability.
-
-    Parameters
-    ----------
-    values : array of shape (n,), float64
-        One of the two numbers each.
-    pair : (float, float)
-        The two numbers.
-    probability : float
-        As for `flips`.
-    source : Source
-        Where the bits come from.
-
-    """
+    """Return values, each one of two, with each exchanged for the other with a probability as for `flips`."""
     sent = values.copy()
     exchange(sent, pair, probability, source)
     return sent
@@ -244,17 +231,8 @@ LARGEST_DISCRETE_SCALE = 2.0**32
 def discrete_laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return independent integers k of probability (1 - q)/(1 + q) q^|k|, q = exp(-1/scale).
 
-    The difference of two geometric numbers has this law.
-
-    Parameters
-    ----------
-    scale : float
-        In steps, positive and at most `LARGEST_DISCRETE_SCALE`. Below 1/37 the probability of leaving 0 is less than
-        the generator's resolution.
-    shape : tuple of int
-        The shape of what is returned.
-    source : Source
-        Where the random numbers come from.
+    The difference of two geometric numbers has this law. The scale is in steps, positive and at most
+    `LARGEST_DISCRETE_SCALE`; below 1/37 the probability of leaving 0 is less than the generator's resolution.
 
     Raises
     ------
@@ -292,20 +270,7 @@ def discrete_staircase_noise(
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return independent integers k of probability proportional to e^(-epsilon i), i the stair of |k|.
 
-    A stair has `sensitivity` places; in the last ones, from `high` on, the next stair begins.
-
-    Parameters
-    ----------
-    epsilon : float
-        The budget.
-    sensitivity : int
-        D, from 1 to 2^20.
-    high : int
-        r, from 1 to D.
-    shape : tuple of int
-        The shape of what is returned.
-    source : Source
-        Where the random numbers come from.
+    A stair has `sensitivity` places, from 1 to 2^20; in the last ones, from `high` on, the next stair begins.
     """
     generator = source.generator
     drawn = np.empty(math.prod(shape), dtype=np.int64)
@@ -383,27 +348,13 @@ def length_numbers(words: directions.Words, source: Source) -> FloatArray:
 
 
 def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source: Source) -> FloatArray:
-    """Return a point of the sphere for each record: uniform ones are drawn until one is kept.
+    """Return a point of the sphere for each record, shape (n, D): uniform ones are drawn until one is kept.
 
     One inside the cap is kept, and one outside with the probability q = chance/2^64, exactly. Bits are drawn without
     regard to the record, every point can come from every record, and no number of trials is too many.
 
-    Parameters
-    ----------
-    lifts : array of shape (n, D), float64
-        The true points, of norm 1 up to (D + 6) 2^-53.
-    rim : float
-        gamma.
-    chance : int
-        From 1 to 2^64 - 1.
-    trials : float
-        About how many are drawn for one that is kept.
-    source : Source
-        Where the bits come from.
-
-    Returns
-    -------
-    array of shape (n, D), float64
+    The true points `lifts`, shape (n, D), have norm 1 up to (D + 6) 2^-53; `rim` is gamma, `chance` from 1 to 2^64 - 1,
+    and about `trials` are drawn for one that is kept.
 
     Notes
     -----
@@ -462,22 +413,11 @@ def _kept(
 def _may_be_kept(
     lifts: np.ndarray[Any, np.dtype[np.float32]], upper: directions.Halves, rim: float, below: np.int32
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which trials are not yet lost by the upper halves of their words.
+    """Return which trials are not yet lost by the upper halves of their words, shape (n, each).
 
-    Parameters
-    ----------
-    lifts : array of shape (D, n), float32
-        The true points, coordinate by coordinate.
-    upper : array of shape (2 pairs + 1, n, each), int32
-        The upper halves of lengths, angles and coins.
-    rim : float
-        gamma.
-    below : int32
-        The upper half of the number that a coin has to be below.
-
-    Returns
-    -------
-    array of shape (n, each), bool
+    The true points are given coordinate by coordinate, shape (D, n); the upper halves of lengths, angles and coins have
+    the shape (2 pairs + 1, n, each); `rim` is gamma, and a coin has to be below a number of which `below` is the upper
+    half.
     """
     dimension, pairs = len(lifts), len(upper) // 2
     lengths = upper[:pairs]
@@ -498,18 +438,7 @@ def simulated_cap_points(
 ) -> FloatArray:
     """Return a point of the sphere for each record by the inverse of the cosine's law; for seeded simulations.
 
-    Parameters
-    ----------
-    lifts : array of shape (n, D), float64
-        The true points, of norm 1.
-    rim : float
-        gamma.
-    share : float
-        The share A of the sphere that lies in the cap.
-    chance_inside : float
-        The probability of the cap.
-    source : Source
-        Where the random numbers come from.
+    The true points, shape (n, D), have norm 1; `rim` is gamma, `share` the share A of the sphere that lies in the cap.
     """
     records, dimension = lifts.shape
     half = (dimension - 1) / 2

@@ -192,15 +192,8 @@ def normaliser_loss(law: CapLaw, dimension: int) -> float:
 
     The computed test is that of an exactly uniform direction with a gamma that is off by at most h, except with a
     probability f (`directions.deviation`). So :math:`p^+ - p^- \le 2 h \sup c_D (1 - t^2)^{(D-3)/2} + 2 f`, the
-    supremum over the cosines within h of gamma, and the log ratio is at most
-    :math:`(p^+ - p^-)(1 - q)/(p^- + (1 - p^-) q)`.
-
-    Parameters
-    ----------
-    law : CapLaw
-        The law.
-    dimension : int
-        D.
+    supremum over the cosines within h of gamma, and the log ratio is at most :math:`(p^+ - p^-)(1 - q)/(p^- + (1 - p^-)
+    q)`.
 
     Raises
     ------

@@ -27,20 +27,11 @@ class SphericalLaplaceNoise(SphericalNoise):
     Its characteristic function is (1 + b^2 ||w||^2)^(-nu), nu = (D + 1)/2 in the D dimensions that it is drawn in. A
     coordinate has the variance 2 nu b^2, so that the noise of a score has (1 + s w^2/(2 nu))^(-nu): the inverse is
     (1 - s d^2/(2 nu))^nu, a finite operator where D is odd.
-
-    Attributes
-    ----------
-    scale : float
-        b.
-    dimension : int
-        d, at least 2.
-    padded : bool
-        Whether an even number of coordinates is drawn in one dimension more.
     """
 
-    scale: float
-    dimension: int
-    padded: bool = False
+    scale: float  # b.
+    dimension: int  # d, at least 2.
+    padded: bool = False  # Whether an even number of coordinates is drawn in one dimension more.
 
     @property
     def ambient(self) -> int:

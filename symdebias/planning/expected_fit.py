@@ -124,28 +124,15 @@ class ExpectedFit:
 
 @dataclass(frozen=True)
 class Study:
-    """A population solved without noise: what all expectations of fits to its records rest on.
+    """A population solved without noise: what all expectations of fits to its records rest on."""
 
-    Attributes
-    ----------
-    plain : CorrectedLoss
-        The loss, uncorrected.
-    population : Population
-        The records.
-    theta : array of shape (q,), float64
-        Its parameters.
-    hessian, meat : array of shape (q, q), float64
-        The Hessian of its penalised risk there, and the covariance of the gradient.
-    random_state : int
-        Of the noise on the population.
-    """
-
-    plain: CorrectedLoss
-    population: Population
-    theta: FloatArray
+    plain: CorrectedLoss  # The loss, uncorrected.
+    population: Population  # The records.
+    theta: FloatArray  # Of shape (q,): its parameters.
+    # Of shape (q, q): the Hessian of its penalised risk there, and the covariance of the gradient.
     hessian: FloatArray
     meat: FloatArray
-    random_state: int
+    random_state: int  # Of the noise on the population.
 
     @classmethod
     def of(cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int) -> "Study":

@@ -16,34 +16,17 @@ from symdebias.release.one_hot import OneHot
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that are collected, and the vector of numbers that they make.
+    """The columns that are collected, and the vector of numbers that they make."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        The columns as collected.
-    one_hot : OneHot
-        Their categories, empty where all columns are numbers.
-    center : dict from str to float
-        What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
-        makes the ball smallest; nothing without an intercept, which takes up the shift.
-    population : Population
-        The records as collected, with codes for categories.
-    vectors : Population
-        The same records as vectors of numbers, indicators centred.
-    radius : float
-        A bound on the L2 norm of the vectors.
-    taxicab : float
-        A bound on their L1 norm.
-    """
-
-    columns: tuple[str, ...]
-    one_hot: OneHot
+    columns: tuple[str, ...]  # The columns as collected.
+    one_hot: OneHot  # Their categories, empty where all columns are numbers.
+    # What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
+    # makes the ball smallest; nothing without an intercept, which takes up the shift.
     center: dict[str, float]
-    population: Population
-    vectors: Population
-    radius: float
-    taxicab: float
+    population: Population  # The records as collected, with codes for categories.
+    vectors: Population  # The same records as vectors of numbers, indicators centred.
+    radius: float  # A bound on the L2 norm of the vectors.
+    taxicab: float  # A bound on their L1 norm.
 
     @classmethod
     def of(
@@ -54,20 +37,10 @@ class Layout:
         norm: float | None,
         fit_intercept: bool,
     ) -> "Layout":
-        """Return the layout of a population.
+        """Return the layout of a population: numbers in [-1, 1], and codes from 0 on in the columns of categories.
 
-        Parameters
-        ----------
-        population : Population
-            Numbers in [-1, 1], and codes from 0 on in the columns of categories.
-        columns : sequence of str, optional
-            Names for its columns; needed with categories.
-        categories : mapping from str to sequence, optional
-            The categories of columns, in the order of their codes.
-        norm : float, optional
-            A public bound on the L2 norm of the numbers.
-        fit_intercept : bool
-            Whether the model has an intercept.
+        Names for columns are needed with categories, which are in the order of their codes; `norm` is a public bound on
+        the L2 norm of the numbers.
 
         Raises
         ------

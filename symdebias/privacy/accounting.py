@@ -279,24 +279,12 @@ def _grid(multiplier: float, probability: float, steps: int) -> float:
 
 
 def step_divergence(order: float, multiplier: float, probability: float, adjacency: str) -> float:
-    """Return the Rényi divergence of one step, between the pair of distributions that dominates it.
+    """Return the Rényi divergence of one step, of an order above 1, between the pair of laws that dominates it.
 
     D = log(int p^order r^(1 - order))/(order - 1), with p = (1 - q) N(0, z^2) + q N(1, z^2) and r = N(0, z^2) under
-    add-remove, where the other order of the two is never larger, r = (1 - q) N(0, z^2) + q N(-1, z^2) under replace-one
-
-    Parameters
-    ----------
-    order : float
-        Above 1.
-    multiplier, probability : float
-        z and q.
-    adjacency : {"add-remove", "replace-one"}
-        What may differ between neighbours.
-
-    Returns
-    -------
-    float
-        By the trapezoidal rule, which converges geometrically on this integrand.
+    add-remove, where the other order of the two is never larger, r = (1 - q) N(0, z^2) + q N(-1, z^2) under
+    replace-one; z is the multiplier, q the probability. It is taken by the trapezoidal rule, which converges
+    geometrically here.
 
     References
     ----------

@@ -317,18 +317,10 @@ def keep_probability(epsilon: float, categories: int = 2) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def largest_ratio(epsilon: float) -> Fraction:
-    """Return the largest multiple of 2^-120 that is at most e^epsilon, and at most 2^60.
+    """Return the largest multiple of 2^-120 that is at most e^epsilon, and at most 2^60; epsilon is in [1e-6, 700].
 
-    Parameters
-    ----------
-    epsilon : float
-        The privacy budget, in [1e-6, 700].
-
-    Returns
-    -------
-    fractions.Fraction
-        A bound that the ratio of two probabilities is compared with in exact arithmetic. Ratios above 2^60 do not
-        occur among multiples of 2^-53.
+    The ratio of two probabilities is compared with it in exact arithmetic. Ratios above 2^60 do not occur among
+    multiples of 2^-53.
 
     Examples
     --------

@@ -81,27 +81,13 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class _State:
-    """What a ledger says of a population.
+    """What a ledger says of a population."""
 
-    Attributes
-    ----------
-    population : str
-        About whom.
-    total : Guarantee or None
-        The declared total; None where the population has none.
-    limits : Parts
-        Totals of groups of columns.
-    composition : {"exact", "basic"}
-        How releases add up.
-    entries : tuple of LedgerEntry
-        What was released.
-    """
-
-    population: str
-    total: Guarantee | None
-    limits: Parts
-    composition: str
-    entries: tuple[LedgerEntry, ...]
+    population: str  # About whom.
+    total: Guarantee | None  # The declared total; None where the population has none.
+    limits: Parts  # Totals of groups of columns.
+    composition: str  # {"exact", "basic"}: How releases add up.
+    entries: tuple[LedgerEntry, ...]  # What was released.
 
     @classmethod
     def of(cls, lines: Sequence[Line], population: str) -> "_State":

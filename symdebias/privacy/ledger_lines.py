@@ -41,46 +41,22 @@ Parts = tuple[tuple[tuple[str, ...], Guarantee], ...]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a ledger: what is common to all, and the entries of its kind.
+    """A line of a ledger: what is common to all, and the entries of its kind."""
 
-    Attributes
-    ----------
-    number : int
-        Its place, from 0.
-    time : datetime
-        When it was written, in UTC, by the clock of the machine: nothing depends on it.
-    kind : {"total", "release", "torn"}
-        A declared total, something that was released, or what a crash has left.
-    entries : mapping
-        What the line says, as Python's values.
-    digest : str
-        SHA-256 of the line and so of all before it.
-    """
-
-    number: int
-    time: datetime
-    kind: str
-    entries: Mapping[str, Any]
-    digest: str
+    number: int  # Its place, from 0.
+    time: datetime  # When it was written, in UTC, by the clock of the machine: nothing depends on it.
+    kind: str  # {"total", "release", "torn"}: A declared total, something that was released, or what a crash has left.
+    entries: Mapping[str, Any]  # What the line says, as Python's values.
+    digest: str  # SHA-256 of the line and so of all before it.
 
 
 @dataclass
 class Lines:
-    """The lines of a file, and what a crash has left at its end.
+    """The lines of a file, and what a crash has left at its end."""
 
-    Attributes
-    ----------
-    lines : list of Line
-        In the order in which they were written.
-    torn : bytes
-        What was cut short at the end.
-    is_open : bool
-        Whether the last line has no end of line yet.
-    """
-
-    lines: list[Line] = field(default_factory=list)
-    torn: bytes = b""
-    is_open: bool = False
+    lines: list[Line] = field(default_factory=list)  # In the order in which they were written.
+    torn: bytes = b""  # What was cut short at the end.
+    is_open: bool = False  # Whether the last line has no end of line yet.
 
     @property
     def digest(self) -> str:

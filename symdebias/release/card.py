@@ -44,14 +44,7 @@ def to_json(groups: Groups, target: Mechanism | dict[str, Any] | None, **others:
 
 
 def from_json(text: str, make: Callable[..., Made]) -> Made:
-    """Read a card.
-
-    Parameters
-    ----------
-    text : str
-        What `to_json` returned.
-    make : callable
-        Takes features, target and the other arguments of a release by name.
+    """Read a card that `to_json` returned; `make` takes features, target and the other arguments of a release by name.
 
     Raises
     ------

@@ -15,16 +15,7 @@ def spelled(value: Any) -> str:
 
 
 def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:
-    """Return the codes of a column of an array, checked: it holds them, or the numbers of a pair.
-
-    Parameters
-    ----------
-    column : array of shape (n,), float64
-        The column.
-    labels : Labels
-        Its categories.
-    name : str
-        Its name.
+    """Return the codes of a column of an array, shape (n,), checked: it holds them, or the numbers of a pair.
 
     Raises
     ------

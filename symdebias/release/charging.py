@@ -13,18 +13,7 @@ if TYPE_CHECKING:
 
 
 def charge_of(release: "Release", ledger: Any, source: sampling.Source, *, keep_index: bool) -> Callable[[int], object]:
-    """Return what counts a release of so many records in a ledger, or does nothing where there is none.
-
-    Parameters
-    ----------
-    release : Release
-        With names for its columns.
-    ledger : Ledger or None
-        Where it is counted.
-    source : sampling.Source
-        Where its noise comes from.
-    keep_index : bool
-        Whether row labels are released as well.
+    """Return what counts a release of so many records, its columns named, in a ledger, or does nothing without one.
 
     Raises
     ------

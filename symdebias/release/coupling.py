@@ -29,27 +29,14 @@ _SIGNS = (-1.0, 1.0)
 
 @dataclass(frozen=True)
 class Coupling:
-    """How the target is released in one vector with the features.
+    """How the target is released in one vector with the features."""
 
-    Attributes
-    ----------
-    kind : {"margin", "joint"}
-        Whether the vector is (y x, c y), y = -1 or +1, or (x, c y).
-    scale : float
-        c, public.
-    has_column : bool
-        Whether the vector has the coordinate c y, as a joint one has and a margin one with an intercept.
-    values : pair of float or None
-        For a margin release the labels that count as -1 and +1.
-    bounds : pair of float or None
-        For a joint release the public bounds of the target.
-    """
-
-    kind: str
-    scale: float
+    kind: str  # {"margin", "joint"}: Whether the vector is (y x, c y), y = -1 or +1, or (x, c y).
+    scale: float  # c, public.
+    # Whether the vector has the coordinate c y, as a joint one has and a margin one with an intercept.
     has_column: bool
-    values: tuple[float, float] | None
-    bounds: tuple[float, float] | None
+    values: tuple[float, float] | None  # For a margin release the labels that count as -1 and +1.
+    bounds: tuple[float, float] | None  # For a joint release the public bounds of the target.
 
     @classmethod
     def declared(

@@ -17,22 +17,14 @@ from symdebias.zonal import ZonalNoise
 
 @dataclass(frozen=True)
 class Linear:
-    """A column that enters a score with one parameter.
+    """A column that enters a score with one parameter."""
 
-    Attributes
-    ----------
-    column, parameter : int
-        Its places among the columns of X and the parameters.
-    noise : AdditiveNoise, SphericalNoise, ZonalNoise or None
-        Its noise; spherical and zonal noise is that of its whole group, see `ColumnDesign.spherical`.
-    group : int
-        Which group of columns it belongs to; -1 without noise.
-    """
-
+    # Its places among the columns of X and the parameters.
     column: int
     parameter: int
+    # Its noise; spherical and zonal noise is that of its whole group, see `ColumnDesign.spherical`.
     noise: AdditiveNoise | SphericalNoise | ZonalNoise | None
-    group: int
+    group: int  # Which group of columns it belongs to; -1 without noise.
 
     @property
     def own_noise(self) -> AdditiveNoise | None:
@@ -47,23 +39,12 @@ class SphericalGroup:
     The score of their vector has the noise of s = sum_j weight_j theta_j^2 + constant. A coordinate c x_j that is
     released as x_j has the weight of the noise over c^2, and a target y that is released with them as c y adds that to
     the constant, of the form of the residual.
-
-    Attributes
-    ----------
-    noise : SphericalNoise or ZonalNoise
-        The noise of the vector.
-    columns : tuple of int
-        The columns, by their places among the linear ones.
-    weights : tuple of float
-        The weight of each in s.
-    constant : float
-        What the target adds; 0 where it is no coordinate of the vector.
     """
 
-    noise: SphericalNoise | ZonalNoise
-    columns: tuple[int, ...]
-    weights: tuple[float, ...]
-    constant: float = 0.0
+    noise: SphericalNoise | ZonalNoise  # The noise of the vector.
+    columns: tuple[int, ...]  # The columns, by their places among the linear ones.
+    weights: tuple[float, ...]  # The weight of each in s.
+    constant: float = 0.0  # What the target adds; 0 where it is no coordinate of the vector.
 
     @property
     def factors(self) -> FloatArray:
@@ -83,23 +64,12 @@ class SphericalGroup:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column of categories under a finite channel.
+    """A column of categories under a finite channel."""
 
-    Attributes
-    ----------
-    column : int
-        Its place among the columns of X.
-    noise : ChannelNoise
-        The channel.
-    parameters : tuple of int
-        For each input category the place of its parameter, -1 for one without.
-    values : tuple of float
-        What that parameter is multiplied by: 1 in a one-hot column, the number of a category in a column of two.
-    """
-
-    column: int
-    noise: ChannelNoise
-    parameters: tuple[int, ...]
+    column: int  # Its place among the columns of X.
+    noise: ChannelNoise  # The channel.
+    parameters: tuple[int, ...]  # For each input category the place of its parameter, -1 for one without.
+    # What that parameter is multiplied by: 1 in a one-hot column, the number of a category in a column of two.
     values: tuple[float, ...]
 
     @property
@@ -124,30 +94,14 @@ class Categorical:
 
 @dataclass(frozen=True)
 class ColumnDesign:
-    """How the columns of X enter a score.
+    """How the columns of X enter a score."""
 
-    Attributes
-    ----------
-    parameters : tuple of str
-        Names of the q parameters of one score, one-hot expanded, the intercept last.
-    linear : tuple of Linear
-        The columns with one parameter each.
-    categorical : tuple of Categorical
-        The columns of categories.
-    covariance : array of shape (p, p), float64
-        The covariance of the normal noise of X's columns.
-    intercept : bool
-        Whether the last parameter is an intercept.
-    spherical : tuple of SphericalGroup
-        The groups of linear columns with noise of their vector.
-    """
-
-    parameters: tuple[str, ...]
-    linear: tuple[Linear, ...]
-    categorical: tuple[Categorical, ...]
-    covariance: FloatArray
-    intercept: bool
-    spherical: tuple[SphericalGroup, ...] = ()
+    parameters: tuple[str, ...]  # Names of the q parameters of one score, one-hot expanded, the intercept last.
+    linear: tuple[Linear, ...]  # The columns with one parameter each.
+    categorical: tuple[Categorical, ...]  # The columns of categories.
+    covariance: FloatArray  # Of shape (p, p): the covariance of the normal noise of X's columns.
+    intercept: bool  # Whether the last parameter is an intercept.
+    spherical: tuple[SphericalGroup, ...] = ()  # The groups of linear columns with noise of their vector.
 
     @classmethod
     def of(

@@ -147,14 +147,7 @@ def undoable_target(mechanism: Mechanism) -> AdditiveNoise | ChannelNoise | Coor
 
 
 def without_gain(matrix: FloatArray, groups: Sequence[tuple[slice, Mechanism]]) -> FloatArray:
-    """Return released columns as estimates without bias: those of zonal noise divided by its gain.
-
-    Parameters
-    ----------
-    matrix : array of shape (n, p), float64
-        Released columns; they are not changed.
-    groups : sequence of (slice, Mechanism)
-        The places of columns with what noises them.
+    """Return released columns, shape (n, p), as estimates without bias: those of zonal noise divided by its gain.
 
     Raises
     ------

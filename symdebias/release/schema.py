@@ -28,30 +28,14 @@ _EXAMPLE = 'age = { bounds = [18, 90] } or sex = { categories = ["f", "m"] }'
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a schema.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    bounds : pair of float or None
-        Public bounds of a number.
-    labels : Labels or None
-        Public categories.
-    public : bool
-        Whether it is released as it is.
-    fill : float, str or None
-        What a missing value counts as.
-    other : float, str or None
-        The category that values count as which are not declared.
-    """
+    """A column of a schema."""
 
     name: str
-    bounds: tuple[float, float] | None
-    labels: Labels | None
-    public: bool = False
-    fill: Any = None
-    other: Any = None
+    bounds: tuple[float, float] | None  # Public bounds of a number.
+    labels: Labels | None  # Public categories.
+    public: bool = False  # Whether it is released as it is.
+    fill: Any = None  # What a missing value counts as.
+    other: Any = None  # The category that values count as which are not declared.
 
 
 @dataclass(frozen=True, init=False)

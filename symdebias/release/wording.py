@@ -19,19 +19,9 @@ _NAMED = 8
 
 
 def noise_in_words(release: "Release", number_of_columns: int | None = None) -> list[tuple[str, str]]:
-    """Return columns with the noise on them, in the order of the release, the target last.
+    """Return names of columns that share a mechanism, and it with its budget and scale, in order, the target last.
 
-    Parameters
-    ----------
-    release : Release
-        The release.
-    number_of_columns : int, optional
-        The number p of columns of X, where the release does not know it: scales of some vectors depend on it.
-
-    Returns
-    -------
-    list of (str, str)
-        Names of columns that share a mechanism, and the mechanism with its budget and its scale.
+    The number p of columns is given where the release does not know it: scales of some vectors depend on it.
     """
     count = release.number_of_columns if number_of_columns is None else number_of_columns
     if release.coupling is not None:

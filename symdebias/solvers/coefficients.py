@@ -17,27 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Coefficients:
-    """Parameters with what is known of their accuracy, one entry for each, scores after one another.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Their names.
-    values : array of shape (Q,), float64
-        The parameters.
-    level : float
-        The level of the intervals.
-    in_original_units : bool
-        Whether the release's centre and scale were undone.
-    inference : Inference or None
-        What is known of their accuracy.
-    """
+    """Parameters with what is known of their accuracy, one entry for each, scores after one another."""
 
     names: tuple[str, ...]
-    values: FloatArray
-    level: float
-    in_original_units: bool
-    inference: Inference | None
+    values: FloatArray  # Of shape (Q,): the parameters.
+    level: float  # The level of the intervals.
+    in_original_units: bool  # Whether the release's centre and scale were undone.
+    inference: Inference | None  # What is known of their accuracy.
 
     @classmethod
     def of(cls, fit: "Fit", level: float, *, original_units: bool) -> "Coefficients":

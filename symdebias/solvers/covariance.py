@@ -15,7 +15,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.moments import leverages
+from symdebias.solvers.moments import leverages, most_leverage
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.scores import ReleasedRecords
 
@@ -50,32 +50,14 @@ def at_root(
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
-    Where the noise was estimated, what its error does to theta is added; see `symdebias.solvers.noise_estimates`.
-    Where few records decide the variance, intervals are by Student's t, or there are none; see `of_records`.
+    Where the noise was estimated, what its error does to theta is added; see `symdebias.solvers.noise_estimates`. Where
+    few records decide the variance, intervals are by Student's t, or there are none; see `of_records`.
 
-    Parameters
-    ----------
-    records : Records
-        What was trained on.
-    theta : array of shape (Q,), float64
-        The root.
-    found : Derivatives
-        The derivatives there, with the outer products of gradients.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records.
-    safeguards : sequence of str
-        What held theta at the end; there are then no intervals.
-    codes : array of shape (n,), int64, optional
-        Clusters. The covariance is then that of `of_clusters`, with one degree of freedom less than there are clusters;
-        from fewer than 5 there are no intervals.
-    known : ReleasedRecords, optional
-        What released records say of true scores, for the bias of a surrogate.
-    kind : str
-        The name of the covariance.
-    by_descent : bool
-        Whether theta is an average of iterates, which may be away from the root.
+    `found` are the derivatives at theta, with the outer products of gradients; `metric` the second moments of released
+    records; `safeguards` what held theta at the end: there are then no intervals. With `codes` of clusters, int64, the
+    covariance is that of `of_clusters`, with one degree of freedom less than there are clusters; from fewer than 5
+    there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
+    says that theta is an average of iterates, which may be away from the root.
     """
     correction = records.correction
     notes: list[str] = []
@@ -191,16 +173,9 @@ def of_records(
     """Return the covariance at a root, and how many records decide the variance of the parameter with the fewest.
 
     A record far from the rest pulls theta to itself, and has a small gradient there: such records are left out one by
-    one, as `of_clusters` does with clusters (for least squares the estimate HC3). The number of records is
-    (sum psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that is Satterthwaite's degrees of
-    freedom of the estimated variance, whose own variance is about sum psi^4.
-
-    Parameters
-    ----------
-    records, theta, found, penalty, metric
-        As for `at_root`.
-    hessian : array of shape (Q, Q), float64
-        The mean Hessian with the penalty.
+    one, as `of_clusters` does with clusters (for least squares the estimate HC3). The number of records is (sum
+    psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that is Satterthwaite's degrees of freedom
+    of the estimated variance, whose own variance is about sum psi^4. The mean Hessian has the penalty.
 
     Raises
     ------
@@ -218,7 +193,9 @@ def of_records(
 
     def powers(rows: slice) -> FloatArray:
         square = (part.centred(theta, -penalty * theta, rows) @ inverse) ** 2
-        return np.stack([np.sum(square, axis=0), np.sum(square**2, axis=0)])
+        # A product is several times as fast as a sum over the rows of few columns.
+        ones = np.ones(len(square))
+        return np.stack([ones @ square, ones @ square**2])
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
     whole = hessian * records.total
@@ -239,6 +216,8 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
     design = records.correction.design
     length = len(design.parameters)
     root = inverse_root(metric[:length, :length])
+    if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
+        return np.zeros(0, dtype=np.int64)
 
     def far(rows: slice) -> Any:
         leverage = leverages(design, records.matrix[rows], root)
@@ -257,20 +236,8 @@ def _left_out(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what leaving some records out does to theta, and what a plain sandwich takes for it.
 
-    Parameters
-    ----------
-    own : Records
-        Those that are left out.
-    theta : array of shape (Q,), float64
-        The root.
-    gradient : array of shape (Q,), float64
-        The sum of their weighted gradients, with the penalty's share.
-    whole : array of shape (Q, Q), float64
-        The sum of all records' weighted Hessians, with the penalty.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    name : str
-        What they are called.
+    `gradient` is the sum of their weighted gradients, with the penalty's share; `whole` the sum of all records'
+    weighted Hessians, with the penalty; `name` what they are called.
 
     Raises
     ------
@@ -308,14 +275,7 @@ def of_clusters(
     It is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step with the
     Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the scores of
     a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or unequal.
-    Clusters with less than a thousandth of the records are taken as they are.
-
-    Parameters
-    ----------
-    records, theta, penalty, codes
-        As for `at_root`.
-    hessian : array of shape (Q, Q), float64
-        The mean Hessian with the penalty.
+    Clusters with less than a thousandth of the records are taken as they are. The mean Hessian has the penalty.
 
     Raises
     ------
@@ -348,17 +308,6 @@ def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: 
 
     For a surrogate it is that of `ReleasedRecords.squared_bias`. For other methods it is ||(H^-1)_j|| times the
     certified bias of the gradient.
-
-    Parameters
-    ----------
-    records : Records
-        What was trained on.
-    theta : array of shape (Q,), float64
-        The root.
-    hessian : array of shape (Q, Q), float64
-        H.
-    known : ReleasedRecords, optional
-        What released records say of true scores.
     """
     correction = records.correction
     if correction.surrogates is not None and known is not None:

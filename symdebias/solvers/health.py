@@ -34,34 +34,24 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
-# Waves slower than the first figure cannot follow a loss of unit width over true scores of more than the second, root
-# mean square, and fits scatter more than they say: then no more than the third.
-_SLOWEST, _WIDE, _MOST_BIAS_OF_SLOW_WAVES = 1.5, 3.0, 0.15
+# Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
+# are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
+_WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
 # How many times more records than the last the next look at that takes, and from how many records on one is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 
 
 @dataclass(frozen=True)
 class Health:
-    """What tells a lost fit.
+    """What tells a lost fit."""
 
-    Attributes
-    ----------
-    carrying_share : float or None
-        (sum ||g||)^2/(m sum ||g||^2) over m records: the share of them that carries the gradient; None where nothing
-        was corrected.
-    inflation : float or None
-        The mean square of the corrected gradients over that of the uncorrected ones; None where there are none.
-    curvature : float or None
-        The least curvature in its own standard errors; None where it was not asked for.
-    signs : tuple of str
-        What says that the fit is lost.
-    """
-
+    # (sum ||g||)^2/(m sum ||g||^2) over m records: the share of them that carries the gradient; None where nothing was
+    # corrected.
     carrying_share: float | None
+    # The mean square of the corrected gradients over that of the uncorrected ones; None where there are none.
     inflation: float | None
-    curvature: float | None
-    signs: tuple[str, ...]
+    curvature: float | None  # The least curvature in its own standard errors; None where it was not asked for.
+    signs: tuple[str, ...]  # What says that the fit is lost.
 
     def as_diagnostics(self) -> dict[str, float | None]:
         """Return what a fit reports of it."""
@@ -108,23 +98,9 @@ def examined(
 ) -> Health:
     """Return the signs of a lost fit at theta.
 
-    Parameters
-    ----------
-    records : Records
-        What was trained on.
-    theta : array of shape (Q,), float64
-        The parameters.
-    penalty : array of shape (Q,), float64
-        l2 for each.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records: gradients and curvatures are taken relative to it, so that nothing here
-        depends on units.
-    hessian : array of shape (Q, Q), float64, optional
-        The mean corrected Hessian of all records, where it is known.
-    with_curvature : bool
-        Whether the curvature is looked at; not where a bound holds theta.
-    known : ReleasedRecords, optional
-        What released records say of true scores, for the bias of a surrogate.
+    Gradients and curvatures are taken relative to `metric`, the second moments of released records, so that nothing
+    here depends on units. `hessian` is the mean corrected one of all records, where it is known; the curvature is not
+    looked at where a bound holds theta; `known` gives the bias of a surrogate.
     """
     return Examination(records, metric, known).of(theta, penalty, hessian=hessian, with_curvature=with_curvature)
 
@@ -279,9 +255,11 @@ def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArra
     spread = known.spread(theta)
     variance = float(known.variances(theta).mean())
     fastest = highest_frequency(variance, known.records)
+    most = _MOST_BIAS
     # Over a few units a quadratic and slow waves will do.
-    is_slow = fastest < _SLOWEST and known.mean_square(theta) > _WIDE**2
-    if largest <= (_MOST_BIAS_OF_SLOW_WAVES if is_slow else _MOST_BIAS) * spread:
+    if known.mean_square(theta) > _WIDE**2:
+        most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
+    if largest <= most * spread:
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
@@ -293,12 +271,8 @@ def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArra
 def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: FloatArray) -> float:
     """Return the root mean square error of the released score that the sampling error of theta makes.
 
-    Parameters
-    ----------
-    hessian, meat, total
-        As for `symdebias.inference.sandwich`; infinite where that has no covariance.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records.
+    It is infinite where `symdebias.inference.sandwich` has no covariance; `metric` are the second moments of released
+    records.
     """
     try:
         covariance = sandwich(hessian, meat, total)
@@ -358,25 +332,9 @@ def curvatures(
 ) -> tuple[FloatArray, FloatArray]:
     """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
 
-    Parameters
-    ----------
-    records : Records
-        What is trained on.
-    theta : array of shape (Q,), float64
-        The parameters.
-    penalty : array of shape (Q,), float64
-        l2 for each.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records, for the steps of differences.
-    weighing : array of shape (Q, Q), float64
-        What curvatures are relative to.
-
-    Returns
-    -------
-    sizes : array of shape (Q,), float64
-        The curvatures, the least first.
-    squares : array of shape (2,), float64
-        The mean squares of the records' own curvatures in the directions of the least and of the largest.
+    Curvatures, shape (Q,), the least first, are relative to `weighing`; the two mean squares are those of the records'
+    own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
+    steps of differences.
     """
     look = _Look(records.looked_at, theta, metric + np.diag(penalty))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
@@ -428,14 +386,7 @@ class _Look:
 def uncertain_curvature(correction: Correction, curvature: float | None, uncertainty: float) -> list[str]:
     """Return the sign of being lost of a least curvature of so many standard errors, if it is one.
 
-    Parameters
-    ----------
-    correction : Correction
-        The correction.
-    curvature : float or None
-        The least curvature in its own standard errors.
-    uncertainty : float
-        The sampling error of theta over its length, both in units of the released score.
+    The uncertainty is the sampling error of theta over its length, both in units of the released score.
     """
     is_certain = not correction.is_exact and uncertainty <= _CERTAIN_SHARE
     needed = _LEAST_WHERE_CERTAIN if is_certain else _LEAST_CURVATURE

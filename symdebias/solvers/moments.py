@@ -13,33 +13,21 @@ from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
 from symdebias.zonal import ZonalNoise
 
-# Rows that leverages are computed for at a time.
-_ROWS = 2048
+# Numbers of the rows that leverages are computed for at a time: they stay in the cache, and are enough work for a call.
+_NUMBERS = 2**14
+# Rows that are laid side by side where columns are compared: few columns alone are short loops.
+_SIDE_BY_SIDE = 64
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Unbiased moments of true records: plain ones first, then one entry for each multiplier.
+    """Unbiased moments of true records: plain ones first, then one entry for each multiplier."""
 
-    Attributes
-    ----------
-    gram : list of arrays of shape (q, q), float64
-        mean(M x x').
-    mean : list of arrays of shape (q,), float64
-        mean(M x).
-    cross : array of shape (q,), float64
-        mean(x y).
-    target_square : float
-        mean(y^2) of the released target.
-    records : float
-        The sample size; with weights (sum w)^2/(sum w^2).
-    """
-
-    gram: list[FloatArray]
-    mean: list[FloatArray]
-    cross: FloatArray
-    target_square: float
-    records: float
+    gram: list[FloatArray]  # Of shape (q, q): mean(M x x').
+    mean: list[FloatArray]  # Of shape (q,): mean(M x).
+    cross: FloatArray  # Of shape (q,): mean(x y).
+    target_square: float  # mean(y^2) of the released target.
+    records: float  # The sample size; with weights (sum w)^2/(sum w^2).
 
 
 def moments_of(
@@ -53,22 +41,8 @@ def moments_of(
 ) -> Moments:
     """Return unbiased estimates of mean(M x x'), mean(M x) and mean(x y) over true records.
 
-    Parameters
-    ----------
-    design : symdebias.release.design.ColumnDesign
-        How columns enter the score.
-    matrix : array of shape (n, p), float64, or Rows
-        Released records.
-    target : array of shape (n,), float64, or Rows
-        Released targets.
-    weights : array of shape (n,) or (0,), float64
-        Weights; empty where all records weigh the same.
-    covariance : array of shape (p, p), float64
-        Of the additive noise.
-    multipliers : sequence of arrays of shape (n,) or None
-        M; None stands for 1.
-    bent : sequence of bool
-        Whether mean(M x x') is wanted; zeros stand for it where it is not.
+    The covariance is that of the additive noise; weights are empty where all records weigh the same. Multipliers M have
+    the shape (n,), None stands for 1; `bent` says whether mean(M x x') is wanted: zeros stand for it where it is not.
     """
     size = len(design.parameters)
     total = float(weights.sum()) if len(weights) else float(len(matrix))
@@ -83,9 +57,8 @@ def moments_of(
         estimated = design.estimated_rows(block)
         weight = weights[rows] if len(weights) else None
         weighted = released if weight is None else weight * released
-        # Both sums in one pass.
-        plain, crossed = np.stack([np.ones(len(estimated)) if weight is None else weight, weighted]) @ estimated
-        cross += crossed
+        plain = (np.ones(len(estimated)) if weight is None else weight) @ estimated
+        cross += weighted @ estimated
         square += float(weighted @ released)
         for place, (multiplier, curved) in enumerate(wanted):
             if multiplier is None and place > 0:
@@ -158,11 +131,36 @@ def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, sh
 def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray) -> FloatArray:
     """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
     found = np.empty(len(matrix))
-    # What a few rows need stays in the cache: half of the time.
-    for start in range(0, len(matrix), _ROWS):
-        turned = design.estimated_rows(matrix[start : start + _ROWS]) @ root
-        np.einsum("ij,ij->i", turned, turned, out=found[start : start + _ROWS])
+    step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
+    for start in range(0, len(matrix), step):
+        turned = design.estimated_rows(matrix[start : start + step]) @ root
+        np.square(turned, out=turned)
+        np.matmul(turned, ones, out=found[start : start + step])
     return found
+
+
+def most_leverage(records: Records, root: FloatArray) -> float:
+    """Return a bound on the weighted leverages of records: that of a corner of the box that holds them all.
+
+    Parameters
+    ----------
+    records : Records
+        The records.
+    root : array of shape (q, q), float64
+        As for `leverages`.
+    """
+    design, matrix = records.correction.design, records.matrix
+
+    def largest(rows: slice) -> FloatArray:
+        estimated = design.estimated_rows(matrix[rows])
+        whole = len(estimated) - len(estimated) % _SIDE_BY_SIDE
+        wide = estimated[:whole].reshape(-1, _SIDE_BY_SIDE * estimated.shape[1])
+        ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
+        return np.asarray(np.abs(np.concatenate([*ends, estimated[whole:]])).max(axis=0))
+
+    corner = records.remembered("corner", lambda: np.max(over_chunks(len(matrix), largest), axis=0))
+    weight = float(records.weights.max()) if len(records.weights) else 1.0
+    return weight * float(corner @ np.abs(root @ root.T) @ corner)
 
 
 def released_moments(records: Records) -> FloatArray:

@@ -26,33 +26,15 @@ _POLISHED = 3e-5
 
 @dataclass(frozen=True)
 class Root:
-    """Where Newton's method has ended.
+    """Where Newton's method has ended."""
 
-    Attributes
-    ----------
-    theta : array of shape (Q,), float64
-        The parameters.
-    derivatives : Derivatives
-        Those at theta or a step before, with the outer products of gradients.
-    steps : int
-        How many were taken.
-    last_step : float
-        The length of the last one, in units of the length of theta, both by released scores.
-    on_boundary : bool
-        Whether theta lies on the boundary of what was given.
-    at_reach : bool
-        Whether theta is as far from the centre as it may be.
-    is_minimum : bool
-        Whether all curvatures were positive at the end.
-    """
-
-    theta: FloatArray
-    derivatives: Derivatives
-    steps: int
-    last_step: float
-    on_boundary: bool
-    at_reach: bool
-    is_minimum: bool
+    theta: FloatArray  # Of shape (Q,): the parameters.
+    derivatives: Derivatives  # Those at theta or a step before, with the outer products of gradients.
+    steps: int  # How many were taken.
+    last_step: float  # The length of the last one, in units of the length of theta, both by released scores.
+    on_boundary: bool  # Whether theta lies on the boundary of what was given.
+    at_reach: bool  # Whether theta is as far from the centre as it may be.
+    is_minimum: bool  # Whether all curvatures were positive at the end.
 
 
 def newton(
@@ -67,31 +49,15 @@ def newton(
     arrived: float = _ARRIVED,
     with_meat: bool = True,
 ) -> Root:
-    """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set.
+    """Return the minimum of the mean corrected loss plus penalty'theta^2/2 in a set, from a theta in it.
 
     Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
     released records, in place of negative ones. Steps are halved until the loss falls.
 
-    Parameters
-    ----------
-    records : Records
-        What is trained on.
-    derivatives : callable
-        What `Records.derivatives_or_differences` returned.
-    theta : array of shape (Q,), float64
-        Where to start, in the set.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    near : Near
-        The set.
-    is_close : bool
-        Whether theta is a step away from the minimum, so that covariances are accumulated at once.
-    has_noisy_curvature : bool
-        Whether small curvatures may be the noise's own; without, all but those of rounding are taken as they are.
-    arrived : float
-        How short the last step is, relative to theta, both in units of the released score.
-    with_meat : bool
-        Whether the outer products of gradients are wanted.
+    `derivatives` is what `Records.derivatives_or_differences` returned. `is_close` says that theta is a step away from
+    the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
+    noise's own (without, all but those of rounding are taken as they are); `arrived` how short the last step is,
+    relative to theta, both in units of the released score; `with_meat` that the outer products of gradients are wanted.
 
     Raises
     ------

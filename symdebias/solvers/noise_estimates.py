@@ -23,31 +23,17 @@ _STEP = 1e-4
 
 @dataclass(frozen=True)
 class Added:
-    """What the estimate of one mechanism's noise adds.
+    """What the estimate of one mechanism's noise adds."""
 
-    Attributes
-    ----------
-    covariance : array of shape (Q, Q), float64
-        To the covariance of theta.
-    degrees_of_freedom : float
-        Those of the estimate.
-    """
-
-    covariance: FloatArray
-    degrees_of_freedom: float
+    covariance: FloatArray  # Of shape (Q, Q): to the covariance of theta.
+    degrees_of_freedom: float  # Those of the estimate.
 
 
 def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray) -> list[Added]:
     """Return what the estimates of noise in a release add to the covariance of theta, one for each mechanism.
 
-    Parameters
-    ----------
-    records : Records
-        What was trained on. Noise scales of their own are taken as known multiples of the estimated ones.
-    theta : array of shape (Q,), float64
-        The root.
-    hessian : array of shape (Q, Q), float64
-        H, the mean Hessian with the penalty.
+    The Hessian H is the mean one with the penalty. Noise scales of the records' own are taken as known multiples of the
+    estimated ones.
 
     Raises
     ------

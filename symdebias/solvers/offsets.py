@@ -13,29 +13,10 @@ from symdebias.noise import ChannelNoise
 def with_offset(
     corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any
 ) -> tuple[FloatArray, FloatArray | None, float]:
-    """Return the targets and weights of records whose score has a known term besides.
+    """Return what stands for targets and weights of records whose score theta'x + o has a known term o, shape (n,).
 
-    Parameters
-    ----------
-    corrected : CorrectedLoss
-        A loss of one score.
-    X : array of shape (n, p) or table
-        The records, for their row labels.
-    y : array of shape (n,)
-        The (noised) targets.
-    sample_weight : array of shape (n,), optional
-        Non-negative weights.
-    offset : array of shape (n,)
-        The known term o of the score theta'x + o.
-
-    Returns
-    -------
-    y : array of shape (n,), float64
-        The targets that stand for it.
-    sample_weight : array of shape (n,), float64, or None
-        The weights that do, of the mean of those given; None where all are 1.
-    factor : float
-        What the mean gradient is multiplied with by that: a penalty has to be, too.
+    The weights have the mean of those given, and are None where all are 1. The third number is what the mean gradient
+    is multiplied with by that: a penalty has to be, too. X is there for its row labels.
 
     Raises
     ------

@@ -37,30 +37,14 @@ _FEW, _MORE, _SURE = 2**14, 4, 0.15
 
 @dataclass(frozen=True)
 class Pilot:
-    """A pilot estimate.
+    """A pilot estimate."""
 
-    Attributes
-    ----------
-    theta : array of shape (q,), float64
-        The parameters.
-    known : ReleasedRecords
-        What released records say of true scores.
-    uncertainty : float
-        The root mean square error of the score at theta that the sampling error of theta makes.
-    records : int
-        How many records it rests on.
-    rungs : int
-        How many rungs the ladder had.
-    unit : float
-        The unit of the score: 1, or the spread of the target for a residual loss.
-    """
-
-    theta: FloatArray
-    known: ReleasedRecords
-    uncertainty: float
-    records: int
-    rungs: int
-    unit: float
+    theta: FloatArray  # Of shape (q,): the parameters.
+    known: ReleasedRecords  # What released records say of true scores.
+    uncertainty: float  # The root mean square error of the score at theta that the sampling error of theta makes.
+    records: int  # How many records it rests on.
+    rungs: int  # How many rungs the ladder had.
+    unit: float  # The unit of the score: 1, or the spread of the target for a residual loss.
 
     def as_diagnostics(self) -> dict[str, Any]:
         """Return what a fit reports of its pilot."""
@@ -81,27 +65,13 @@ def pilot_of(
     region: Region,
     *,
     start: FloatArray | None = None,
-    fewest: int = _FEW,
     by_surrogate: bool = False,
 ) -> Pilot:
-    """Return the pilot estimate from checked records.
+    """Return the pilot estimate from checked records, for a loss of one score that surrogates can stand for.
 
-    Parameters
-    ----------
-    known : ReleasedRecords
-        What is known of the true records, for a loss of one score that surrogates can stand for.
-    records : Records
-        The records.
-    penalty : array of shape (q,), float64
-        l2 for each parameter.
-    region : Region
-        Where theta may go.
-    start : array of shape (q,), float64, optional
-        Where the ladder begins; by default at zero.
-    fewest : int
-        Records of the first ladder; more are taken where these leave theta uncertain.
-    by_surrogate : bool
-        Whether an exact correction climbs by surrogates as well, whose noise does not grow as fast as its own may.
+    The ladder begins at `start`, by default zero, with few records; more are taken where these leave theta
+    uncertain. `by_surrogate` has an exact correction climb by surrogates as well, whose noise does not grow as fast as
+    its own may.
 
     Raises
     ------
@@ -112,7 +82,7 @@ def pilot_of(
     climbing = known
     if not (corrected.method == "surrogate" or (corrected.is_exact and not by_surrogate)):
         climbing = known.of_method(CorrectedLoss(corrected.declared, corrected.release, Surrogate()))
-    stride = max(1, len(records) // fewest)
+    stride = max(1, len(records) // _FEW)
     while True:
         part = records.thinned(stride)
         try:

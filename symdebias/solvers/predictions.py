@@ -29,24 +29,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictor:
-    """A loss, a release and parameters, as a function of true records.
+    """A loss, a release and parameters, as a function of true records."""
 
-    Attributes
-    ----------
-    loss : Loss
-        The declared loss, with the labels of a margin release where it names none.
-    release : Release
-        The release, whose columns true records have in their own units.
-    theta : array of shape (q,) or (K, q), float64
-        The parameters.
-    has_offset : bool
-        Whether they were fitted with an offset, which scores then need.
-    """
-
-    loss: Loss
-    release: Release
-    theta: FloatArray
-    has_offset: bool = False
+    loss: Loss  # The declared loss, with the labels of a margin release where it names none.
+    release: Release  # The release, whose columns true records have in their own units.
+    theta: FloatArray  # Of shape (q,) or (K, q): the parameters.
+    has_offset: bool = False  # Whether they were fitted with an offset, which scores then need.
 
     @classmethod
     def of(cls, fit: "Fit") -> "Predictor":
@@ -119,14 +107,7 @@ class Predictor:
     # ---- numbers -----------------------------------------------------------------------------------------
 
     def scores(self, X: Any, offset: Any = None) -> FloatArray:
-        """Return the scores of true records, shape (n,) or (n, K).
-
-        Parameters
-        ----------
-        X : array of shape (n, p) or table
-            True records in their own units; see `Fit.decision_function`.
-        offset : array of shape (n,), optional
-            A known term of the score.
+        """Return the scores of true records in their own units, shape (n,) or (n, K); see `Fit.decision_function`.
 
         Raises
         ------

@@ -100,24 +100,14 @@ class Box(Region):
 
 @dataclass(frozen=True)
 class Near:
-    """The set (theta - centre)'metric (theta - centre) <= reach^2, beside a region of the user's.
+    """The set (theta - centre)'metric (theta - centre) <= reach^2, beside a region of the user's."""
 
-    Attributes
-    ----------
-    centre : array of shape (q,), float64
-        A point of the region.
-    metric : array of shape (q, q), float64
-        Positive semidefinite: the second moments of released records, so that distances are those of scores.
-    reach : float
-        How far, positive; infinite for no bound.
-    region : Region
-        What else holds.
-    """
-
-    centre: FloatArray
+    centre: FloatArray  # Of shape (q,): a point of the region.
+    # Of shape (q, q): positive semidefinite: the second moments of released records, so that distances are those of
+    # scores.
     metric: FloatArray
-    reach: float
-    region: Region
+    reach: float  # How far, positive; infinite for no bound.
+    region: Region  # What else holds.
 
     def distance(self, theta: FloatArray) -> float:
         """Return the distance from the centre."""

@@ -37,27 +37,13 @@ _MOST = 1_000.0
 
 @dataclass(frozen=True)
 class Signal:
-    """What released records say of how much of them is noise.
+    """What released records say of how much of them is noise."""
 
-    Attributes
-    ----------
-    share : float
-        rho, of the noised directions; 1 where features are not noised.
-    error : float
-        Its standard error.
-    parameters : int
-        q, of one score.
-    gain : float
-        c: 1 where the label is not exchanged.
-    records : float
-        n, with weights (sum w)^2/(sum w^2).
-    """
-
-    share: float
-    error: float
-    parameters: int
-    gain: float
-    records: float
+    share: float  # rho, of the noised directions; 1 where features are not noised.
+    error: float  # Its standard error.
+    parameters: int  # q, of one score.
+    gain: float  # c: 1 where the label is not exchanged.
+    records: float  # n, with weights (sum w)^2/(sum w^2).
 
     @classmethod
     def of(cls, records: Records) -> "Signal | None":
@@ -200,8 +186,8 @@ def _ratio(mechanism: Mechanism, factor: float) -> float:
     return _variance(_spending(mechanism, factor)) / _variance(mechanism)
 
 
-def _variance(mechanism: Mechanism, width: int | None = None) -> float:
-    places = width or mechanism.width or 1
+def _variance(mechanism: Mechanism) -> float:
+    places = mechanism.width or 1
     noise = mechanism.noise_on(places)
     found: FloatArray = np.asarray(noise.coordinate_variances(places))  # type: ignore[union-attr]
     return float(found.mean())

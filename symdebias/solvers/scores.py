@@ -5,7 +5,9 @@ score at a parameter comes from that of the released score by deconvolution. A s
 the loss as a few per cent of variance buy, where scores are and not elsewhere.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import leverages, moments_of
+from symdebias.solvers.moments import Moments, leverages, moments_of
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -50,26 +52,12 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 _LEVELS = 16
 
 
-def deconvolved(
-    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, rounds: int = _ROUNDS
-) -> Scores:
+def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, signal: float) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
-    together to the variance of the true ones, and stopped early.
-
-    Parameters
-    ----------
-    released : array of shape (m,), float64
-        Released scores.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    noise : float
-        The variance of normal noise in them.
-    signal : float
-        The variance of the true scores.
-    rounds : int
-        How often the distribution is improved.
+    together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
+    is the variance of normal noise in the released scores.
 
     Notes
     -----
@@ -99,7 +87,7 @@ def deconvolved(
     found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
-    for _ in range(rounds):
+    for _ in range(_ROUNDS):
         found = found * ((seen / np.maximum(reached @ found, 1e-300)) @ reached)
     return Scores(values, found / found.sum())
 
@@ -108,18 +96,8 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
     """Return the distribution of true scores whose released ones are distributed as given, under zonal noise.
 
     Maximum likelihood by expectation and maximisation, in the cosine that a score has with theta: what a true cosine
-    makes of the released one is known exactly, and is the same for all theta.
-
-    Parameters
-    ----------
-    released : array of shape (m,), float64
-        Estimated scores, without bias.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    noise : ZonalNoise
-        The noise of all that the score has.
-    reach : float
-        R |theta|, the largest score that a record has; positive.
+    makes of the released one is known exactly, and is the same for all theta. Released scores are estimates without
+    bias, with chances that sum to 1; `reach` is R |theta|, the largest score that a record has.
     """
     cosines = np.clip(released * (noise.gain / reach), -1.0, 1.0)
     cell = np.minimum((cosines + 1) * (_COSINE_CELLS / 2), _COSINE_CELLS - 1).astype(np.int64)
@@ -137,6 +115,48 @@ def deconvolved_on_sphere(released: FloatArray, chances: FloatArray, noise: Zona
 
 
 @dataclass(frozen=True)
+class Part:
+    """The records that the distribution of scores is estimated from.
+
+    Attributes
+    ----------
+    rows : array of shape (m, q), float64
+        Unbiased estimates of their design rows.
+    target : array of shape (m,), float64
+        Their released targets.
+    chances : array of shape (m,), float64
+        Their weights, which sum to 1.
+    own_variances : array of shape (m, q), float64, or None
+        Noise variances that they have of their own, by parameter.
+    """
+
+    rows: FloatArray
+    target: FloatArray
+    chances: FloatArray
+    own_variances: FloatArray | None
+
+    @classmethod
+    def of(cls, corrected: CorrectedLoss, records: Records, metric: FloatArray) -> "Part":
+        """Return all records that are far from the rest, and as many of the others as are needed.
+
+        A score that is missing in a sample may be where a surrogate is off by thousands.
+        """
+        design = records.correction.design
+
+        def passed() -> tuple[Any, ...]:
+            places, chances = _told(corrected, records, metric)
+            rows = np.ascontiguousarray(design.estimated_rows(records.matrix[places]))
+            return places, rows, records.target[places], chances
+
+        places, rows, target, chances = records.remembered("true scores", passed)
+        own = None
+        if records.scales is not None:
+            own = np.zeros(rows.shape)
+            own[:, design.linear_parameters] = records.scales[places][:, design.linear_columns] ** 2
+        return cls(rows, target, chances, own)
+
+
+@dataclass(frozen=True)
 class ReleasedRecords:
     """What is known of true records from released ones, for one loss of one score.
 
@@ -144,22 +164,14 @@ class ReleasedRecords:
     ----------
     corrected : CorrectedLoss
         The loss.
-    rows : array of shape (m, q), float64
-        Unbiased estimates of design rows of a part of the records.
-    target : array of shape (m,), float64
-        Their released targets.
-    chances : array of shape (m,), float64
-        Their weights, which sum to 1.
-    own_variances : array of shape (m, q), float64, or None
-        Noise variances that the records have of their own, by parameter.
+    moments : Moments
+        Those of true records, debiased.
     noise : array of shape (q, q), float64
         theta'N theta is the mean noise variance of the score.
-    gram, metric : array of shape (q, q), float64
-        The mean of x x' over true records, debiased, and over released ones.
-    mean : array of shape (q,), float64
-        The mean of x.
-    records : float
-        The sample size; with weights (sum w)^2/(sum w^2).
+    metric : array of shape (q, q), float64
+        The mean of x x' over released records.
+    part_of : callable
+        Gives the `Part` of the records; exact corrections do without it.
     shape : float
         That of the noise of the score where one group of columns shares all of it, see
         `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
@@ -168,15 +180,10 @@ class ReleasedRecords:
     """
 
     corrected: CorrectedLoss
-    rows: FloatArray
-    target: FloatArray
-    chances: FloatArray
-    own_variances: FloatArray | None
+    moments: Moments
     noise: FloatArray
-    gram: FloatArray
     metric: FloatArray
-    mean: FloatArray
-    records: float
+    part_of: Callable[[], Part]
     shape: float = math.inf
     zonal: ZonalNoise | None = None
     # By theta: a fit asks for those of the pilot and of the end several times.
@@ -201,27 +208,36 @@ class ReleasedRecords:
         covariance = records.correction.noise_covariance(records.scales)
         noise = design.released_covariance(covariance)
 
-        def passed() -> tuple[Any, ...]:
-            moments = moments_of(design, records.matrix, records.target, records.weights, covariance)
-            gram = moments.gram[0]
-            # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
-            rows, chances = _told(corrected, records, gram + noise)
-            part = np.ascontiguousarray(design.estimated_rows(records.matrix[rows]))
-            return rows, part, records.target[rows], chances, gram, moments.mean[0], moments.records
+        def summed() -> tuple[Any, ...]:
+            found = moments_of(design, records.matrix, records.target, records.weights, covariance)
+            return found.gram[0], found.mean[0], found.cross, found.target_square, found.records
 
-        rows, part, target, chances, gram, mean, count = records.remembered("true scores", passed)
-        own = None
-        if records.scales is not None:
-            own = np.zeros(part.shape)
-            own[:, design.linear_parameters] = records.scales[rows][:, design.linear_columns] ** 2
-        return cls(
-            corrected, part, target, chances, own, noise, gram, gram + noise, mean, count,
-            noise_shape(corrected.surrogate_parts, design), records.correction.zonal,
-        )  # fmt: skip
+        gram, mean, cross, square, count = records.remembered("true moments", summed)
+        moments = Moments([gram], [mean], cross, square, count)
+        # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
+        metric = moments.gram[0] + noise
+        part_of = functools.cache(lambda: Part.of(corrected, records, metric))
+        shape = noise_shape(corrected.surrogate_parts, design)
+        return cls(corrected, moments, noise, metric, part_of, shape, records.correction.zonal)
 
     def of_method(self, corrected: CorrectedLoss) -> "ReleasedRecords":
         """Return the same for the same loss under another correction."""
         return replace(self, corrected=corrected)
+
+    @property
+    def gram(self) -> FloatArray:
+        """The mean of x x' over true records, debiased, shape (q, q)."""
+        return self.moments.gram[0]
+
+    @property
+    def mean(self) -> FloatArray:
+        """The mean of x, shape (q,)."""
+        return self.moments.mean[0]
+
+    @property
+    def records(self) -> float:
+        """The sample size; with weights (sum w)^2/(sum w^2)."""
+        return self.moments.records
 
     @property
     def parts(self) -> SurrogateParts:
@@ -270,21 +286,23 @@ class ReleasedRecords:
 
     def variances(self, theta: FloatArray) -> FloatArray:
         """Return noise variances of the score (of the residual) that are equally likely."""
-        if self.own_variances is None:
+        own_variances = self.part_of().own_variances
+        if own_variances is None:
             return np.array([self.score_variance(theta) + self.target_noise])
-        own = np.sort(self.own_variances @ theta**2)
+        own = np.sort(own_variances @ theta**2)
         cells = np.array_split(own, min(_LEVELS, len(own)))
         return np.array([cell.mean() for cell in cells]) + self.target_noise
 
     def mean_square(self, theta: FloatArray) -> float:
         """Return the mean square of true scores (of residuals): that of released ones, the noise taken out."""
+        square = float(theta @ self.gram @ theta)
         if not self.parts.is_residual:
-            return max(float(theta @ self.gram @ theta), 0.0)
-        released = self.rows @ theta - self.target
-        noise = self.score_variance(theta) + self.target_noise
-        square = float(self.chances @ released**2)
+            return max(square, 0.0)
         gain = 1.0 if self.zonal is None else self.zonal.square_gain
-        return max(square - noise, square * math.sqrt(2 / max(self.records, 2))) / gain
+        target = (self.moments.target_square - self.target_noise) / gain
+        square += target - 2 * float(theta @ self.moments.cross)
+        released = square + (self.score_variance(theta) + self.target_noise) / gain
+        return max(square, released * math.sqrt(2 / max(self.records, 2)))
 
     def scores(self, theta: FloatArray) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""
@@ -294,21 +312,22 @@ class ReleasedRecords:
         return self._scores[key]
 
     def _estimated(self, theta: FloatArray) -> Scores:
-        released = self.rows @ theta
+        part = self.part_of()
+        released, chances = part.rows @ theta, part.chances
         if self.parts.is_residual:
-            released = released - self.target
+            released = released - part.target
         if self.zonal is not None:
             reach = self.zonal.reach(self.score_variance(theta) + self.target_noise)
-            return deconvolved_on_sphere(released, self.chances, self.zonal, reach) if reach > 0 else _ZERO
+            return deconvolved_on_sphere(released, chances, self.zonal, reach) if reach > 0 else _ZERO
         noise = self.score_variance(theta) + self.target_noise
-        middle = float(self.chances @ released)
-        variance = float(self.chances @ (released - middle) ** 2)
+        middle = float(chances @ released)
+        variance = float(chances @ (released - middle) ** 2)
         # The moments of all records say more of the variance than those of the part.
         signal = variance - noise
         if not self.parts.is_residual:
             signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
-        return deconvolved(released, self.chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
+        return deconvolved(released, chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
 
     def squared_bias(self, correction: Correction, theta: FloatArray, hessian: FloatArray) -> FloatArray:
         """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
@@ -344,23 +363,15 @@ class ReleasedRecords:
 
     def targets(self) -> tuple[float, ...]:
         """Return values of the target that errors are looked at with."""
-        return targets_of(self.corrected, self.target, self.chances)
+        return targets_of(self.corrected, self.part_of().target, self.part_of().chances)
 
     def resolved(
         self, theta: FloatArray, *, growth: float = 1.0, radius: float | None = None, quick: bool = False
     ) -> CorrectedLoss:
         """Return the surrogate designed for the scores at a parameter.
 
-        Parameters
-        ----------
-        theta : array of shape (q,), float64
-            The parameters.
-        growth : float
-            Scores this many times as large are within the range as well.
-        radius : float, optional
-            A range to take in place of that of the scores: abs(u) <= radius.
-        quick : bool
-            Take the first sizes of a design instead of searching for the best.
+        Scores `growth` times as large are within the range as well; `radius` is a range abs(u) <= radius to take in
+        place of that of the scores. `quick` takes the first sizes of a design instead of searching for the best.
         """
         if self.corrected.method != "surrogate":
             return self.corrected
@@ -389,11 +400,7 @@ class ReleasedRecords:
 def _told(
     corrected: CorrectedLoss, records: Records, metric: FloatArray
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], FloatArray]:
-    """Return records that the distribution of scores is estimated from, with weights that sum to 1.
-
-    All that are far from the rest, and as many of the others as are needed: a score that is missing in a sample may be
-    where a surrogate is off by thousands.
-    """
+    """Return the numbers of the records of `Part`, and their weights."""
     design, matrix, target, weights = records.correction.design, records.matrix, records.target, records.weights
     step = max(1, len(matrix) // _SAMPLE)
     sampled = np.arange(0, len(matrix), step)

@@ -170,14 +170,8 @@ def smoothing_beta(d: int, sigma: float) -> float:
 def step_smoothing(sigma: float, mode: str, *, scores: int, length: int) -> FloatArray:
     """Return what a training kernel is told of the smoothing of its gradients; empty where it leaves them as they are.
 
-    Parameters
-    ----------
-    sigma : float
-        The strength, in [0, 1e12].
-    mode : {"flat", "rows", "2d"}
-        As for `laplacian_smoothing`, of the parameters as a matrix with a row per score.
-    scores, length : int
-        The number of scores, and of parameters of each.
+    Sigma, in [0, 1e12], and the mode are as for `laplacian_smoothing`, of the parameters as a matrix with a row per
+    score.
 
     Raises
     ------

@@ -110,14 +110,8 @@ def step_sizes(
 ) -> FloatArray:
     """Return the step sizes of steps first + 1 to first + count.
 
-    Parameters
-    ----------
-    step_size : float, "theory", StepSize or callable
-        A constant; ``"theory"``, which is 1/(l2 (t + 1)); a `StepSize`; or any function of the step numbers.
-    first, count : int
-        How many steps came before, and how many are wanted.
-    l2 : float
-        The regularisation, which ``"theory"`` takes for the strong convexity.
+    A step size is a constant; ``"theory"``, which is 1/(l2 (t + 1)) and takes l2 for the strong convexity; a
+    `StepSize`; or any function of the step numbers.
 
     Raises
     ------
@@ -162,24 +156,12 @@ def learned_steps(
 
     eta_t = 1/(L + k/B + mu t/2), L and mu the largest and the least curvature of the mean corrected loss relative to
     the inverse P of that matrix. k is the larger of two numbers: Q max E c^2/E c over their directions, with c the
-    curvatures of single records, so that steps contract in the mean square, which they do where
-    eta (E c^2/B + (E c)^2) < 2 E c; and that with which the noise of gradients keeps iterates within a twentieth of the
-    distance between the minimum and zero, as far as it can be told.
+    curvatures of single records, so that steps contract in the mean square, which they do where eta (E c^2/B + (E c)^2)
+    < 2 E c; and that with which the noise of gradients keeps iterates within a twentieth of the distance between the
+    minimum and zero, as far as it can be told.
 
-    Parameters
-    ----------
-    records : Records
-        What is trained on.
-    theta : array of shape (Q,), float64
-        The start.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records. P is their sum with the penalty.
-    batch_size : int
-        B.
-    in_units : bool
-        Whether P is the identity, and the matrix is left out (shape (0, 0)).
+    P is the sum of `metric`, the second moments of released records, and the penalty; with `in_units` it is the
+    identity, and the matrix is left out (shape (0, 0)).
 
     References
     ----------

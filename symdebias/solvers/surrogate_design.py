@@ -89,19 +89,7 @@ def noise_shape(parts: SurrogateParts, design: ColumnDesign) -> float:
 def rms_error(
     parts: SurrogateParts, surrogates: Sequence[surrogate.Surrogate], scores: Scores, targets: Sequence[float]
 ) -> float:
-    """Return the root mean square of the error of the slope over scores, for the worst target.
-
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    surrogates : sequence of symdebias.transforms.surrogate.Surrogate
-        What stands for its parts.
-    scores : Scores
-        The distribution of true scores (of residuals).
-    targets : sequence of float
-        Values of the target; 0 for a residual loss.
-    """
+    """Return the root mean square of the slope's error over scores, for the worst target: 0 for a residual loss."""
     return _Judge(parts, scores, targets).bias([one.slope(scores.values) for one in surrogates])
 
 
@@ -180,20 +168,10 @@ def _relative_variance(
 def scene_on_sphere(
     noise: ZonalNoise, covariance: FloatArray, gram: FloatArray, scores: Scores, variance: float
 ) -> PolynomialScene:
-    """Return what polynomial surrogates are designed for.
+    """Return what polynomial surrogates are designed for, of the zonal noise of the vector that the score is one of.
 
-    Parameters
-    ----------
-    noise : ZonalNoise
-        The noise of the vector that the score is one of.
-    covariance : array of shape (q, q), float64
-        N, with theta'N theta the noise variance of the score.
-    gram : array of shape (q, q), float64
-        The mean of x x' over true records.
-    scores : symdebias.transforms.surrogate.Scores
-        The distribution of true scores.
-    variance : float
-        The noise variance of the score at the parameters in question.
+    theta'N theta, with N the covariance, is the noise variance of the score; `gram` is the mean of x x' over true
+    records, `scores` their distribution, and `variance` the noise variance at the parameters in question.
 
     Raises
     ------
@@ -220,18 +198,7 @@ def designed_polynomials(
 ) -> surrogate.Design:
     """Return the polynomial surrogates with the shortest interval that covers under their bias; see `designed`.
 
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    scene : symdebias.transforms.polynomial.PolynomialScene
-        The noise and the true scores.
-    records : float
-        The sample size.
-    targets : sequence of float
-        Values of the target that errors are looked at with.
-    quick : bool
-        Take the least dial and degree 4 at most, and leave the largest errors and the constants out.
+    `quick` takes the least dial and degree 4 at most, and leaves the largest errors and the constants out.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = scene.noise.variance * (scene.reach / scene.noise.radius) ** 2
@@ -285,25 +252,11 @@ def designed(
     share of noise (the noise e of the score enters a gradient as e g - s g', whose variance is s E g^2 + s^2 E g'^2).
     It counts more where the curvature itself, the mean of g', is uncertain.
 
-    Parameters
-    ----------
-    parts : SurrogateParts
-        The loss taken apart.
-    scores : Scores
-        The distribution of true scores (of residuals).
-    variances : array of shape (m,), float64
-        Equally likely noise variances of the score, that of the target in a residual included.
-    records : float
-        The sample size.
-    targets : sequence of float
-        Values of the target that errors are looked at with.
-    share_of_noise : float
-        The mean share of noise in the variance of a released direction, in [0, 1).
-    shape : float
-        That of the noise of the score, see `symdebias.noise.SphericalNoise.shape`; infinite for normal noise, which
-        other noises are priced as.
-    quick : bool
-        Take the least dial and number of waves, and leave the largest errors and the constants out.
+    `scores` are those of true records (residuals); `variances`, shape (m,), equally likely noise variances of the
+    score, that of the target in a residual included; `targets` the values of the target that errors are looked at with;
+    `share_of_noise` the mean share of noise in the variance of a released direction, in [0, 1). `shape` is that of the
+    noise of the score, see `symdebias.noise.SphericalNoise.shape`: infinite for normal noise, which other noises are
+    priced as. `quick` takes the least dial and number of waves, and leaves the largest errors and the constants out.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))

@@ -10,7 +10,8 @@ from symdebias.transforms.finite import (
     polynomial_inverse,
     require_moment,
 )
-from symdebias.transforms.heat import Transformed, heat, inverse_heat, joint_inverse_heat, require_low_power
+from symdebias.transforms.heat import heat, inverse_heat, joint_inverse_heat, require_low_power
+from symdebias.transforms.kinds import Transformed
 from symdebias.transforms.series import exact_series, require_smooth, truncated_series, truncation_bias
 from symdebias.transforms.spherical import (
     derivative_terms,

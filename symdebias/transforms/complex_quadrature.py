@@ -14,7 +14,8 @@ from symdebias import _budget
 from symdebias.codegen.functions import erf_imag, erf_real
 from symdebias.codegen.stable import plain
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.transforms.heat import Transformed, singularity
+from symdebias.transforms.heat import singularity
+from symdebias.transforms.kinds import Transformed
 
 # Entire functions of an entire argument.
 _ENTIRE = (sp.exp, sp.sin, sp.cos, sp.sinh, sp.cosh, sp.erf, sp.erfc)

@@ -19,42 +19,22 @@ from symdebias.transforms.heat import classified_terms
 
 @dataclass(frozen=True)
 class Mode:
-    """One exponential exp(rate u) or exp(i frequency u), with the largest power of u beside it.
+    """One exponential exp(rate u) or exp(i frequency u), with the largest power of u beside it."""
 
-    Attributes
-    ----------
-    value : sympy.Expr
-        The rate or the frequency; 0 for polynomials.
-    imaginary : bool
-        Whether it is a frequency.
-    order : int
-        The largest power of u.
-    """
-
-    value: sp.Expr
-    imaginary: bool
-    order: int
+    value: sp.Expr  # The rate or the frequency; 0 for polynomials.
+    imaginary: bool  # Whether it is a frequency.
+    order: int  # The largest power of u.
 
 
 @dataclass(frozen=True)
 class ExponentialSum:
-    """An expression as a sum of coefficient u^n exp(lambda u).
+    """An expression as a sum of coefficient u^n exp(lambda u)."""
 
-    Attributes
-    ----------
-    variable : sympy.Symbol
-        u.
-    modes : tuple of Mode
-        The exponentials in it.
-    terms : tuple of (coefficient, power, mode index, sign, phase)
-        What is summed: for an imaginary mode the real part of coefficient u^n exp(i (sign frequency u + phase)).
-    frequency : sympy.Symbol, optional
-        Where frequencies are multiples 1, 2, ... of a symbol: that symbol. Such modes have no powers of u.
-    """
-
-    variable: sp.Symbol
-    modes: tuple[Mode, ...]
+    variable: sp.Symbol  # u.
+    modes: tuple[Mode, ...]  # The exponentials in it.
+    # What is summed: for an imaginary mode the real part of coefficient u^n exp(i (sign frequency u + phase)).
     terms: tuple[tuple[sp.Expr, int, int, int, sp.Expr], ...]
+    # Where frequencies are multiples 1, 2, ... of a symbol: that symbol. Such modes have no powers of u.
     frequency: sp.Symbol | None = None
 
     @property
@@ -65,18 +45,10 @@ class ExponentialSum:
         )
 
     def times(self, factors: Sequence[Callable[[int, int], sp.Expr]]) -> sp.Expr:
-        """Return the sum with every exp(lambda u) multiplied by functions of lambda.
+        """Return the sum with every exp(lambda u) multiplied by functions of lambda; a real expression.
 
-        Parameters
-        ----------
-        factors : sequence of callables
-            ``factor(mode, k)`` is the coefficient of delta^k in the factor at lambda + delta, for a real mode; for
-            an imaginary one at i (frequency + delta), a complex expression.
-
-        Returns
-        -------
-        sympy.Expr
-            A real expression.
+        ``factor(mode, k)`` is the coefficient of delta^k in the factor at lambda + delta, for a real mode; for an
+        imaginary one at i (frequency + delta), a complex expression.
         """
         total = sp.Integer(0)
         for coefficient, power, index, sign, phase in self.terms:

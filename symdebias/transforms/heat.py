@@ -1,7 +1,7 @@
 """The Weierstrass transform W_s f(u) = E f(u + N(0, s)) and its inverse, in closed form.
 
 An expression is split into terms p(u) exp(a u + b u^2) h(u), p a polynomial and h either 1 or an error
-function of a linear argument; each is transformed by four rules (theory of the heat flow):
+function of a linear argument; each is transformed by these rules (theory of the heat flow):
 
     R1  W^-1 is linear
     R2  W^-1[u h] = (u - s d/du) W^-1[h]
@@ -14,8 +14,7 @@ same calculus with -s in place of s.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import sympy as sp
 
@@ -23,6 +22,8 @@ from symdebias import _budget
 from symdebias.codegen.functions import LOW_POWER, erf_imag, erf_real, heat_power
 from symdebias.codegen.stable import exponents_of_sum, multiplied_out
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.transforms.chirps import chirps
+from symdebias.transforms.kinds import Kind, Transformed, positive
 
 # Expanding (1 + u + e^u)^200 would hang; a loss that anybody writes has far fewer terms. Means are taken of squares of
 # corrected losses, too.
@@ -39,32 +40,6 @@ _AS_EXPONENTIALS = {
     sp.cosh: lambda x: (sp.exp(x) + sp.exp(-x)) / 2,
     sp.erfc: lambda x: 1 - sp.erf(x),
 }
-
-
-@dataclass(frozen=True)
-class Transformed:
-    """A transformed expression with what must hold for it to be true.
-
-    Attributes
-    ----------
-    expression : sympy.Expr
-        The closed form.
-    conditions : tuple of sympy relationals
-        Each must hold for the transform to exist.
-    variance_conditions : tuple of sympy relationals
-        Each must hold besides for the expression to have finite variance on noised values.
-
-    Examples
-    --------
-    >>> u, s = sp.symbols("u s", positive=True)
-    >>> bump = inverse_heat(sp.exp(-(u**2) / 2), u, s)
-    >>> bump.conditions, bump.variance_conditions
-    ((s < 1,), ())
-    """
-
-    expression: sp.Expr
-    conditions: tuple[sp.Rel, ...] = ()
-    variance_conditions: tuple[sp.Rel, ...] = ()
 
 
 def inverse_heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transformed:
@@ -134,21 +109,6 @@ def heat(expression: sp.Expr, variable: sp.Symbol, variance: sp.Expr) -> Transfo
     return Transformed(forward.expression, forward.conditions)
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What the terms of one group share: exp(i phase + a u + b u^2) and erf(alpha u + beta), if any."""
-
-    phase: sp.Expr
-    linear: sp.Expr
-    quadratic: sp.Expr
-    erf: tuple[sp.Expr, sp.Expr] | None
-
-    def xreplace(self, values: dict[sp.Symbol, sp.Expr]) -> "_Kind":
-        """Put expressions in the place of symbols in every part."""
-        erf = self.erf and (self.erf[0].xreplace(values), self.erf[1].xreplace(values))
-        return _Kind(self.phase.xreplace(values), self.linear.xreplace(values), self.quadratic.xreplace(values), erf)
-
-
 def classified_terms(
     expression: sp.Expr, variable: sp.Symbol
 ) -> Iterator[tuple[sp.Expr, int, sp.Expr, sp.Expr, sp.Expr, bool]]:
@@ -166,6 +126,8 @@ def classified_terms(
     """
     for term in _terms(expression, variable, _MOST_TERMS):
         coefficient, power, kind = _classify(term, variable)
+        if sp.im(kind.quadratic) != 0:
+            raise _oscillating(term, variable)
         yield coefficient, power, kind.phase, kind.linear, kind.quadratic, kind.erf is not None
 
 
@@ -308,11 +270,13 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr, most_terms: i
         if not (node.has(variable) or node.is_number or node.exp.is_nonnegative)
     }
     values = {symbol: node for node, symbol in constants.items()}
-    groups: dict[_Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
+    groups: dict[Kind, dict[int, sp.Expr]] = defaultdict(lambda: defaultdict(lambda: sp.Integer(0)))
+    seen: dict[Kind, sp.Expr] = {}
     powers, rest = _high_powers(expression.xreplace(constants), variable, time)
     for term in _terms(rest, variable, most_terms):
         coefficient, power, kind = _classify(term, variable)
         groups[kind][power] += coefficient.xreplace(values)
+        seen.setdefault(kind, term)
     result = sp.Add(
         *(
             coefficient.xreplace(values) * heat_power(power, base.xreplace(values), noise.xreplace(values))
@@ -322,10 +286,13 @@ def _flow(expression: sp.Expr, variable: sp.Symbol, time: sp.Expr, most_terms: i
     conditions: list[sp.Rel] = []
     variance_conditions: list[sp.Rel] = []
     for kind, coefficients in groups.items():
-        flowed, needed, needed_for_variance = _flow_group(kind.xreplace(values), coefficients, variable, time)
-        result += flowed
-        conditions += needed
-        variance_conditions += needed_for_variance
+        answers = (rule(kind.xreplace(values), coefficients, variable, time) for rule in _RULES)
+        flowed = next((answer for answer in answers if answer is not None), None)
+        if flowed is None:
+            raise _oscillating(seen[kind], variable)
+        result += flowed.expression
+        conditions += flowed.conditions
+        variance_conditions += flowed.variance_conditions
     return Transformed(result, _distinct(conditions), _distinct(variance_conditions))
 
 
@@ -366,13 +333,6 @@ def _high_powers(
 def require_low_power(power: int, of: str) -> None:
     """Raise where the correction of a power is written out, and rounding would leave too little of it.
 
-    Parameters
-    ----------
-    power : int
-        The power.
-    of : str
-        Of what, for the message.
-
     Raises
     ------
     NoExactCorrectionError
@@ -404,7 +364,7 @@ def _terms(expression: sp.Expr, variable: sp.Symbol, most_terms: int) -> Iterato
     yield from sp.Add.make_args(_budget.expand(expression))
 
 
-def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
+def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, Kind]:
     """Split a term into (coefficient, power of u, kind)."""
     coefficient = sp.Integer(1)
     power = 0
@@ -427,12 +387,8 @@ def _classify(term: sp.Expr, variable: sp.Symbol) -> tuple[sp.Expr, int, _Kind]:
         else:
             raise NoExactCorrectionError(f"no closed form was found for {factor}: {_obstacle(factor, variable)}")
     constant, linear, quadratic = _polynomial(exponent, variable, degree=2, within=term)
-    if sp.im(quadratic) != 0:
-        raise NoExactCorrectionError(
-            f"no closed form was found for {term}: it oscillates with the square of {variable}."
-        )
     growth, phase = constant.as_real_imag()
-    return coefficient * sp.exp(growth), power, _Kind(phase, linear, quadratic, erf)
+    return coefficient * sp.exp(growth), power, Kind(phase, linear, quadratic, erf)
 
 
 _KINKS = (sp.Abs, sp.Max, sp.Min, sp.sign, sp.Heaviside, sp.Piecewise)
@@ -452,6 +408,10 @@ def singularity(node: sp.Expr, variable: sp.Symbol) -> str | None:
     zeros = _complex_zeros(vanishing, variable)
     where = " and ".join(str(zero) for zero in zeros[:2])
     return f"{points} at {variable} = {where}" if zeros else None
+
+
+def _oscillating(term: sp.Expr, variable: sp.Symbol) -> NoExactCorrectionError:
+    return NoExactCorrectionError(f"no closed form was found for {term}: it oscillates with the square of {variable}.")
 
 
 def _obstacle(factor: sp.Expr, variable: sp.Symbol) -> str:
@@ -495,10 +455,13 @@ def _polynomial(expression: sp.Expr, variable: sp.Symbol, *, degree: int, within
     )
 
 
-def _flow_group(
-    kind: _Kind, coefficients: dict[int, sp.Expr], variable: sp.Symbol, time: sp.Expr
-) -> tuple[sp.Expr, list[sp.Rel], list[sp.Rel]]:
+def _gaussian(
+    kind: Kind, coefficients: Mapping[int, sp.Expr], variable: sp.Symbol, time: sp.Expr
+) -> Transformed | None:
+    """Return R2, R3 and R4 of real exponentials of squares, times waves and error functions."""
     a, b = kind.linear, kind.quadratic
+    if sp.im(b) != 0:
+        return None
     conditions: list[sp.Rel] = []
     variance_conditions: list[sp.Rel] = []
     # Symbols declared positive stand for what the conditions make positive, so that SymPy may take roots.
@@ -507,9 +470,9 @@ def _flow_group(
     if b != 0:
         width = sp.Dummy("q", positive=True)
         widths[width] = _budget.expand(1 + 2 * b * time)
-        conditions.append(_positive(widths[width]))
+        conditions.append(positive(widths[width]))
         if not (-b * time).is_nonnegative:
-            variance_conditions.append(_positive(_budget.expand(1 - 2 * b * time)))
+            variance_conditions.append(positive(_budget.expand(1 - 2 * b * time)))
     inner_time = time / width
     argument = (variable - a * time) / width
     inner = sp.Dummy("v", real=True)
@@ -519,7 +482,7 @@ def _flow_group(
         erf_width = sp.Dummy("r", positive=True)
         total_width = _budget.expand((1 + 2 * b * time) - 2 * alpha**2 * time)
         widths[erf_width] = total_width / width
-        conditions.append(_positive(total_width))
+        conditions.append(positive(total_width))
         h = sp.erf((alpha * inner + beta) / sp.sqrt(erf_width))
     exponent = _budget.expand(sp.I * kind.phase * width + b * variable**2 + a * variable - a**2 * time / 2) / width
     real = sp.im(a) == 0 and kind.phase == 0
@@ -527,7 +490,7 @@ def _flow_group(
     if highest > LOW_POWER and real and kind.erf is None:
         powers = (c * heat_power(sp.Integer(n), argument, inner_time) for n, c in coefficients.items())
         result = sp.Add(*powers) * sp.exp(exponent) / sp.sqrt(width)
-        return _with_widths(result, widths), conditions, variance_conditions
+        return Transformed(_with_widths(result, widths), tuple(conditions), tuple(variance_conditions))
     if not (-time).is_nonnegative:
         require_low_power(highest, f"{variable} beside a wave or an error function")
     polynomial = sp.Integer(0)
@@ -541,7 +504,11 @@ def _flow_group(
         growth, phase = exponent.as_real_imag()
         cosine, sine = _parts_at(polynomial, inner, argument)
         result = sp.exp(growth) * (cosine * sp.cos(phase) - sine * sp.sin(phase)) / sp.sqrt(width)
-    return _with_widths(result, widths), conditions, variance_conditions
+    return Transformed(_with_widths(result, widths), tuple(conditions), tuple(variance_conditions))
+
+
+# Each takes the terms of one kind, or returns None; the first that takes them undoes their noise.
+_RULES = (_gaussian, chirps)
 
 
 def _with_widths(result: sp.Expr, widths: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
@@ -549,19 +516,6 @@ def _with_widths(result: sp.Expr, widths: dict[sp.Symbol, sp.Expr]) -> sp.Expr:
     for symbol in reversed(list(widths)):
         result = result.xreplace({symbol: widths[symbol]})
     return result
-
-
-def _positive(expression: sp.Expr) -> sp.Rel:
-    """Return expression > 0, solved for the variance, or the sum of variances, that it is linear in."""
-    if expression.is_positive:
-        return sp.true
-    total = sp.Add(*expression.free_symbols)
-    slopes = {sp.diff(expression, symbol) for symbol in expression.free_symbols}
-    if len(slopes) == 1 and (slope := slopes.pop()).is_number:
-        # c + slope (s + t + ...) > 0
-        bound = _budget.expand(slope * total - expression) / slope
-        return total < bound if slope.is_negative else total > bound
-    return sp.Gt(expression, 0)
 
 
 def _parts_at(polynomial: sp.Expr, inner: sp.Symbol, argument: sp.Expr) -> tuple[sp.Expr, sp.Expr]:

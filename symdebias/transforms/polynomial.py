@@ -30,23 +30,10 @@ _SHARED, _BETTER = 5.0, 0.99
 
 
 def design(parts: Sequence[Part], noise: ZonalNoise, *, radius: float, score_variance: float, records: float) -> Design:
-    """Return the polynomials of least mean squared error of the gradient, of the best degree, for a range of scores.
+    """Return the polynomials of least mean squared error of the gradient, of the best degree, for abs(u) <= radius.
 
     Scores have the arcsine distribution on it, and true vectors the mean square of points that are uniform on the
-    sphere.
-
-    Parameters
-    ----------
-    parts : sequence of symdebias.transforms.surrogate.Part
-        The functions.
-    noise : ZonalNoise
-        The noise.
-    radius : float
-        The range abs(u) <= radius of the score, positive.
-    score_variance : float
-        The noise variance of the score, positive, which says how long theta is: no score is beyond `ZonalNoise.reach`.
-    records : float
-        The sample size.
+    sphere. The noise variance of the score says how long theta is: no score is beyond `ZonalNoise.reach`.
 
     Raises
     ------
@@ -87,23 +74,12 @@ class PolynomialScene:
 
     along theta and across it, if records are alike in all directions across theta. So bias and variance are squares of
     linear functions of q.
-
-    Attributes
-    ----------
-    noise : ZonalNoise
-        The noise.
-    reach : float
-        r, the largest score that a record has; positive.
-    scores : symdebias.transforms.surrogate.Scores
-        The distribution of true scores, within the reach.
-    power : float
-        The mean squared norm of true records; positive.
     """
 
     noise: ZonalNoise
-    reach: float
-    scores: Scores
-    power: float
+    reach: float  # r, the largest score that a record has; positive.
+    scores: Scores  # The distribution of true scores, within the reach.
+    power: float  # The mean squared norm of true records; positive.
     # By function: it is asked for again for each degree and price.
     _wanted: dict[Part, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
@@ -126,19 +102,10 @@ class PolynomialScene:
         return [degree for degree in (2, 4, 6, 8) if degree == 2 or degree in self.powers or degree - 1 in self.powers]
 
     def surrogates(self, parts: Sequence[Part], records: float, degree: int, shared: float) -> list[Surrogate]:
-        """Return the polynomials of least mean squared error of the gradient, their constants left at 0.
+        """Return the polynomials of least mean squared error of the gradient up to a degree, constants left at 0.
 
-        Parameters
-        ----------
-        parts : sequence of symdebias.transforms.surrogate.Part
-            The functions.
-        records : float
-            The sample size; larger ones buy less bias for more variance.
-        degree : int
-            The degree that they have at most.
-        shared : float
-            What the squares of the shared errors weigh: of the mean error of the slope over scores, and of that times
-            the score.
+        More records buy less bias for more variance. `shared` is what the squares of the shared errors weigh: of the
+        mean error of the slope over scores, and of that times the score.
         """
         powers = [j for j in self.powers if j <= degree]
         u, chances = self.scores.values, self.scores.chances

@@ -28,33 +28,18 @@ _FAR = 2.6
 
 @dataclass(frozen=True)
 class Rule:
-    """Points and weights: the mean of f is the weighted sum of f at the points.
+    """Points and weights: the mean of f is the weighted sum of f at the points."""
 
-    Attributes
-    ----------
-    points : array of shape (m, k), float64
-        Values of the noise of k columns (of the codes of a channel's outputs).
-    weights : array of shape (m,), float64
-        Their weights, which sum to 1.
-    """
-
-    points: FloatArray
-    weights: FloatArray
+    points: FloatArray  # Of shape (m, k): values of the noise of k columns (of the codes of a channel's outputs).
+    weights: FloatArray  # Of shape (m,): their weights, which sum to 1.
 
 
 def rule(noise: AdditiveNoise | SphericalNoise, width: int, nodes: int, *, far: bool = False) -> Rule:
     """Return a rule for additive noise on so many columns.
 
-    Parameters
-    ----------
-    noise : AdditiveNoise or SphericalNoise
-        The noise; of a group with spherical noise any of its columns together, which are alike.
-    width : int
-        The number of columns.
-    nodes : int
-        Nodes per column, of each side for Laplace noise; spherical noise takes one dimension more, of the norm.
-    far : bool
-        Whether sums over a grid go as far out as powers of 32 need for 16 digits.
+    Spherical noise is that of any columns of its group together, which are alike; it takes one dimension more, of the
+    norm. `nodes` is the number per column, of each side for Laplace noise; `far` has sums over a grid go as far out as
+    powers of 32 need for 16 digits.
 
     Raises
     ------
@@ -98,18 +83,9 @@ def _direction(dimension: int, width: int, nodes: int) -> Rule:
 
 
 def added(noise: SphericalNoise | ZonalNoise, vector: FloatArray, directions: FloatArray, nodes: int) -> Rule:
-    """Return a rule for what the noise of a vector adds to what is estimated of it in some directions.
+    """Return a rule for what the noise of a vector adds to what is estimated of it in k directions of any length.
 
-    Parameters
-    ----------
-    noise : SphericalNoise or ZonalNoise
-        The noise of the vector.
-    vector : array of shape (d,), float64
-        The true vector, which zonal noise depends on.
-    directions : array of shape (k, d), float64
-        Directions, of any lengths.
-    nodes : int
-        As for `rule`.
+    Zonal noise depends on the true vector. Nodes are as for `rule`.
     """
     if isinstance(noise, ZonalNoise):
         whole = around(noise, vector, directions, nodes)
@@ -123,20 +99,10 @@ def added(noise: SphericalNoise | ZonalNoise, vector: FloatArray, directions: Fl
 
 
 def around(noise: ZonalNoise, record: FloatArray, directions: FloatArray, nodes: int) -> Rule:
-    """Return a rule for what is estimated of a true record under zonal noise: its coordinates in some directions.
+    """Return a rule for what is estimated of a true record under zonal noise: its coordinates in k directions.
 
-    A released point is t a + sqrt(1 - t^2) w, a the lifted record and w uniform on the sphere across it.
-
-    Parameters
-    ----------
-    noise : ZonalNoise
-        The noise.
-    record : array of shape (d,), float64
-        The true record, in the ball.
-    directions : array of shape (k, d), float64
-        Directions, k at most d.
-    nodes : int
-        Nodes of each coordinate of w; t has a rule of its own.
+    A released point is t a + sqrt(1 - t^2) w, a the lifted record and w uniform on the sphere across it. Each
+    coordinate of w has so many nodes; t has a rule of its own.
     """
     unit = record / noise.radius
     lifted = np.append(unit, math.sqrt(max(1 - float(unit @ unit), 0.0)))

@@ -33,18 +33,10 @@ def second_derivative(expression: sp.Expr, variable: sp.Symbol) -> sp.Expr:
 def inverse_spherical(
     expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: sp.Matrix, noise: SphericalNoise
 ) -> sp.Expr:
-    """Return the inverse of spherical noise on a function of scores.
+    """Return the inverse of spherical noise on a function of scores, whose growth the noise allows.
 
-    Parameters
-    ----------
-    expression : sympy.Expr
-        A function of the scores whose growth the noise allows; what else stands in it is constant.
-    variables : sequence of sympy.Symbol
-        The scores.
-    covariance : sympy.Matrix
-        Theta D Theta', s alone for one score.
-    noise : SphericalNoise
-        The noise.
+    The covariance of the scores is Theta D Theta', s alone for one score; what else stands in the expression is
+    constant.
 
     Raises
     ------
@@ -97,19 +89,7 @@ def operator_terms(noise: SphericalNoise, order: int) -> tuple[sp.Expr, ...]:
 def derivative_terms(
     expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: sp.Matrix, terms: Sequence[sp.Expr]
 ) -> Iterator[tuple[sp.Expr, int]]:
-    """Yield c_k L^k f and k, L = sum_ab S_ab d_a d_b.
-
-    Parameters
-    ----------
-    expression : sympy.Expr
-        f, smooth.
-    variables : sequence of sympy.Symbol
-        The scores.
-    covariance : sympy.Matrix
-        S.
-    terms : sequence of sympy.Expr
-        c_0, c_1, ...
-    """
+    """Yield c_k L^k f and k, L = sum_ab S_ab d_a d_b, of a smooth f; S is the covariance, and the c_k are the terms."""
     for k, coefficient in enumerate(terms):
         if k > 0:
             if len(variables) == 1:
@@ -133,21 +113,7 @@ def _laplacian(expression: sp.Expr, variables: Sequence[sp.Symbol], covariance: 
 
 
 def _jet(noise: SphericalNoise, square: sp.Expr, at: sp.Expr, order: int, *, imaginary: bool) -> list[sp.Expr]:
-    """Return the Taylor coefficients of the factor of exp(z u) around a rate, or around i times a frequency.
-
-    Parameters
-    ----------
-    noise : SphericalNoise
-        The noise, whose `factor` exists.
-    square : sympy.Expr
-        s.
-    at : sympy.Expr
-        The rate or frequency.
-    order : int
-        The highest power of the step.
-    imaginary : bool
-        Whether it is a frequency.
-    """
+    """Return the Taylor coefficients of the factor of exp(z u) around a rate or i times a frequency; `square` is s."""
     if at == 0:
         # The image of u^k is k! times the jet's product with exp(z u): of it the constant part.
         sign = -1 if imaginary else 1

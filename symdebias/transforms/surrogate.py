@@ -261,18 +261,10 @@ class Design:
 
 @dataclass(frozen=True)
 class Scores:
-    """A distribution of true scores, of which there are finitely many.
+    """A distribution of true scores, of which there are finitely many."""
 
-    Attributes
-    ----------
-    values : array of shape (m,), float64
-        The scores.
-    chances : array of shape (m,), float64
-        Their probabilities, which sum to 1.
-    """
-
-    values: FloatArray
-    chances: FloatArray
+    values: FloatArray  # Of shape (m,): the scores.
+    chances: FloatArray  # Of shape (m,): their probabilities, which sum to 1.
 
     @classmethod
     def within(cls, radius: float, nodes: int = NODES) -> "Scores":
@@ -366,18 +358,7 @@ def balanced(
 ) -> Design:
     """Return surrogates with constants that make the largest errors of either sign equal, and their largest errors.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        The functions.
-    found : sequence of Surrogate
-        What stands for them, their constants left at 0.
-    radius : float
-        Errors are looked at on abs(u) <= radius.
-    score_variance, records : float
-        What they were designed for.
-    points : int
-        Of the search for the largest error.
+    What stands for the functions has its constants left at 0. Errors are looked at on abs(u) <= radius, at `points`.
 
     Raises
     ------

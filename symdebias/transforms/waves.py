@@ -124,25 +124,16 @@ def _grown(variance: float, frequencies: Any, shape: float) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Folded:
-    """Scores by their sizes: either half of a function has the same error at u and -u.
+    """Scores by their sizes: either half of a function has the same error at u and -u."""
 
-    Attributes
-    ----------
-    sizes : array of shape (k,), float64
-        The sizes of scores, in order.
-    place, signs : array of shape (m,)
-        Where the size of each score stands, and its sign.
-    weights : array of shape (3, k), float64
-        What sizes weigh in errors, in variances of slopes, and in those of curvatures.
-    levers : array of shape (2, 2, k), float64
-        What slopes of even and of odd functions weigh in the shared errors, which are the mean of the slope's error
-        and of that times the score. The slope of an even function is odd in the score.
-    """
-
-    sizes: FloatArray
+    sizes: FloatArray  # Of shape (k,): the sizes of scores, in order.
+    # Of shape (m,): where the size of each score stands, and its sign.
     place: np.ndarray[Any, np.dtype[np.int64]]
     signs: FloatArray
+    # Of shape (3, k): what sizes weigh in errors, in variances of slopes, and in those of curvatures.
     weights: FloatArray
+    # Of shape (2, 2, k): what slopes of even and of odd functions weigh in the shared errors, which are the mean of the
+    # slope's error and of that times the score. The slope of an even function is odd in the score.
     levers: FloatArray
     _slopes: dict[Part, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -185,66 +176,37 @@ class _Folded:
 
 @dataclass(frozen=True)
 class _Half:
-    """What least squares need of the even or of the odd functions of a `Scene`, whatever is sought and its price.
+    """What least squares need of the even or of the odd functions of a `Scene`, whatever is sought and its price."""
 
-    Attributes
-    ----------
-    slopes : array of shape (k, c), float64
-        The slopes of the functions at the sizes of scores.
-    root : array of shape (c, c), float64
-        A root of the mean covariance of the inverted slopes, with that of the inverted second derivatives of waves.
-    units : array of shape (c,), float64
-        The reciprocals of the waves' own spreads, in which `root`, `turn` and `triangle` are.
-    bending : array of shape (c - 1, c - 1), float64
-        The mean covariance of the inverted second derivatives of waves.
-    turn, triangle : array of shape (k, r) and (r, c), float64
-        The QR decomposition of the rows of squared errors.
-    """
-
-    slopes: FloatArray
+    slopes: FloatArray  # Of shape (k, c): the slopes of the functions at the sizes of scores.
+    # Of shape (c, c): a root of the mean covariance of the inverted slopes, with that of the inverted second
+    # derivatives of waves.
     root: FloatArray
+    # Of shape (c,): the reciprocals of the waves' own spreads, in which `root`, `turn` and `triangle` are.
     units: FloatArray
-    bending: FloatArray
+    bending: FloatArray  # Of shape (c - 1, c - 1): the mean covariance of the inverted second derivatives of waves.
+    # Of shape (k, r) and (r, c): the QR decomposition of the rows of squared errors.
     turn: FloatArray
     triangle: FloatArray
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What coefficients are found for.
+    """What coefficients are found for."""
 
-    Attributes
-    ----------
-    scores : Scores
-        The distribution of true scores.
-    levers : array of shape (m,), float64
-        Their probabilities in the shared errors.
-    frequency : float
-        h, the frequency of the first wave.
-    count : int
-        The number of waves.
-    variances : array of shape (k,), float64
-        Equally likely noise variances of the score.
-    shared : float
-        What the squares of the shared errors weigh.
-    bent : float
-        What the variance of the inverted second derivative weighs beside that of the slope: noise of a record moves a
-        gradient by both.
-    leverage : array of shape (m,), float64, or None
-        The mean square of a record's features given its score, over that of all records; ones by default. What a score
-        adds to the variance of a gradient it adds times this, and to that of a Hessian times its square.
-    shape : float
-        nu where 1/phi of the noise of the score is (1 + s w^2/(2 nu))^nu, infinite for normal noise.
-    """
-
-    scores: Scores
-    levers: FloatArray
-    frequency: float
-    count: int
-    variances: FloatArray
-    shared: float
+    scores: Scores  # The distribution of true scores.
+    levers: FloatArray  # Of shape (m,): their probabilities in the shared errors.
+    frequency: float  # h, the frequency of the first wave.
+    count: int  # The number of waves.
+    variances: FloatArray  # Of shape (k,): equally likely noise variances of the score.
+    shared: float  # What the squares of the shared errors weigh.
+    # What the variance of the inverted second derivative weighs beside that of the slope: noise of a record moves a
+    # gradient by both.
     bent: float = 0.0
+    # Of shape (m,): the mean square of a record's features given its score, over that of all records; ones by default.
+    # What a score adds to the variance of a gradient it adds times this, and to that of a Hessian times its square.
     leverage: FloatArray | None = None
+    # nu where 1/phi of the noise of the score is (1 + s w^2/(2 nu))^nu, infinite for normal noise.
     shape: float = math.inf
 
     def design(self, parts: Sequence[Part], *, radius: float, score_variance: float, records: float) -> Design:

@@ -123,6 +123,24 @@ def test_candidates_share_one_surrogate_and_accuracy_is_to_be_large():
     assert found.estimates["right"].bias > 0
 
 
+@pytest.mark.parametrize("metric", ["roc_auc", "f1", "brier"])
+def test_metrics_of_labels_choose_by_the_parts(metric):
+    X, y = records(n=800)
+    noised = sd.Release(NORMAL, COIN, fit_intercept=True).privatize(X, y, random_state=2)
+    found = cross_validate(
+        {"wrong": lambda X, y: THETA * [1, -1, 1], "right": lambda X, y: THETA},
+        noised.X, noised.y, release=noised.release, metric=metric, random_state=0, folds=2, threshold=0.0,
+    )  # fmt: skip
+    assert found.best == "right"
+    assert found.higher_is_better == (metric != "brier")
+    assert np.mean(found.fold_values["right"]) == pytest.approx(found.estimates["right"].value)
+    parts = [evaluate(THETA, noised.X[rows], noised.y[rows], metric=metric, release=noised.release)
+             for rows in (slice(0, 400), slice(400, None))]  # fmt: skip
+    # Of other parts, whose errors are independent.
+    spread = math.hypot(*(one.standard_error for one in parts)) / 2
+    assert abs(np.mean([one.value for one in parts]) - found.estimates["right"].value) < 4 * spread
+
+
 @pytest.mark.exhaustive
 def test_solvers_are_candidates():
     noised, *_ = noised_regression(n=600, p=3)

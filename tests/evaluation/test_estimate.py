@@ -14,9 +14,9 @@ from scipy.special import expit
 
 import symdebias as sd
 from symdebias.evaluation import Estimate, evaluate
-from symdebias.evaluation.accuracy import sign_surrogate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
+from symdebias.evaluation.signs import sign_surrogate
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 
 pytestmark = pytest.mark.newest
@@ -31,6 +31,7 @@ EXACT = {
     "accuracy, categories": ("accuracy", release_of(sd.RandomizedResponse(epsilon=1.0), COIN)),
     "accuracy, a grid": ("accuracy", release_of(sd.DiscreteLaplaceMechanism.from_scale(0.7, step=0.5), COIN)),
     "log loss, label noise": ("log_loss", release_of(None, COIN)),
+    "brier, label noise": ("brier", release_of(None, COIN)),
     "squared error, both noised": ("squared_error", release_of(NORMAL, sd.GaussianMechanism.from_scale(0.7))),
     "poisson": ("poisson", release_of(NORMAL)),
 }  # fmt: skip
@@ -121,7 +122,7 @@ def test_the_interval_of_an_accuracy_covers_with_heavy_tails(kind, monkeypatch):
     released, labels = true + math.sqrt(noise) * rng.normal(size=len(true)), np.tanh(1.5 * true)
     designs, design = [], sign_surrogate
     monkeypatch.setattr(
-        "symdebias.evaluation.accuracy.sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1]
+        "symdebias.evaluation.signs.sign_surrogate", lambda *given: designs.append(design(*given)) or designs[-1]
     )
     errors, coverage = [], []
     for _ in range(draws):
@@ -165,21 +166,22 @@ def test_waves_and_squares_of_scores_are_unbiased_column_by_column():
     np.testing.assert_allclose(means, np.exp(0.5j * u * np.arange(1, 5)), atol=1e-9)
 
 
-def test_log_loss_by_a_surrogate_is_within_its_stated_bias():
+@pytest.mark.parametrize("metric", ["log_loss", "brier"])
+def test_a_loss_by_a_surrogate_is_within_its_stated_bias(metric):
     release = release_of(NORMAL, COIN)
     X, y = records(n=120)
     released = every_outcome(release, X, y)
-    options = {"metric": "log_loss", "release": release, "sample_weight": released[2]}
+    options = {"metric": metric, "release": release, "sample_weight": released[2]}
     found = evaluate(THETA, *released[:2], **options)
     assert found.method == "surrogate"
     assert not found.bias_is_certified  # no bound on the records is declared
-    assert abs(found.value - truth("log_loss", X, y)) < found.bias < 0.01
+    assert abs(found.value - truth(metric, X, y)) < found.bias < 0.01
     # A promised bound on the scores makes the bias a certified one.
     promised = evaluate(THETA, *released[:2], radius=6.0, **options)
     assert promised.bias_is_certified
-    assert abs(promised.value - truth("log_loss", X, y)) < promised.bias
-    naive = evaluate(THETA, *released[:2], metric="log_loss", release=TRUE, sample_weight=released[2])
-    assert naive.value > truth("log_loss", X, y) + 0.1
+    assert abs(promised.value - truth(metric, X, y)) < promised.bias
+    naive = evaluate(THETA, *released[:2], metric=metric, release=TRUE, sample_weight=released[2])
+    assert naive.value > truth(metric, X, y) + {"log_loss": 0.1, "brier": 0.04}[metric]
 
 
 def test_declared_bounds_certify_the_bias():
@@ -282,6 +284,51 @@ def test_parameters_of_zero_have_no_noise():
 def test_a_score_of_zero_counts_half():
     X = np.array([[1.0], [0.0]])
     assert evaluate([1.0], X, [1, 1], metric="accuracy", release=sd.Release()).value == 0.75
+
+
+def test_a_brier_score_is_that_of_logistic_probabilities():
+    X, y = records(n=60, labels=(0, 1))
+    wanted = truth("brier", X, 2 * y - 1)
+    found = evaluate(THETA, X, y, metric="brier", release=TRUE, target_values=(0, 1))
+    assert found.value == pytest.approx(wanted, rel=1e-12)
+    far = evaluate(1e4 * THETA, X, y, metric="brier", release=TRUE, target_values=(0, 1))
+    assert far.value == pytest.approx(np.mean((X @ THETA[:2] + THETA[2] > 0) != y))
+    fits = {}
+    for name in ("logistic", "probit", "squared_hinge"):
+        corrected = sd.debias(getattr(sd.losses, name)(), TRUE)
+        history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+        fits[name] = sd.Fit(THETA, corrected, "by hand", history)
+    assert evaluate(fits["logistic"], X, 2 * y - 1, metric="brier").value == pytest.approx(wanted)
+    for name in ("probit", "squared_hinge"):
+        with pytest.raises(ValueError, match="predicts none, or others"):
+            evaluate(fits[name], X, 2 * y - 1, metric="brier")
+
+
+def test_a_fit_of_several_classes_has_no_metric_by_name():
+    corrected = sd.debias(sd.losses.softmax(3), TRUE)
+    history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 9)))
+    fit = sd.Fit(np.zeros((3, 3)), corrected, "by hand", history)
+    for metric in ("accuracy", "roc_auc"):
+        with pytest.raises(ValueError, match=r"3 scores, one for each class.*Evaluate a Loss"):
+            evaluate(fit, X4, [0, 1, 2, 1], metric=metric)
+    assert evaluate(fit, X4, [0, 1, 2, 1], metric=sd.losses.softmax(3)).value == pytest.approx(math.log(3))
+
+
+def test_a_margin_release_tells_the_brier_score():
+    """20 draws: a bias of .006 beyond the stated one is seen."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-0.7, 0.7, size=(4_000, 2))
+    y = np.where(rng.random(4_000) < expit(X @ [3.0, -2.0]), 1.0, -1.0)
+    release = sd.Release(sd.SphericalCapMechanism(epsilon=6.0, radius=1.0), target="margin")
+    found = []
+    for draw in range(20):
+        noised = release.privatize(X, y, random_state=draw + 10)
+        found.append(evaluate([3.0, -2.0], noised.X, noised.y, metric="brier", release=noised.release))
+    values = np.array([one.value for one in found])
+    error = values.std() / math.sqrt(20)
+    assert error < 0.0012
+    wanted = np.mean((expit(X @ [3.0, -2.0]) - (y > 0)) ** 2)
+    assert abs(values.mean() - wanted) < found[0].bias + 5 * error
 
 
 def test_labels_come_from_the_release_the_fit_or_the_call():

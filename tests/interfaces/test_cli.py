@@ -3,6 +3,7 @@ import gzip
 import io
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,6 +34,30 @@ def test_the_demo_prints_tables_and_draws_a_picture(small, tmp_path, capsys):
 def test_a_missing_output_folder_is_said_before_the_work(tmp_path, capsys):
     assert cli.main(["demo", "--output", str(tmp_path / "none" / "a.png")]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_the_demo_answers_in_json(small, tmp_path, capsys, monkeypatch):
+    """Of what was found; finding it is tested above."""
+    theta = np.array([1.0, -2.0])
+    monkeypatch.setattr(
+        demo,
+        "run",
+        lambda problem, **options: demo.Outcome(
+            problem, theta, 0.5, {"one": SimpleNamespace(theta=theta)}, {"one": np.array([0.3, 0.1])}, 1.0
+        ),
+    )
+    ways = [spending.Spending("recipe", "noise", np.array([0.1, 0.3]), 0.05)]
+    monkeypatch.setattr(spending, "compare", lambda problem, **options: ways)
+    monkeypatch.setattr(plotting, "excess_risk", lambda outcome, spendings: None)
+    monkeypatch.setattr(plotting, "save", lambda figure, path: path.write_text("picture"))
+    picture = tmp_path / "demo.png"
+    assert cli.main(["demo", "--output", str(picture), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["records"], answer["least_risk"], answer["picture"]) == (200_000, 0.5, str(picture))
+    assert answer["curves"] == [{"name": "one", "excess_risk": 0.1, "theta": [1.0, -2.0]}]
+    (way,) = answer["spendings"]
+    assert (way["name"], way["how"], way["limit"]) == ("recipe", "noise", 0.05)
+    assert (way["excess_risk"], way["standard_error"]) == pytest.approx((0.2, 0.1))
 
 
 @pytest.mark.parametrize("words", [[], ["dmo"], ["demo", "--data", "iris"], ["demo", "--seed", "x"]])

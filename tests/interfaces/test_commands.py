@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias.evaluation.estimate import METRICS
 from symdebias.interfaces import cli, demo
 from symdebias.interfaces.cli import fitting, parser
 from symdebias.release.folder import CARD
@@ -68,10 +69,19 @@ def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     assert np.all((low < slopes) & (slopes < high))
     found = json.loads(printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error", "--json"))
     assert found["interval"][0] < found["value"] < found["interval"][1]
+    every = json.loads(printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "all", "--json"))
+    assert [one["metric"] for one in every["metrics"]] == ["accuracy"]
+    assert set(every["refused"]) == {"precision", "recall", "f1", "roc_auc", "brier", "log_loss"}
+    shown = printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "all", "--level", "0.8")
+    assert "80% interval" in shown
     page = tmp_path / "fit.html"
     assert "written" in printed(capsys, "report", kept, folder / "seeded", "--out", page)
     assert "guarantee" in page.read_text()
     assert "interval at 0.95" in printed(capsys, "evaluate", kept, folder / "seeded", "--metric", "squared_error")
+
+
+def test_the_words_of_metrics_are_those_of_the_library():
+    assert parser.METRICS == METRICS
 
 
 def test_a_release_is_counted_and_written(folder, capsys):
@@ -185,7 +195,7 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
         for command, _ in parser.commands_of(parser.command_line())
         if any("--json" in action.option_strings for action in command._actions)
     }
-    assert takes_json == {"derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger"}
+    assert takes_json == {"derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger", "demo"}
     (panel,) = strict(printed(capsys, "ledger", folder / "spent.jsonl", "--json"))["populations"]
     assert (panel["population"], panel["total"]) == ("panel", {"epsilon": 60.0, "delta": 1e-5})
     assert [one["records"] for one in panel["releases"]] == [20_000]
@@ -216,7 +226,8 @@ def test_bash_completes_words(folder, capsys, tmp_path):
     (tmp_path / "tab.bash").write_text(TABBED.format(script=script, folder=folder))
     run = subprocess.run(["bash", str(tmp_path / "tab.bash")], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines() == [
-        "privatize", "squared-hinge squared-margin", "--loss", "log_loss squared_error poisson accuracy",
+        "privatize", "squared-hinge squared-margin", "--loss",
+        "log_loss brier accuracy precision recall f1 roc_auc squared_error r2 poisson all",
         f"{folder}/people.csv",
     ]  # fmt: skip
     assert printed(capsys, "completion", "zsh").startswith("#compdef symdebias")

@@ -147,6 +147,13 @@ def test_labels_that_are_released_as_they_are():
     np.testing.assert_array_equal(model.fit_.theta, by_hand.theta)
     value = sd.CorrectedScorer("accuracy")(model, noised.X, TEXT)
     assert value == pytest.approx(sd.evaluation.evaluate(by_hand, noised.X, SIGNS, metric="accuracy").value)
+    for metric in ("roc_auc", "f1", "brier"):
+        sign = -1 if metric == "brier" else 1
+        logistic = sd.DebiasedClassifier("logistic", release=sd.Release()).fit(X[:300], TEXT[:300])
+        wanted = sd.evaluation.evaluate(logistic.fit_, X[:300], SIGNS[:300], metric=metric).value
+        assert sd.CorrectedScorer(metric)(logistic, X[:300], TEXT[:300]) == pytest.approx(sign * wanted)
+    above = sd.evaluation.evaluate(logistic.fit_, X[:300], SIGNS[:300], metric="recall", threshold=0.5).value
+    assert sd.CorrectedScorer("recall", threshold=0.5)(logistic, X[:300], TEXT[:300]) == pytest.approx(above)
     with pytest.raises(ValueError, match="not among those of the fit"):
         sd.CorrectedScorer("accuracy")(model, noised.X[:2], ["no", "perhaps"])
 

@@ -121,7 +121,7 @@ REFUSED = {
     "age ~ year": "age is a feature of the release",
     "pay:year ~ age": "is no target",
     # ---- text
-    "pay ~ np.log(year)": "more than a function of columns",
+    "pay ~ np.log(year)": r"more than a function of columns. Write log\(...\), without the name of a module. A formula",
     "pay ~ year.mean()": "more than a function of columns",
     "pay ~ hashed(region)": "calls hashed. A formula may call C, I, bs",
     "pay ~ C(region, __import__)": "more than a function|names __import__",

@@ -10,7 +10,6 @@ from pages import HOSTILE, Reader
 import symdebias as sd
 from symdebias.exceptions import PrivacyError
 from symdebias.inference import Inference
-from symdebias.interfaces.report import _link
 
 INSIDE = {
     "html", "head", "title", "style", "body", "main", "section", "footer", "h1", "h2", "p", "dl", "dt", "dd", "span",
@@ -101,19 +100,17 @@ def test_calibration_stands_where_it_can_be_estimated(tmp_path):
     assert "svg" in page.tags
     curve = sd.evaluation.calibration_curve(fit, released, y, link="identity")
     assert f"{curve.predicted[0]:.3g}" in page.text
+    told = sd.evaluation.evaluate(fit, released, y, metric="r2")
+    assert f"r2{told.value:.4g}{told.standard_error:.2g}0" in page.text
+    assert "which flatter it" in page.text
     median = made(names=("a", "b"), loss=sd.losses.exponential())
     median.report(tmp_path / "out.html", X=released, y=np.sign(y), certify=False)
-    assert "Not computed: this loss predicts neither" in Page((tmp_path / "out.html").read_text()).text
+    page = Page((tmp_path / "out.html").read_text())
+    assert "Not computed: this loss predicts neither" in page.text
+    assert "Not computed: brier: the loss of this fit predicts no logistic probabilities" in page.text
+    assert "roc_auc" in page.text
     with pytest.raises(ValueError, match="X and y belong together"):
         fit.report(tmp_path / "out.html", X=released)
-
-
-@pytest.mark.parametrize(
-    ("loss", "link"),
-    [("least_squares", "identity"), ("logistic", "logistic"), ("poisson", "exponential")],
-)
-def test_the_link_is_read_off_the_loss(loss, link):
-    assert _link(made(loss=getattr(sd.losses, loss)())) == link
 
 
 def test_what_is_no_fit_of_the_same_parameters_is_refused(tmp_path):

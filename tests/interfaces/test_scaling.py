@@ -104,8 +104,6 @@ ONE = sd.GaussianMechanism.from_scale(1.0)
 @pytest.mark.parametrize(
     ("release", "kind", "message"),
     [
-        (None, TypeError, "must be a symdebias.Release; got NoneType"),
-        (sd.Release(ONE), ValueError, "no names for its columns yet"),
         (sd.Release({"a": ONE}, target="margin"), ValueError, "has its columns in one vector"),
         (sd.Release({("a", "p"): ONE}, categories={"p": ("n", "s", "e")}), ValueError, "categories in its vector"),
     ],

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
 
 import symdebias as sd
 from symdebias._domains import EPSILON
 from symdebias.labels.response import response_units
-from symdebias.mechanisms.realised import UNITS, strict_ratio
+from symdebias.mechanisms.realised import UNITS
 from symdebias.privacy import largest_ratio
 
 EPSILONS = [1e-6, 1e-3, 0.5, 1.0, 8.0, 30.0, 37.0, 700.0]
@@ -83,43 +82,6 @@ def test_the_mesh_has_the_ends_of_the_response_and_nests():
         coarse = sd.labels.feasible_outputs(range(1, 53), 1.0, mesh=count)
         fine = sd.labels.feasible_outputs(range(1, 53), 1.0, mesh=2 * count - 1)
         np.testing.assert_array_equal(fine[::2], coarse)
-
-
-def feasible(labels, outputs, ratio):
-    """Whether a linear programme finds an unbiased matrix: M_ij between m_j and ratio m_j."""
-    k, m = len(labels), len(outputs)
-    ones, means = np.zeros((k, k * m + m)), np.zeros((k, k * m + m))
-    for row in range(k):
-        ones[row, row * m : (row + 1) * m] = 1
-        means[row, row * m : (row + 1) * m] = outputs / np.abs(outputs).max()
-    bounds = []
-    for row in range(k):
-        for j in range(m):
-            entry = np.zeros(k * m + m)
-            entry[row * m + j], entry[k * m + j] = 1, -ratio
-            bounds.append(entry)
-            entry = np.zeros(k * m + m)
-            entry[row * m + j], entry[k * m + j] = -1, 1
-            bounds.append(entry)
-    result = optimize.linprog(
-        np.zeros(k * m + m),
-        A_ub=np.array(bounds),
-        b_ub=np.zeros(len(bounds)),
-        A_eq=np.vstack([ones, means]),
-        b_eq=np.concatenate([np.ones(k), labels / np.abs(outputs).max()]),
-        bounds=(0, 1),
-    )
-    return result.status == 0
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize("labels", [(0.0, 1.0), (0.0, 1.0, 2.0), (-3.0, 0.0, 1.0, 1.5, 6.0)])
-def test_there_is_an_unbiased_randomizer_on_the_mesh_and_none_on_the_labels(labels, epsilon):
-    """Proposition 7, at the ratio that designs use."""
-    values, ratio = np.array(labels), strict_ratio(epsilon, len(labels))
-    for count in (2, len(labels), 9):
-        assert feasible(values, sd.labels.feasible_outputs(labels, epsilon, mesh=count), ratio)
-        assert not feasible(values, np.linspace(values[0], values[-1], count), ratio)
 
 
 BAD = [

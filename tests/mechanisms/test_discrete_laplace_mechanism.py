@@ -85,29 +85,6 @@ def test_the_probabilities_of_the_noise_are_those_of_the_law():
     assert COUNTS.noise.step == 1.0
 
 
-@pytest.mark.parametrize(("bounds", "step"), GRIDS)
-def test_neighbours_are_no_farther_apart_than_the_places_of_the_bounds(bounds, step):
-    mechanism = DiscreteLaplaceMechanism(1.0, bounds=bounds, step=step)
-    low, high = places_of(bounds, step)
-    values = np.arange(low - 20, high + 21) * step
-    clipped = mechanism.clip(values)
-    places = np.rint(clipped.values / step).astype(int)
-    assert places.tolist() == np.clip(np.arange(low - 20, high + 21), low, high).tolist()
-    assert clipped.outside.tolist() == [True] * 20 + [False] * (high - low + 1) + [True] * 20
-    assert (places.max() - places.min()) * Fraction(step) / Fraction(mechanism.scale) <= 1
-
-
-def test_a_known_scale_makes_no_claim():
-    mechanism = DiscreteLaplaceMechanism.from_scale(0.5, step=0.25)
-    assert (mechanism.scale, mechanism.step, mechanism.guarantee) == (0.5, 0.25, None)
-    assert (mechanism.bound, mechanism.width) == (None, None)
-    values = np.array([[1e9, -1e9]])
-    np.testing.assert_array_equal(mechanism.clip(values).values, values)
-    bounded = DiscreteLaplaceMechanism.from_scale(0.5, bounds=(-3, 2))
-    assert (bounded.bound, bounded.width) == (3.0, 1)
-    assert bounded.clip([-9.0, 9.0]).values.tolist() == [-3.0, 2.0]
-
-
 # ---- the grid --------------------------------------------------------------------------------------------
 
 
@@ -169,12 +146,6 @@ def test_scales_that_cannot_be_drawn_are_refused(scale):
 
 
 # ---- sampler ---------------------------------------------------------------------------------------------
-
-
-def test_noise_is_made_of_integers():
-    drawn = sampling.discrete_laplace_noise(2.0, (3, 2), sampling.source(0))
-    assert drawn.dtype == np.int64
-    assert drawn.shape == (3, 2)
 
 
 REFUSED = {

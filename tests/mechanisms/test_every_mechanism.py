@@ -84,6 +84,13 @@ def test_a_budget_is_not_a_known_scale(name):
     assert (known.noise, known.bound, known.width) == (mechanism.noise, mechanism.bound, mechanism.width)
 
 
+@where(
+    lambda mechanism: {"epsilon", "matrix", "q_scale"}.isdisjoint(mechanism.to_card()) and mechanism.kind != "clipped"
+)
+def test_known_noise_makes_no_claim(name):
+    assert MECHANISMS[name].guarantee is None
+
+
 def claims(mechanism, card):
     """The guarantee of the mechanism that a card makes, or None where the card is refused."""
     try:

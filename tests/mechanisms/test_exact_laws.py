@@ -5,9 +5,9 @@ cell is a run of integers of about 1/200 of the mass, the outer ones are cut aga
 `LEVEL`; Kolmogorov-Smirnov where 2 exp(-2 n D^2), which holds for every discrete law (Dvoretzky, Kiefer and Wolfowitz;
 Massart), is below it. Each test has a false-alarm rate of 2e-9, the 34 of the long run together one below 1e-7. At 1e7
 draws they see, with a probability above .95, a scale or a shift of .48% of the scale, 1 number of 2,800 that is 0,
-noise cut off where 1/20,000 lies beyond, and a label's probability that is off by .6%; at the 2e5 draws of the quick
-form 3.4%, 1 in 400, 1/200 and 4.5%. These follow from chi-square's noncentrality of 208; `test_defects_are_seen` plants
-them.
+noise cut off where 1/20,000 lies beyond, and a label's probability that is off by .6%; at the 2.5e5 draws of the quick
+form 3.4%, 1 in 400, 1/200 and 4.5%, and at the 2.4e6 of coarse grids a scale that is off by 1%. These follow from chi-
+square's noncentrality of 208; `test_defects_are_seen` plants them.
 """
 
 import functools
@@ -23,7 +23,7 @@ from symdebias.checks import streams
 from symdebias.mechanisms import rounded, sampling
 
 LEVEL = 1e-9
-QUICK, LONG = 200_000, 10_000_000
+QUICK, COARSE, LONG = 250_000, 2_400_000, 10_000_000
 _BLOCK = 1_000_000
 EPSILON, GAMMA = 1.0, 0.4
 
@@ -106,11 +106,17 @@ def check(name, scale, draws, source):
     assert min(found) > LEVEL, found
 
 
-@pytest.mark.parametrize("name", LAWS)
-@pytest.mark.parametrize("scale", [2.7, 1.7 * 2.0**21])
-def test_the_exact_law(name, scale):
+@pytest.mark.parametrize(
+    ("name", "scale", "draws"),
+    [
+        *((name, 2.7, COARSE) for name in LAWS),
+        *((name, 1.7 * 2.0**21, QUICK) for name in LAWS),
+        ("discrete Laplace", 0.2, COARSE),
+    ],
+)
+def test_the_exact_law(name, scale, draws):
     """The quick form: false-alarm rate 2e-9 each; fresh bits, so that every run looks at another stream."""
-    check(name, scale, QUICK, sampling.source(None))
+    check(name, scale, draws, sampling.source(None))
 
 
 @pytest.mark.exhaustive
@@ -140,11 +146,15 @@ def of_discrete_staircase(draws):
     edges = places + 0.5
     beyond = (1 - chances.sum()) / 2
     source = sampling.source(None)
-    found = p_values(
-        lambda count: rounded.discrete_staircase(EPSILON, steps, high, (count,), source),
-        edges, np.r_[chances[0] + beyond, chances[1:], beyond], draws,
-    )  # fmt: skip
-    assert min(found) > LEVEL, found
+
+    def found(begins):
+        return p_values(
+            lambda count: rounded.discrete_staircase(EPSILON, steps, begins, (count,), source),
+            edges, np.r_[chances[0] + beyond, chances[1:], beyond], draws,
+        )  # fmt: skip
+
+    assert min(found(high)) > LEVEL
+    assert min(found(high + 1)) < LEVEL
 
 
 @pytest.mark.exhaustive
@@ -177,7 +187,8 @@ def of_labels(kind, draws):
         counts += np.array([np.count_nonzero(sent == output) for output in outputs])
     assert counts.sum() == draws
     assert stats.chisquare(counts, draws * row).pvalue > LEVEL
-    wrong = row * np.r_[1.045 if draws == QUICK else 1.006, np.ones(len(row) - 1)]
+    # More than the .6% and 4.5% that are seen in 95 of 100 runs, so that none fails by chance.
+    wrong = row * np.r_[1.05 if draws == QUICK else 1.008, np.ones(len(row) - 1)]
     assert stats.chisquare(counts, draws * wrong / wrong.sum()).pvalue < LEVEL
 
 
@@ -222,14 +233,13 @@ def test_smaller_defects_are_seen_at_ten_million_draws(name, defect):
 # ---- streams --------------------------------------------------------------------------------------------------------
 
 
-def of_streams(rows):
+def of_streams(rows, mechanism=sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))):  # noqa: B008
     """Streams of calls, threads, a fork and this process after it: no run of numbers comes twice, signs are fair.
 
     Two runs of 4 numbers on a grid of 2^-20 of the scale agree with a probability of 2^-80 or so; with 1.2e6 numbers
     the false-alarm rate is below 1e-11, and one run of 4 that is used twice is seen for certain. Signs of two streams
     agree by a fair coin, at a rate of 1e-9: a correlation of .03 is seen with 20,000 numbers, of .004 with a million.
     """
-    mechanism = sd.LaplaceMechanism(1.0, bounds=(0.0, 1.0))
     found = streams.collect(lambda: mechanism.privatize(np.zeros(rows))[:, None])
     assert found.forked
     lines = {name: sent[:, 0] for name, sent in found.sent.items()}
@@ -243,6 +253,7 @@ def of_streams(rows):
 
 def test_threads_and_processes_draw_independently():
     of_streams(20_000)
+    of_streams(20_000, sd.GaussianMechanism.from_scale(1.0))  # plain noise
 
 
 @pytest.mark.exhaustive

@@ -368,40 +368,6 @@ def test_the_coin_is_exact_at_multiples_of_its_unit():
 # ---- streams ---------------------------------------------------------------------------------------------
 
 
-def test_threads_do_not_share_noise():
-    mechanism = GaussianMechanism.from_scale(1.0)
-    with ThreadPoolExecutor(4) as pool:
-        drawn = list(pool.map(lambda _: mechanism.privatize(np.zeros(3)).tobytes(), range(40)))
-    assert len(set(drawn)) == 40
-
-
-FORKS = """
-import os
-import numpy as np
-from symdebias.mechanisms import GaussianMechanism
-mechanism = GaussianMechanism.from_scale(1.0)
-mechanism.privatize(np.zeros(2))
-for _ in range(3):
-    if os.fork() == 0:
-        os.write(1, (mechanism.privatize(np.zeros(2)).tobytes().hex() + "\\n").encode())
-        os._exit(0)
-    os.wait()
-print(mechanism.privatize(np.zeros(2)).tobytes().hex())
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
-def test_forked_processes_do_not_share_noise():
-    output = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True).stdout
-    assert len(set(output.split())) == 4
-
-
-@pytest.mark.parametrize("random_state", ["0", 1.5, True, -1, [1], np.random.RandomState(0)])
-def test_what_is_no_random_state_is_refused(random_state):
-    with pytest.raises((TypeError, ValueError), match="random_state"):
-        sampling.source(random_state)
-
-
 # ---- coins -----------------------------------------------------------------------------------------------
 
 

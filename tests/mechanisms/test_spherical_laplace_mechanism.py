@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sampling_statistics import LEVEL, normal_faults, spherical_normals
-from scipy import special, stats
+from sampling_statistics import normal_faults, spherical_normals
+from scipy import special
 
 import symdebias as sd
 from symdebias.mechanisms import sampling
@@ -60,23 +60,6 @@ def test_the_scale_is_the_diameter_over_epsilon_rounded_up(epsilon, radius):
     scale = sd.SphericalLaplaceMechanism(epsilon, radius).scale
     assert Fraction(scale) * Fraction(epsilon) >= 2 * Fraction(radius)
     assert Fraction(math.nextafter(scale, 0)) * Fraction(epsilon) < 2 * Fraction(radius)
-
-
-@pytest.mark.parametrize("columns", [2, 5])
-def test_no_output_tells_two_records_apart_by_more_than_the_budget(columns):
-    """The log ratio of the densities at what is sent, for any pair within the ball, and the largest for a diameter."""
-    mechanism = sd.SphericalLaplaceMechanism(1.3, radius=0.8)
-    rng = np.random.default_rng(0)
-    pairs = rng.normal(size=(2, 2000, columns)) * 3
-    pairs[1, ::2] = -pairs[0, ::2]
-    first, second = mechanism.clip(pairs[0]).values, mechanism.clip(pairs[1]).values
-    # Beyond the first record on the line through both the ratio is the largest.
-    places = [rng.normal(size=first.shape) * 5, first + 2 * (first - second)]
-    losses = [
-        (np.linalg.norm(at - second, axis=1) - np.linalg.norm(at - first, axis=1)) / mechanism.scale for at in places
-    ]
-    assert max(map(np.max, losses)) <= 1.3 * (1 + 1e-12)
-    assert losses[1].max() >= 1.3 * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -139,13 +122,3 @@ def test_the_tests_of_the_draw_see_defects(defect):
     drawn = sampling.radial_noise_rows(1.0, 40_000, 4, source)
     found = normal_faults(spherical_normals((DEFECTS[defect] if defect else np.asarray)(drawn), ONE.noise_on(4)), 1.0)
     assert bool(found) == (defect is not None), found
-
-
-def test_norm_and_direction_of_many_vectors():
-    """Kolmogorov-Smirnov tests at the level of `LEVEL`; with 60,000 draws they see a scale wrong by 2%."""
-    drawn = sampling.radial_noise_rows(2.0, 60_000, 3, sampling.source(0))
-    norms = np.linalg.norm(drawn, axis=1)
-    assert stats.kstest(norms, stats.gamma(3, scale=2.0).cdf).pvalue > LEVEL
-    # Archimedes: a coordinate of a uniform point of the sphere is uniform.
-    for coordinate in (drawn / norms[:, None]).T:
-        assert stats.kstest(coordinate, stats.uniform(-1, 2).cdf).pvalue > LEVEL

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 
 from symdebias.privacy import Guarantee
@@ -20,20 +18,10 @@ def test_a_guarantee_reads_as_a_sentence():
 
 
 BAD = [
-    ({"epsilon": -1.0}, ValueError, "epsilon=-1.0 is too small"),
-    ({"epsilon": math.nan}, ValueError, "epsilon=nan"),
-    ({"epsilon": math.inf}, ValueError, "epsilon=inf"),
-    ({"epsilon": "1"}, TypeError, "epsilon"),
-    ({"epsilon": True}, TypeError, "epsilon"),
-    ({"delta": -1e-9}, ValueError, "delta"),
-    ({"delta": 1.0}, ValueError, "delta=1.0 is too large"),
-    ({"delta": math.nan}, ValueError, "delta"),
     ({"model": "shuffled"}, ValueError, "Choose one of local, central"),
     ({"adjacency": "swap"}, ValueError, "Choose one of replace-one, add-remove"),
     ({"adjacency": "add-remove"}, ValueError, "which is replace-one"),
-    ({"unprotected": "year"}, TypeError, "sequence of names"),
     ({"multiplier": 0.0}, ValueError, "multiplier=0.0 is too small"),
-    ({"multiplier": math.inf}, ValueError, "multiplier=inf"),
     ({"unprotected": (1,)}, TypeError, "sequence of names"),
 ]
 

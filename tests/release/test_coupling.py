@@ -11,7 +11,6 @@ from scipy import optimize, special, stats
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError, PrivacyError
-from symdebias.mechanisms import sampling
 from symdebias.mechanisms.ranges import Ball
 
 R, C, B = 1.5, 0.7, 3.0
@@ -94,14 +93,6 @@ def test_radii_are_rounded_up_and_no_further():
             exact = Fraction(radius) ** power + Fraction(extra) ** power
             assert Fraction(found) ** power >= exact
             assert Fraction(math.nextafter(found, 0.0)) ** power < exact
-
-
-@pytest.fixture
-def silent(monkeypatch):
-    """No noise: what comes out is what the noise is added to."""
-    monkeypatch.setattr(sampling, "normal_noise", lambda scale, shape, source: np.zeros(shape))
-    monkeypatch.setattr(sampling, "laplace_noise", lambda scale, shape, source: np.zeros(shape))
-    monkeypatch.setattr(sampling, "radial_noise_rows", lambda scale, rows, width, source: np.zeros((rows, width)))
 
 
 def means(release, X, y):

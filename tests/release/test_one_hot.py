@@ -11,7 +11,6 @@ import pytest
 
 import symdebias as sd
 from symdebias.exceptions import ClippingWarning
-from symdebias.mechanisms import sampling
 from symdebias.release.one_hot import OneHot
 
 PLACES, SEXES = ("n", "e", "s", "w"), ("f", "m")
@@ -172,14 +171,6 @@ def test_coefficients_in_original_units_are_those_of_the_indicators():
     np.testing.assert_allclose(
         dummies(table).to_numpy() @ found[:-1] + found[-1], scaled.to_numpy() @ theta[:-1] + theta[-1], atol=1e-14
     )
-
-
-@pytest.fixture
-def silent(monkeypatch):
-    """No noise: what comes out is what the noise is added to."""
-    monkeypatch.setattr(sampling, "normal_noise", lambda scale, shape, source: np.zeros(shape))
-    monkeypatch.setattr(sampling, "laplace_noise", lambda scale, shape, source: np.zeros(shape))
-    monkeypatch.setattr(sampling, "radial_noise_rows", lambda scale, rows, width, source: np.zeros((rows, width)))
 
 
 def everybody(ages):

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from instances import RELEASES
@@ -154,14 +153,6 @@ def test_the_noise_is_that_of_the_card():
     assert coin_faults(noised.y == y, y, again.target_noise.matrix[0][0]) == []
 
 
-@pytest.mark.parametrize("columns", range(1, 71))
-def test_every_column_is_noised(columns):
-    X = bounded(3, columns)
-    noised = Release(UNIT, GaussianMechanism.from_scale(1.0)).privatize(X, X[:, 0], random_state=columns)
-    assert np.all(noised.X != X)
-    assert np.all(noised.y != X[:, 0])
-
-
 def test_the_release_of_the_result_has_names():
     noised = Release(UNIT, COIN).privatize(bounded(4, 3), labels_of(4), random_state=0)
     assert isinstance(noised, Noised)
@@ -194,13 +185,6 @@ def test_records_outside_are_counted_once_each():
     assert noised.release == release
 
 
-def test_records_outside_can_be_refused():
-    X = np.array([[0.5, 0.5], [2.0, 2.0]])
-    with pytest.raises(ValueError, match="1 of 2 records lie outside the declared bounds, the first in row 1"):
-        Release(UNIT).privatize(X, outside="refuse")
-    Release(UNIT).privatize(X[:1], outside="refuse")
-
-
 def test_nothing_is_drawn_before_every_check_has_passed():
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
@@ -220,40 +204,6 @@ def test_a_target_that_is_not_noised_passes_through():
     noised = Release(UNIT).privatize(bounded(3, 2), y)
     np.testing.assert_array_equal(noised.y, y)
     assert Release(UNIT).privatize(bounded(3, 2)).y is None
-
-
-BAD_DATA = [
-    ({"X": [0.1, 0.2]}, ValueError, "two dimensions"),
-    ({"X": np.zeros((1, 2, 2))}, ValueError, "two dimensions"),
-    ({"X": np.zeros((0, 2)), "y": []}, ValueError, "empty"),
-    ({"X": np.zeros((2, 0))}, ValueError, "empty"),
-    ({"X": [[0.1, 0.2], [0.3]]}, ValueError, "rows of different lengths"),
-    ({"X": [[0.1, math.nan], [0.1, 0.1]]}, ValueError, "X has NaN in row 0, column 1"),
-    ({"X": [[0.1, 0.1], [math.inf, 0.1]]}, ValueError, "X has infinity in row 1, column 0"),
-    ({"X": [["a", "b"], ["c", "d"]]}, TypeError, "real numbers"),
-    ({"X": np.ones((2, 2), dtype=complex)}, TypeError, "real numbers"),
-    ({"X": np.ones((2, 2), dtype=object)}, TypeError, "real numbers"),
-    ({"X": np.ones((2, 2), dtype=bool)}, TypeError, "real numbers"),
-    ({"X": scipy.sparse.eye_array(2, format="csr")}, TypeError, r"sparse matrix of shape \(2, 2\) with 2 stored"),
-    ({"X": None}, TypeError, "real numbers"),
-    ({"y": None}, ValueError, "noises the target, but y was not given"),
-    ({"y": [1]}, ValueError, "y has 1 entries, but X has 2 rows"),
-    ({"y": [[1], [-1]]}, ValueError, r"Pass y.ravel\(\)"),
-    ({"y": [0, 1]}, ValueError, r"Pass 2\*y - 1, or declare categories=\(0, 1\)"),
-    ({"y": [1, math.nan]}, ValueError, "y has NaN in row 1"),
-    ({"y": ["a", "b"]}, TypeError, "y must hold real numbers"),
-    ({"random_state": "seed"}, TypeError, "random_state"),
-    ({"random_state": -1}, ValueError, "random_state=-1 is negative"),
-    ({"random_state": True}, TypeError, "random_state"),
-    ({"outside": "ignore"}, ValueError, 'Choose "clip", "clip-all" or "refuse"'),
-    ({"outside": None}, ValueError, 'Choose "clip", "clip-all" or "refuse"'),
-]
-
-
-@pytest.mark.parametrize(("change", "error", "message"), BAD_DATA, ids=str)
-def test_data_that_are_refused(change, error, message):
-    with pytest.raises(error, match=message):
-        Release(UNIT, COIN).privatize(**{"X": [[0.1, 0.2], [0.3, 0.4]], "y": [1, -1], **change})
 
 
 def test_columns_that_overflow_when_scaled_are_refused():
@@ -277,21 +227,6 @@ def test_the_number_of_columns_is_that_of_the_release():
 @pytest.fixture(scope="module")
 def pandas():
     return pytest.importorskip("pandas")
-
-
-def test_a_table_comes_back_as_a_table(pandas):
-    table = pandas.DataFrame({"year": [0, 1], "hours": [0.1, 0.2], "age": [0.3, 0.4]}, index=[7, 3])
-    y = pandas.Series([1, -1], index=[7, 3], name="sick")
-    release = Release({("age", "hours"): KNOWN}, COIN, noiseless=("year",))
-    noised = release.privatize(table, y, random_state=0)
-    assert list(noised.X.columns) == ["age", "hours", "year"]
-    assert noised.X["year"].tolist() == [0.0, 1.0]
-    assert noised.y.name == "sick"
-    by_array = release.privatize(table[["age", "hours", "year"]].to_numpy(), y.to_numpy(), random_state=0)
-    np.testing.assert_array_equal(noised.X.to_numpy(), by_array.X)
-    np.testing.assert_array_equal(noised.y.to_numpy(), by_array.y)
-    shuffled = noised.X[["year", "age", "hours"]]
-    np.testing.assert_array_equal(release.design_matrix(shuffled), by_array.X)
 
 
 def test_row_labels_are_released_on_request_only(pandas):
@@ -414,31 +349,22 @@ def test_coefficients_that_do_not_fit_are_refused(release, theta, message):
 BAD = [
     ({"features": COIN}, TypeError, "noises one column of categories. Name it"),
     ({"features": {("sex", "age"): COIN}}, ValueError, "noises 1 column together; got 2"),
-    ({"features": "gaussian"}, TypeError, "features must be a mechanism, a mapping .* or None; got str"),
     ({"features": GaussianMechanism}, TypeError, "features must be a mechanism"),
-    ({"features": {}}, TypeError, "without entries"),
     ({"features": {"a": 1.0}}, TypeError, "features are noised by mechanisms; got float"),
     ({"features": {"a": None}}, TypeError, "features are noised by mechanisms; got NoneType"),
     ({"features": {1: UNIT}}, TypeError, "sequence of column names; got 1"),
     ({"features": {("a", 1): UNIT}}, TypeError, "which is not a column name"),
     ({"features": {(): UNIT}}, ValueError, "a group without columns"),
     ({"features": {"": UNIT}}, TypeError, "which is not a column name"),
-    ({"features": {"a": UNIT, ("a", "b"): UNIT}}, ValueError, "a is named more than once"),
     ({"features": {("a", "a"): UNIT}}, ValueError, "a is named more than once"),
-    ({"features": {"a": UNIT}, "noiseless": ("a",)}, ValueError, "a is named more than once"),
     ({"noiseless": ("a", "a")}, ValueError, "a is named more than once"),
     ({"noiseless": "year"}, TypeError, "noiseless must be a sequence of column names"),
     ({"noiseless": (1,)}, TypeError, "not a column name"),
-    ({"target": "coin"}, TypeError, "target must be a mechanism or None; got str"),
     ({"target": RandomizedResponse}, TypeError, "target must be a mechanism or None"),
     ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False; got 1"),
     ({"fit_intercept": "yes"}, TypeError, "fit_intercept"),
     ({"features": {"a": UNIT}, "center": {"b": 1.0}}, ValueError, "center names b, which is no column"),
     ({"features": {"a": UNIT}, "center": [1.0, 2.0]}, ValueError, "center has 2 entries, but the release has 1"),
-    ({"features": {"a": UNIT}, "center": {"a": math.nan}}, ValueError, r"center\['a'\]=nan"),
-    ({"features": {"a": UNIT}, "center": {"a": math.inf}}, ValueError, r"center\['a'\]=inf"),
-    ({"features": {"a": UNIT}, "center": {"a": "1"}}, TypeError, r"center\['a'\] has the type str"),
-    ({"features": {"a": UNIT}, "scale": {"a": 0.0}}, ValueError, r"scale\['a'\]=0.0 is too small"),
     ({"features": {"a": UNIT}, "scale": [-1.0]}, ValueError, r"scale\[0\]=-1.0 is too small"),
     ({"features": {"a": UNIT}, "scale": [True]}, TypeError, r"scale\[0\] has the type bool"),
     ({"features": {"a": UNIT}, "scale": 2.0}, TypeError, "scale must map column names to numbers"),

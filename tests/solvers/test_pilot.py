@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import sympy as sp
-from instances import U, Y
+from instances import U, Y, logistic_records
 
 import symdebias as sd
 from symdebias.solvers.pilot import pilot_of
@@ -15,17 +15,6 @@ from symdebias.solvers.scores import known_scores
 pytestmark = pytest.mark.newest
 
 MEASURED = sd.GaussianMechanism.from_scale(0.8)
-
-
-def logistic_records(n, theta, seed=0, *, columns=2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, columns))
-    y = np.where(rng.random(n) < 1 / (1 + np.exp(-X @ theta)), 1.0, -1.0)
-    return X, y
-
-
-def noised(release, X, y, seed=1):
-    return release.privatize(X, y, random_state=seed)
 
 
 def test_labels_that_a_hyperplane_separates_leave_no_pilot():
@@ -56,7 +45,7 @@ def test_the_pilot_holds(design):
     rng = np.random.default_rng(11)
     X = draw(rng, 20_000)
     y = np.where(rng.random(len(X)) < 1 / (1 + np.exp(-X @ slopes - intercept)), 1.0, -1.0)
-    data = noised(sd.Release(sd.GaussianMechanism.from_scale(0.25), fit_intercept=True), X, y)
+    data = sd.Release(sd.GaussianMechanism.from_scale(0.25), fit_intercept=True).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     records = corrected.records(data.X, data.y)
     known = known_scores(corrected, records)
@@ -86,7 +75,7 @@ def test_training_resolves_the_surrogate(loss):
     """Logistic regression under feature and label noise: within 5 standard errors, the naive fit far off."""
     theta = np.array([2.0, -1.0])
     X, y = logistic_records(200_000, theta)
-    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
+    data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     corrected = sd.debias(getattr(sd.losses, loss)(), data.release)
     options = {"step_size": 0.5, "batch_size": 10_000, "epochs": 30, "average": 0.5, "random_state": 0}
     fit = sd.sgd(corrected, data.X, data.y, **options)
@@ -109,7 +98,7 @@ def test_training_resolves_the_surrogate(loss):
 
 def test_a_resolved_surrogate_is_trained_as_it_is():
     X, y = logistic_records(2_000, [1.0, 0.5])
-    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
+    data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     resolved = sd.debias(sd.losses.logistic(), data.release, radius=2.0, score_variance=0.8, n=2_000)
     fit = sd.sgd(resolved, data.X, data.y, step_size=0.1, epochs=5, random_state=0)
     assert fit.corrected is resolved
@@ -118,7 +107,7 @@ def test_a_resolved_surrogate_is_trained_as_it_is():
 
 def test_start_and_radius_are_the_users():
     X, y = logistic_records(2_000, [1.0, 0.5])
-    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
+    data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.1, radius=0.3, start=[0.1, 0.1], record=1, random_state=0)
     np.testing.assert_allclose(fit.history.theta[0], [0.1, 0.1])
@@ -139,7 +128,7 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
          "c": sd.RandomizedResponse(epsilon=2.0)},
         sd.RandomizedResponse(epsilon=2.0), fit_intercept=True,
     )  # fmt: skip
-    data = noised(release, X, y)
+    data = release.privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release, method="surrogate")
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.5, batch_size=5_000, epochs=20, average=0.5, random_state=0)
     # One standard error is about .03.
@@ -149,7 +138,7 @@ def test_a_fit_with_an_intercept_and_mixed_columns():
 def test_a_warning_points_at_the_caller(monkeypatch):
     monkeypatch.setattr(sys.modules["symdebias.solvers.health"], "_MUCH_INFLATION", 1.01)
     X, y = logistic_records(20_000, [1.0, 0.5])
-    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
+    data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     with pytest.warns(sd.exceptions.VarianceWarning) as caught:
         sd.sgd(corrected, data.X, data.y, random_state=0)
@@ -163,7 +152,9 @@ def test_residual_losses_train_in_two_stages():
     n, theta = 50_000, np.array([1.0, -0.5])
     X = rng.uniform(-1, 1, (n, 2))
     y = X @ theta + 0.3 * rng.standard_t(3, size=n)
-    data = noised(sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.GaussianMechanism.from_scale(0.3)), X, y)
+    data = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.GaussianMechanism.from_scale(0.3)).privatize(
+        X, y, random_state=1
+    )
     corrected = sd.debias(sd.losses.huber(0.5), data.release)
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.3, batch_size=5_000, epochs=30, average=0.5, random_state=0)
     np.testing.assert_allclose(fit.theta, theta, atol=0.06)

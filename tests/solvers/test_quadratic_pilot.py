@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from instances import mixed_release
+from instances import logistic_records, mixed_release
 
 import symdebias as sd
 from symdebias.solvers.moments import moments_of
@@ -10,17 +10,6 @@ from symdebias.solvers.moments import moments_of
 pytestmark = pytest.mark.newest
 
 MEASURED = sd.GaussianMechanism.from_scale(0.8)
-
-
-def logistic_records(n, theta, seed=0, *, columns=2):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, columns))
-    y = np.where(rng.random(n) < 1 / (1 + np.exp(-X @ theta)), 1.0, -1.0)
-    return X, y
-
-
-def noised(release, X, y, seed=1):
-    return release.privatize(X, y, random_state=seed)
 
 
 def test_moments_are_those_of_the_true_records():
@@ -35,7 +24,7 @@ def test_moments_are_those_of_the_true_records():
         ]
     )  # fmt: skip
     y = np.where(rng.random(n) < 0.5, -1.0, 1.0)
-    release_of = noised(release, X, y)
+    release_of = release.privatize(X, y, random_state=1)
     design = release_of.release.design(6)
     corrected = sd.debias(sd.losses.logistic(), release_of.release)
     covariance = corrected.at(6).noise_covariance()
@@ -61,7 +50,7 @@ def test_pilot_of_a_quadratic_problem_is_its_solution():
     n, theta = 20_000, np.array([1.0, -0.5])
     X = rng.normal(size=(n, 2))
     y = X @ theta + 0.3 * rng.normal(size=n)
-    data = noised(sd.Release(MEASURED), X, y)
+    data = sd.Release(MEASURED).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.huber(1e4), data.release, method="surrogate")
     found = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     gram = data.X.T @ data.X / n - 0.64 * np.eye(2)
@@ -75,7 +64,7 @@ def test_pilot_of_a_quadratic_problem_is_its_solution():
 def test_pilot_is_the_fixed_point_of_the_published_formula():
     """theta = S^-1 m/(4 c2(v)), c2(v) = E[u tanh(u/2)]/(4 v), v = theta'S theta."""
     X, y = logistic_records(50_000, [1.0, -0.5])
-    data = noised(sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)), X, y)
+    data = sd.Release(MEASURED, sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     found = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     gram = data.X.T @ data.X / len(y) - 0.64 * np.eye(2)
@@ -88,7 +77,7 @@ def test_pilot_is_the_fixed_point_of_the_published_formula():
 
 def test_weights_and_own_noise_scales():
     X, y = logistic_records(4_000, [1.0, -0.5])
-    data = noised(sd.Release(MEASURED), X, y)
+    data = sd.Release(MEASURED).privatize(X, y, random_state=1)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     whole = sd.quadratic.quadratic_pilot(corrected, data.X, data.y)
     weights = np.where(np.arange(4_000) < 2_000, 1.0, 0.0)
@@ -102,11 +91,11 @@ def test_weights_and_own_noise_scales():
 
 def test_noise_that_hides_everything_is_clipped_or_refused():
     X, y = logistic_records(300, [1.0, -0.5])
-    data = noised(sd.Release(sd.GaussianMechanism.from_scale(6.0)), X, y, seed=3)
+    data = sd.Release(sd.GaussianMechanism.from_scale(6.0)).privatize(X, y, random_state=3)
     corrected = sd.debias(sd.losses.logistic(), data.release)
     outcomes = set()
     for seed in range(12):
-        data = noised(sd.Release(sd.GaussianMechanism.from_scale(6.0)), X, y, seed=seed)
+        data = sd.Release(sd.GaussianMechanism.from_scale(6.0)).privatize(X, y, random_state=seed)
         largest = np.linalg.eigvalsh(data.X.T @ data.X / 300 - 36.0 * np.eye(2)).max()
         if largest > 0:
             assert sd.quadratic.quadratic_pilot(corrected, data.X, data.y, l2=1.0).clipped

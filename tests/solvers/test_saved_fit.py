@@ -286,6 +286,12 @@ def exotic():
     yield made([0.1, 0.2], sd.debias(LOSSES["logistic"], NOISED.release, method="none"))
     yield made([0.1] * 9, sd.debias(LOSSES["exponential"], mixed_release(target=sd.RandomizedResponse(epsilon=1.0))))
     yield made([0.1] * 5, sd.debias(sd.losses.huber(), sd.Release(gaussian), method="surrogate"))
+    margin = sd.Release(sd.GaussianMechanism(12.0, 1e-5, 2.0), target="margin", fit_intercept=True, target_scale=0.7)
+    yield made([0.1, 0.2, 0.3], sd.debias(LOSSES["squared_margin"], margin.bind(["a", "b"])))
+    cap = sd.Release(sd.SphericalCapMechanism(4.0, 1.0), target="margin").bind(["a", "b"])
+    polynomials = sd.debias(LOSSES["logistic"], cap).resolve(radius=1.0, score_variance=1.0, n=1e5)
+    assert polynomials.design.waves == 0
+    yield made([0.1, 0.2], polynomials)
     channel = sd.RandomizedResponse(epsilon=1.0, categories=(0, 1, 2, 3))
     yield made([0.1] * 3, sd.debias(sd.losses.least_squares(), sd.Release(dict.fromkeys(names, gaussian), channel)))
     entire = sd.Loss(sp.cos(U) * sp.exp(-(U**2) / 9) + Y * U, score=U, target=Y, target_values=(-1, 1))

@@ -196,3 +196,20 @@ def test_how_far_a_surrogate_may_move_scores_is_what_its_bias_bound_says(monkeyp
     monkeypatch.setattr("symdebias.solvers.health._MOST_BIAS", 0.95 * share)
     with pytest.raises(sd.exceptions.DivergenceError, match="may move scores by"):
         sd.m_estimate(corrected, noised.X, noised.y)
+
+
+def test_the_slower_the_waves_the_less_bias_is_let_pass(monkeypatch):
+    """Over wide scores: with waves of 1 per unit or less nothing passes, with fast ones what else does."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20_000, 2))
+    noised = sd.Release(GAUSSIAN(0.5)).privatize(X, labels(rng, X @ [1.6, -1.2]), random_state=0)
+    corrected = sd.debias(LOGISTIC, noised.release)
+    assert sd.m_estimate(corrected, noised.X, noised.y).bias_bound.max() > 0
+    monkeypatch.setattr("symdebias.solvers.health._WIDE", 0.0)
+    for fastest, passes in ((2.5, True), (1.9, True), (1.0, False), (0.7, False)):
+        monkeypatch.setattr("symdebias.solvers.health.highest_frequency", lambda *_, fastest=fastest: fastest)
+        if passes:
+            sd.m_estimate(corrected, noised.X, noised.y)
+        else:
+            with pytest.raises(sd.exceptions.DivergenceError, match=r"may move scores by .* leaves waves of at most"):
+                sd.m_estimate(corrected, noised.X, noised.y)

@@ -12,24 +12,12 @@ _MOST_UNROLLED = 32
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """How m scores are made of p columns and q parameters each.
+    """How m scores are made of p columns and q parameters each."""
 
-    Attributes
-    ----------
-    scores : tuple of sympy.Symbol
-        The m scores.
-    linear : tuple of int
-        For each of the p columns of X that enter linearly the place of its parameter.
-    parameters : int
-        The number q of parameters of one score.
-    intercept : int or None
-        The place of the intercept among them, if there is one.
-    """
-
-    scores: tuple[sp.Symbol, ...]
-    linear: tuple[int, ...]
-    parameters: int
-    intercept: int | None
+    scores: tuple[sp.Symbol, ...]  # The m scores.
+    linear: tuple[int, ...]  # For each of the p columns of X that enter linearly the place of its parameter.
+    parameters: int  # The number q of parameters of one score.
+    intercept: int | None  # The place of the intercept among them, if there is one.
 
     @property
     def sizes(self) -> tuple[int, int, int]:

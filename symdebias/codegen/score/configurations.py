@@ -9,21 +9,12 @@ from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
 @dataclass(frozen=True)
 class Configurations(Statistic):
-    """A sum over combinations of categories, of steps of a grid, and of labels.
+    """A sum over combinations of categories, of steps of a grid, and of labels."""
 
-    Attributes
-    ----------
-    count : int
-        The number of combinations that are summed over.
-    observations : int
-        The number of combinations that can be observed.
-    label_codes : int
-        Where each combination has a target of its own, and its weight depends on the released one, the number of codes
-        of the latter; otherwise 0.
-    """
-
-    count: int
-    observations: int
+    count: int  # The number of combinations that are summed over.
+    observations: int  # The number of combinations that can be observed.
+    # Where each combination has a target of its own, and its weight depends on the released one, the number of codes of
+    # the latter; otherwise 0.
     label_codes: int = 0
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:

@@ -11,18 +11,10 @@ from symdebias.codegen.score.statistic import Needs, Place, Share, Statistic
 
 @dataclass(frozen=True)
 class Constants(Statistic):
-    """Numbers: the noise of the target, the coefficients of a surrogate.
+    """Numbers: the noise of the target, the coefficients of a surrogate."""
 
-    Attributes
-    ----------
-    name : str
-        What their block of ``noise`` is called.
-    numbers : tuple of sympy.Symbol
-        The symbols that stand for them.
-    """
-
-    name: str
-    numbers: tuple[sp.Symbol, ...]
+    name: str  # What their block of ``noise`` is called.
+    numbers: tuple[sp.Symbol, ...]  # The symbols that stand for them.
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of the numbers."""
@@ -35,18 +27,10 @@ class Constants(Statistic):
 
 @dataclass(frozen=True)
 class LabelTable(Statistic):
-    """What is looked up by the code of the target.
+    """What is looked up by the code of the target."""
 
-    Attributes
-    ----------
-    numbers : tuple of sympy.Symbol
-        The looked-up numbers.
-    codes : int
-        The number of codes.
-    """
-
-    numbers: tuple[sp.Symbol, ...]
-    codes: int
+    numbers: tuple[sp.Symbol, ...]  # The looked-up numbers.
+    codes: int  # The number of codes.
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of a row of numbers for each code."""
@@ -60,15 +44,9 @@ class LabelTable(Statistic):
 
 @dataclass(frozen=True)
 class Tails(Statistic):
-    """How far noise reaches: the largest of sum_k |theta_kj| over the tail rate of column j, which has a limit.
+    """How far noise reaches: the largest of sum_k |theta_kj| over the tail rate of column j, which has a limit."""
 
-    Attributes
-    ----------
-    limited : bool
-        Whether some noise has tails that limit the parameters.
-    """
-
-    limited: bool = False
+    limited: bool = False  # Whether some noise has tails that limit the parameters.
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
         """Return the place of one number per linear column."""

@@ -24,37 +24,19 @@ _TAB = "    "
 
 @dataclass(frozen=True)
 class FactorFamily:
-    """Columns whose factors have one form.
+    """Columns whose factors have one form."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Places among the parameters of a score.
-    thetas : tuple of sympy.Symbol
-        The parameters of one column, one for each score.
-    constants : tuple of sympy.Symbol
-        What the noise of one column is described by.
-    coefficients : tuple of sympy.Expr
-        The factor's coefficients, in thetas and constants.
-    """
-
-    columns: tuple[int, ...]
-    thetas: tuple[sp.Symbol, ...]
-    constants: tuple[sp.Symbol, ...]
-    coefficients: tuple[sp.Expr, ...]
+    columns: tuple[int, ...]  # Places among the parameters of a score.
+    thetas: tuple[sp.Symbol, ...]  # The parameters of one column, one for each score.
+    constants: tuple[sp.Symbol, ...]  # What the noise of one column is described by.
+    coefficients: tuple[sp.Expr, ...]  # The factor's coefficients, in thetas and constants.
 
 
 @dataclass(frozen=True)
 class ColumnProduct(Statistic, abc.ABC):
-    """Coefficients of the corrected loss that are products over columns.
+    """Coefficients of the corrected loss that are products over columns."""
 
-    Attributes
-    ----------
-    coefficients : tuple of (sympy.Symbol or None)
-        The coefficients; None where the loss does not have one.
-    """
-
-    coefficients: tuple[sp.Symbol | None, ...]
+    coefficients: tuple[sp.Symbol | None, ...]  # The coefficients; None where the loss does not have one.
     kind: ClassVar[str] = "product"
     rank: ClassVar[int] = 1
 

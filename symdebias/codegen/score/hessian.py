@@ -67,16 +67,9 @@ def add_moments(tile, kept, count, square, line, scaled):
 def derivatives(loop: RecordLoop, statements: Statements, *, weighted: bool) -> Piece:
     """Return the body that fills ``gradient``, ``out`` (the Hessian) and ``meat``, and returns the mean loss.
 
-    Parameters
-    ----------
-    loop : RecordLoop
-        What a record's code is made of. Looked-up factors have no Hessian: such programs are derived again with
-        combinations of categories.
-    statements : Statements
-        The loss, its second derivatives by scores and symbols of the statistics, the upper triangle row by row, and
-        its first ones.
-    weighted : bool
-        Whether records have weights.
+    Looked-up factors have no Hessian: such programs are derived again with combinations of categories. The statements
+    are the loss, its second derivatives by scores and symbols of the statistics, the upper triangle row by row, and its
+    first ones.
     """
     return _Pass(loop, statements, weighted=weighted).piece()
 

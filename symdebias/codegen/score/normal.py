@@ -16,18 +16,10 @@ from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, St
 
 @dataclass(frozen=True)
 class QuadraticForm(Statistic):
-    """A form Theta V Theta' of the parameters of the scores that is the same for all records.
+    """A form Theta V Theta' of the parameters of the scores that is the same for all records."""
 
-    Attributes
-    ----------
-    variances : tuple of sympy.Symbol
-        Its entries, the upper triangle row by row.
-    full : bool
-        Whether V is a matrix, or a number for each linear column.
-    """
-
-    variances: tuple[sp.Symbol, ...]
-    full: bool = False
+    variances: tuple[sp.Symbol, ...]  # Its entries, the upper triangle row by row.
+    full: bool = False  # Whether V is a matrix, or a number for each linear column.
     rank: ClassVar[int] = 2
 
     @property
@@ -167,18 +159,10 @@ class SphericalForm(QuadraticForm):
 
 @dataclass(frozen=True)
 class RecordNoise(Statistic):
-    """Normal noise of the one score with variances that each record has of its own, in the last columns of X.
+    """Normal noise of the one score with variances that each record has of its own, in the last columns of X."""
 
-    Attributes
-    ----------
-    variance : sympy.Symbol
-        The noise variance of the score.
-    noisy : tuple of int
-        Which linear columns have such a variance.
-    """
-
-    variance: sp.Symbol
-    noisy: tuple[int, ...]
+    variance: sp.Symbol  # The noise variance of the score.
+    noisy: tuple[int, ...]  # Which linear columns have such a variance.
     rank: ClassVar[int] = 2
 
     @property

@@ -37,23 +37,12 @@ _Kind = TypeVar("_Kind", bound=Statistic)
 
 @dataclass(frozen=True)
 class ScoreProgram:
-    """A corrected loss G of m scores.
+    """A corrected loss G of m scores."""
 
-    Attributes
-    ----------
-    expression : sympy.Expr
-        G.
-    target : sympy.Symbol
-        The target.
-    columns : ScoreColumns
-        The scores, and how they are made of columns and parameters.
-    statistics : tuple of Statistic
-        What else stands in G, in the order in which the blocks of ``noise`` have it.
-    """
-
-    expression: sp.Expr
+    expression: sp.Expr  # G.
     target: sp.Symbol
-    columns: ScoreColumns
+    columns: ScoreColumns  # The scores, and how they are made of columns and parameters.
+    # What else stands in G, in the order in which the blocks of ``noise`` have it.
     statistics: tuple[Statistic, ...] = ()
 
     # ---- what there is -----------------------------------------------------------------------------------

@@ -15,29 +15,14 @@ from symdebias.codegen.score.columns import ScoreColumns
 
 @dataclass(frozen=True)
 class Place:
-    """Where a statistic stands in a program.
+    """Where a statistic stands in a program."""
 
-    Attributes
-    ----------
-    columns : ScoreColumns
-        The columns of the scores.
-    number : int
-        Its number among those of its kind, for the names in the code.
-    noise : int
-        Where its share of ``noise`` begins.
-    symbol : int
-        The number of its first symbol among those of all statistics.
-    sums : int
-        Where its own sums begin in ``sums``.
-    codes : int
-        How many columns of X, after the linear ones, hold codes of categories. Variances of the records' own follow.
-    """
-
-    columns: ScoreColumns
-    number: int
-    noise: int
-    symbol: int
-    sums: int
+    columns: ScoreColumns  # The columns of the scores.
+    number: int  # Its number among those of its kind, for the names in the code.
+    noise: int  # Where its share of ``noise`` begins.
+    symbol: int  # The number of its first symbol among those of all statistics.
+    sums: int  # Where its own sums begin in ``sums``.
+    # How many columns of X, after the linear ones, hold codes of categories. Variances of the records' own follow.
     codes: int
 
     def summed(self, symbol: int) -> str:
@@ -47,99 +32,51 @@ class Place:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a statistic takes.
+    """What a statistic takes."""
 
-    Attributes
-    ----------
-    blocks : sequence of (str, int)
-        Its blocks of ``noise`` with their lengths.
-    sums : int
-        Sums over records, beside one for each of its `symbols`.
-    codes, variances : int
-        Columns of X that hold codes of categories, and variances of the records' own.
-    """
-
-    blocks: Sequence[tuple[str, int]] = ()
-    sums: int = 0
+    blocks: Sequence[tuple[str, int]] = ()  # Its blocks of ``noise`` with their lengths.
+    sums: int = 0  # Sums over records, beside one for each of its `symbols`.
+    # Columns of X that hold codes of categories, and variances of the records' own.
     codes: int = 0
     variances: int = 0
 
 
 @dataclass(frozen=True)
 class Share:
-    """A statistic's share of the generated code: names and lines, none where there is nothing to do.
+    """A statistic's share of the generated code: names and lines, none where there is nothing to do."""
 
-    Attributes
-    ----------
-    fixed, varying : mapping from sympy.Symbol to str
-        What stands for symbols that are the same for all records, and for those that vary with the record.
-    functions : str
-        Functions of its own.
-    called : frozenset of str
-        The functions of `elementary` that these call.
-    guard : sequence of str
-        Lines that raise ``variance`` or ``reach``, which have limits.
-    before : sequence of str
-        Lines before a loop over records.
-    before_slopes : sequence of str or None
-        What stands in their place where derivatives are summed, if that is something else.
-    lookups : sequence of str
-        Lines that look up what belongs to record i.
-    assemble : sequence of str
-        Lines that add its share of the gradient, from ``sums``, to ``gradient``.
-    second : sequence of str
-        Lines that add the second derivatives of its `symbols`, times ``first``, to ``out``.
-    """
-
+    # What stands for symbols that are the same for all records, and for those that vary with the record.
     fixed: Mapping[sp.Symbol, str] = field(default_factory=dict)
     varying: Mapping[sp.Symbol, str] = field(default_factory=dict)
-    functions: str = ""
-    called: frozenset[str] = frozenset()
-    guard: Sequence[str] = ()
-    before: Sequence[str] = ()
+    functions: str = ""  # Functions of its own.
+    called: frozenset[str] = frozenset()  # The functions of `elementary` that these call.
+    guard: Sequence[str] = ()  # Lines that raise ``variance`` or ``reach``, which have limits.
+    before: Sequence[str] = ()  # Lines before a loop over records.
+    # What stands in their place where derivatives are summed, if that is something else.
     before_slopes: Sequence[str] | None = None
-    lookups: Sequence[str] = ()
-    assemble: Sequence[str] = ()
-    second: Sequence[str] = ()
+    lookups: Sequence[str] = ()  # Lines that look up what belongs to record i.
+    assemble: Sequence[str] = ()  # Lines that add its share of the gradient, from ``sums``, to ``gradient``.
+    second: Sequence[str] = ()  # Lines that add the second derivatives of its `symbols`, times ``first``, to ``out``.
 
 
 @dataclass(frozen=True)
 class Collected:
-    """Lines by which a pass over records sums derivatives by what varies with the record.
+    """Lines by which a pass over records sums derivatives by what varies with the record."""
 
-    Attributes
-    ----------
-    totals : sequence of str
-        Names of numbers that begin at zero.
-    before : sequence of str
-        Lines before the loop over records.
-    reset, inside, done : sequence of str
-        Lines of a record: before its combinations of categories, for each of them (or once), and after them.
-    after : sequence of str
-        Lines after the loop, which add to ``sums``.
-    """
-
-    totals: Sequence[str] = ()
-    before: Sequence[str] = ()
+    totals: Sequence[str] = ()  # Names of numbers that begin at zero.
+    before: Sequence[str] = ()  # Lines before the loop over records.
+    # Lines of a record: before its combinations of categories, for each of them (or once), and after them.
     reset: Sequence[str] = ()
     inside: Sequence[str] = ()
     done: Sequence[str] = ()
-    after: Sequence[str] = ()
+    after: Sequence[str] = ()  # Lines after the loop, which add to ``sums``.
 
 
 class Statistic:
-    """A statistic that takes nothing and gives nothing: subclasses say what they do.
+    """A statistic that takes nothing and gives nothing: subclasses say what they do."""
 
-    Attributes
-    ----------
-    kind : str
-        Statistics of a kind are numbered, where a program may have several.
-    rank : int
-        Symbols, and what is looked up for a record, are in the order of the ranks.
-    """
-
-    kind: ClassVar[str] = ""
-    rank: ClassVar[int] = 0
+    kind: ClassVar[str] = ""  # Statistics of a kind are numbered, where a program may have several.
+    rank: ClassVar[int] = 0  # Symbols, and what is looked up for a record, are in the order of the ranks.
 
     @property
     def symbols(self) -> tuple[sp.Symbol, ...]:
@@ -167,18 +104,9 @@ class Statistic:
         return []
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
-        """Return the lines that sum derivatives by `record_symbols`.
+        """Return the lines that sum derivatives, times a factor with its ``*``, by `record_symbols`.
 
-        Parameters
-        ----------
-        at : Place
-            Where it stands.
-        slopes : sequence of str
-            The derivatives.
-        factor : str
-            What they are multiplied with, with its ``*``.
-        enumerated : bool
-            Whether a record is summed over combinations of categories.
+        `enumerated` says whether a record is summed over combinations of categories.
         """
         return Collected()
 
@@ -187,17 +115,8 @@ class Statistic:
     ) -> list[str]:
         """Return lines that add a record's derivatives by its only record symbol to gradient and Hessian.
 
-        Parameters
-        ----------
-        at : Place
-            Where it stands.
-        derivatives : sequence of str
-            The first derivative, the second one by it and the score, and the second one by it alone.
-        mixed : sequence of str
-            The second derivatives by it and each of the `symbols` of all statistics.
-        factor : str
-            What they are multiplied with, with its ``*``.
-        moved : str
-            What a combination of categories adds to the row of a record, with its ``+``.
+        The derivatives are the first one, the second one by it and the score, and the second one by it alone; the mixed
+        ones those by it and each of the `symbols` of all statistics. They are multiplied with the factor, with its
+        ``*``; `moved` is what a combination of categories adds to the row of a record, with its ``+``.
         """
         return []

@@ -18,27 +18,13 @@ _TAB = "    "
 
 @dataclass(frozen=True)
 class ChannelTable:
-    """Factors of one column of categories, looked up by what was observed.
+    """Factors of one column of categories, looked up by what was observed."""
 
-    Attributes
-    ----------
-    symbols : tuple of sympy.Symbol
-        The entries of the looked-up row in the corrected loss.
-    value : sympy.Symbol
-        What a category adds to the score.
-    terms : tuple of sympy.Expr
-        The function of that value whose unbiased estimate each entry is.
-    positions : tuple of int
-        For each input category the place of its parameter, or -1.
-    outputs : int
-        The number of output categories.
-    """
-
-    symbols: tuple[sp.Symbol, ...]
-    value: sp.Symbol
-    terms: tuple[sp.Expr, ...]
-    positions: tuple[int, ...]
-    outputs: int
+    symbols: tuple[sp.Symbol, ...]  # The entries of the looked-up row in the corrected loss.
+    value: sp.Symbol  # What a category adds to the score.
+    terms: tuple[sp.Expr, ...]  # The function of that value whose unbiased estimate each entry is.
+    positions: tuple[int, ...]  # For each input category the place of its parameter, or -1.
+    outputs: int  # The number of output categories.
 
     @property
     def number_of_constants(self) -> int:
@@ -110,21 +96,13 @@ class WaveTables:
 
     The factor of the wave exp(i k h u) is the product over columns of complex numbers
     T(c, k) = sum_a weight(c, a) exp(i k h theta_a value_a), c the observed category.
-
-    Attributes
-    ----------
-    real, imaginary : tuple of sympy.Symbol
-        The parts of the product for each wave, in the corrected loss.
-    positions : tuple of tuples of int
-        For each column and input category the place of its parameter, or -1.
-    outputs : tuple of int
-        The number of output categories of each column.
     """
 
+    # The parts of the product for each wave, in the corrected loss.
     real: tuple[sp.Symbol, ...]
     imaginary: tuple[sp.Symbol, ...]
-    positions: tuple[tuple[int, ...], ...]
-    outputs: tuple[int, ...]
+    positions: tuple[tuple[int, ...], ...]  # For each column and input category the place of its parameter, or -1.
+    outputs: tuple[int, ...]  # The number of output categories of each column.
 
     @property
     def number_of_constants(self) -> int:
@@ -240,18 +218,10 @@ def wave_slopes_{b}(theta, noise, slopes):
 
 @dataclass(frozen=True)
 class CategoryFactors(Statistic):
-    """The looked-up factors of all columns of categories.
+    """The looked-up factors of all columns of categories."""
 
-    Attributes
-    ----------
-    tables : tuple of ChannelTable
-        The columns.
-    waves : WaveTables or None
-        The factors of waves, for the same columns.
-    """
-
-    tables: tuple[ChannelTable, ...]
-    waves: WaveTables | None = None
+    tables: tuple[ChannelTable, ...]  # The columns.
+    waves: WaveTables | None = None  # The factors of waves, for the same columns.
 
     @property
     def record_symbols(self) -> tuple[sp.Symbol, ...]:

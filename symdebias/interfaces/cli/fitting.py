@@ -9,7 +9,8 @@ from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
 from symdebias.checks.records import FEWEST
 from symdebias.driver import debias
-from symdebias.evaluation import evaluate as estimated
+from symdebias.evaluation import Estimate, evaluate_all
+from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.interfaces.cli import show, tell
 from symdebias.losses import Loss
@@ -57,22 +58,36 @@ def evaluate(options: argparse.Namespace) -> None:
     """Estimate how good a saved fit is on true records."""
     OPEN_UNIT.check("--level", options.level)
     found, noised = _fit_and_records(options)
-    estimate = estimated(found, noised.X, noised.y, metric=options.metric, radius=options.radius)
-    low, high = estimate.confidence_interval(options.level)
-    if options.json:
-        answer = {
-            "metric": estimate.metric,
-            "value": estimate.value,
-            "standard_error": estimate.standard_error,
-            "bias": estimate.bias,
-            "interval": [low, high],
-            "level": options.level,
-            "records": estimate.records,
-        }
-        show(answer)
+    given: dict[str, Any] = {
+        "radius": options.radius, "threshold": options.threshold, "label_model": options.label_model,
+    }  # fmt: skip
+    if options.metric == "all":
+        every = evaluate_all(found, noised.X, noised.y, **given)
+        if not options.json:
+            print(every.table(options.level))
+            return
+        estimates = [_of_estimate(one, options.level) for one in every.estimates.values()]
+        show({"metrics": estimates, "refused": dict(every.refused)})
         return
+    estimate = evaluate_one(found, noised.X, noised.y, metric=options.metric, **given)
+    if options.json:
+        show(_of_estimate(estimate, options.level))
+        return
+    low, high = estimate.confidence_interval(options.level)
     print(estimate)
     print(f"interval at {options.level:g}: {low:.6g} to {high:.6g}")
+
+
+def _of_estimate(estimate: Estimate, level: float) -> dict[str, Any]:
+    return {
+        "metric": estimate.metric,
+        "value": estimate.value,
+        "standard_error": estimate.standard_error,
+        "bias": estimate.bias,
+        "interval": list(estimate.confidence_interval(level)),
+        "level": level,
+        "records": estimate.records,
+    }
 
 
 def report(options: argparse.Namespace) -> None:

@@ -177,8 +177,37 @@ def demonstrate(options: argparse.Namespace) -> None:
     began = time.perf_counter()
     problem = demo.PROBLEMS[options.data]()
     outcome = demo.run(problem, random_state=options.seed, progress=sys.stderr.isatty())
-    print(f"{demo.table(outcome)}\n", flush=True)
+    if not options.json:
+        print(f"{demo.table(outcome)}\n", flush=True)
     spendings = spending.compare(problem, random_state=options.seed)
-    print(f"{spending.table(spendings)}\n")
     plotting.save(plotting.excess_risk(outcome, spendings), output)
-    print(f"picture in {output}; {time.perf_counter() - began:.0f} s in all")
+    seconds = time.perf_counter() - began
+    if options.json:
+        show({**_of_demo(outcome, spendings), "picture": str(output), "seconds": seconds})
+        return
+    print(f"{spending.table(spendings)}\n")
+    print(f"picture in {output}; {seconds:.0f} s in all")
+
+
+def _of_demo(outcome: demo.Outcome, spendings: list[spending.Spending]) -> dict[str, Any]:
+    problem = outcome.problem
+    return {
+        "data": problem.name,
+        "records": len(problem.y),
+        "epsilon": problem.epsilon,
+        "least_risk": outcome.risk,
+        "curves": [
+            {"name": name, "excess_risk": float(outcome.excess[name][-1]), "theta": fit.theta.tolist()}
+            for name, fit in outcome.fits.items()
+        ],
+        "spendings": [
+            {
+                "name": way.name,
+                "how": way.detail,
+                "excess_risk": float(way.excess.mean()),
+                "standard_error": float(way.excess.std(ddof=1) / len(way.excess) ** 0.5),
+                "limit": way.limit,
+            }
+            for way in spendings
+        ],
+    }

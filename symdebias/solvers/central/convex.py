@@ -10,9 +10,10 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
 from symdebias.bounds.slopes import curvature_range, slope_bound
 from symdebias.exceptions import DivergenceError
+from symdebias.losses import Loss
 from symdebias.privacy.guarantee import ADJACENCIES
 from symdebias.records import Records
-from symdebias.solvers.central.records import PublicBounds
+from symdebias.solvers.central.records import PublicBounds, true_records
 from symdebias.solvers.regions import Ball, Region, region_of
 
 # Bounds are products of numbers that were rounded up themselves.
@@ -24,53 +25,38 @@ _SHARE_OF_DESCENT = 1e-4
 
 @dataclass(frozen=True)
 class ConvexProblem:
-    """True records of a convex loss, within public bounds.
-
-    Attributes
-    ----------
-    records : Records
-        The records.
-    bounds : PublicBounds
-        What is declared of them.
-    region : Region
-        Where theta may be.
-    score_radius : float or None
-        The bound on the size of a score; None where theta is not bounded.
-    slope : float
-        G: each record's loss is G-Lipschitz in theta.
-    curvature : float
-        The bound on the eigenvalues of the Hessian of a record's loss in theta.
-    """
+    """True records of a convex loss, within public bounds."""
 
     records: Records
-    bounds: PublicBounds
-    region: Region
-    score_radius: float | None
-    slope: float
-    curvature: float
+    bounds: PublicBounds  # What is declared of them.
+    region: Region  # Where theta may be.
+    score_radius: float | None  # The bound on the size of a score; None where theta is not bounded.
+    slope: float  # G: each record's loss is G-Lipschitz in theta.
+    curvature: float  # The bound on the eigenvalues of the Hessian of a record's loss in theta.
 
 
 def convex_problem(
-    records: Records, bounds: PublicBounds, *, adjacency: str, radius: float | None, why: str
+    loss: Loss,
+    X: Any,
+    y: Any,
+    *,
+    record_radius: Any,
+    target_bounds: Any,
+    fit_intercept: bool,
+    adjacency: str,
+    radius: float | None,
+    why: str,
 ) -> ConvexProblem:
-    """Prove that a loss is convex and smooth on the domain that public bounds declare.
-
-    Parameters
-    ----------
-    records : Records
-        The records, within the bounds.
-    bounds : PublicBounds
-        The bounds.
-    adjacency, radius
-        As for `output_perturbation`.
-    why : str
-        What rests on convexity and smoothness, for messages.
+    """Prove that a loss is convex and smooth on the domain that public bounds declare; messages say `why` it must be.
 
     Raises
     ------
     TypeError, ValueError
         An argument does not fit, or the loss is not convex or has a kink.
     """
+    record_radius = RADIUS.check("record_radius", record_radius)
+    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
+    records = true_records(loss, X, y, bounds)
     if adjacency not in ADJACENCIES:
         raise ValueError(f"adjacency={adjacency!r:.60} is not known. Choose one of {', '.join(ADJACENCIES)}.")
     radius = None if radius is None else RADIUS.check("radius", radius)
@@ -97,22 +83,9 @@ def convex_problem(
 def minimiser(problem: ConvexProblem, *, ridge: float, linear: FloatArray | None, tolerance: float) -> FloatArray:
     """Minimise the mean loss + ridge/2 ||theta||^2 + linear'theta over the region, by Newton's method.
 
-    Parameters
-    ----------
-    problem : ConvexProblem
-        The records, the loss and the region.
-    ridge : float
-        Positive.
-    linear : array of shape (Q,), optional
-        A linear term; none by default.
-    tolerance : float
-        How long the gradient, less its part normal to the ball on the sphere, may be at the end.
-
-    Returns
-    -------
-    array of shape (Q,), float64
-        Within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region strong convexity gives
-        ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
+    The ridge is positive. The gradient, less its part normal to the ball on the sphere, is at most `tolerance` long at
+    the end. So theta is within tolerance/ridge of the minimiser: with the gradient g and a normal n of the region
+    strong convexity gives ridge ||theta - theta*||^2 <= (g + n)'(theta - theta*).
 
     Raises
     ------

@@ -271,39 +271,17 @@ def dp_lssgd(
 
 @dataclass(frozen=True)
 class _Noise:
-    """How the records of a step are drawn, and how much noise their sum gets: the one place that decides it.
+    """How the records of a step are drawn, and how much noise their sum gets: the one place that decides it."""
 
-    Attributes
-    ----------
-    multiplier : float
-        z: the noise of the sum has the standard deviation z C'.
-    clip : float
-        C, the norm that gradients are clipped to.
-    step : float
-        g: what a record contributes is rounded to multiples of it.
-    reach : float
-        C', the bound on the norm of what a record contributes after that.
-    probability : float
-        The probability with which a step draws a record.
-    batch_size : int
-        b; with fixed batches the size of each.
-    fixed : bool
-        Whether a step draws b different records, rather than each one by itself.
-    steps : int
-        How many steps there are.
-    guarantee : Guarantee
-        Of all of them.
-    """
-
-    multiplier: float
-    clip: float
-    step: float
-    reach: float
-    probability: float
-    batch_size: int
-    fixed: bool
-    steps: int
-    guarantee: Guarantee
+    multiplier: float  # z: the noise of the sum has the standard deviation z C'.
+    clip: float  # C, the norm that gradients are clipped to.
+    step: float  # g: what a record contributes is rounded to multiples of it.
+    reach: float  # C', the bound on the norm of what a record contributes after that.
+    probability: float  # The probability with which a step draws a record.
+    batch_size: int  # b; with fixed batches the size of each.
+    fixed: bool  # Whether a step draws b different records, rather than each one by itself.
+    steps: int  # How many steps there are.
+    guarantee: Guarantee  # Of all of them.
 
     @classmethod
     def calibrated(

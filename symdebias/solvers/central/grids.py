@@ -25,20 +25,9 @@ _UP = 1 + 2.0**-50
 def step_for(sensitivity: float, width: int, reach: float) -> float:
     """Return the step of a grid for vectors: a power of two that follows from public numbers.
 
-    Parameters
-    ----------
-    sensitivity : float
-        How far neighbours' vectors may lie apart, in the L2 norm.
-    width : int
-        The number of coordinates.
-    reach : float
-        How large a coordinate may be, with its noise.
-
-    Returns
-    -------
-    float
-        At most 2^-20 of the sensitivity over the root of the width, so that rounding adds no more than 2^-20 of itself
-        to it; a longer one only where the reach would otherwise be 2^52 steps or more.
+    It is at most 2^-20 of the sensitivity, how far neighbours' vectors may lie apart in the L2 norm, over the root of
+    the width, so that rounding adds no more than 2^-20 of itself to it; a longer one only where `reach`, how large a
+    coordinate may be with its noise, would otherwise be 2^52 steps or more.
 
     Examples
     --------
@@ -77,19 +66,8 @@ def promised(guarantee: Guarantee, source: sampling.Source, noise: str | None) -
 def noised(vector: FloatArray, step: float, scale: float, source: sampling.Source, *, radial: bool) -> FloatArray:
     """Return a vector, rounded to a grid, with noise: rounded to the same grid exactly where it is hardened.
 
-    Parameters
-    ----------
-    vector : array of shape (width,), float64
-        Within the reach that the step was made for.
-    step : float
-        Of `step_for`.
-    scale : float
-        The standard deviation of normal noise, or the scale of radial noise, of a density proportional to
-        exp(-||b||/scale).
-    source : Source
-        Where the random numbers come from.
-    radial : bool
-        Which of the two.
+    The vector lies within the reach that the step was made for, by `step_for`. The scale is the standard deviation of
+    normal noise, or that of radial noise, of a density proportional to exp(-||b||/scale).
 
     Raises
     ------

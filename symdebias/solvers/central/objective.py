@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS
+from symdebias._domains import DELTA, EPSILON, POSITIVE
 from symdebias.bounds.slopes import slope_ranges
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, objective_noise_epsilon, objective_noise_scale, precise
 from symdebias.solvers.central.convex import ConvexProblem, convex_problem, minimiser
-from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
+from symdebias.solvers.central.records import corrected_of
 from symdebias.solvers.fit import Fit
 
 # The minimiser is what is released, and no rounding of its noise makes a computed minimiser that of real numbers.
@@ -148,11 +148,13 @@ def objective_perturbation(
             "dp_lssgd."
         )
     source = sampling.source(random_state)
-    record_radius = RADIUS.check("record_radius", record_radius)
-    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
-        true_records(loss, X, y, bounds),
-        bounds,
+        loss,
+        X,
+        y,
+        record_radius=record_radius,
+        target_bounds=target_bounds,
+        fit_intercept=fit_intercept,
         adjacency=adjacency,
         radius=radius,
         why="The minimiser explains its noise only where the loss is convex and its slope has no jump.",
@@ -189,27 +191,13 @@ def objective_perturbation(
 
 @dataclass(frozen=True)
 class _Noise:
-    """The noise and the penalty, and what they guarantee: the one place that decides them.
+    """The noise and the penalty, and what they guarantee: the one place that decides them."""
 
-    Attributes
-    ----------
-    scale : float
-        sigma.
-    penalty : float
-        Delta.
-    jacobian_epsilon : float
-        epsilon_1 = log(1 + lambda/Delta), rounded up.
-    guarantee : Guarantee
-        What is proved.
-    claim : Guarantee or None
-        What the paper claims beyond that.
-    """
-
-    scale: float
-    penalty: float
-    jacobian_epsilon: float
-    guarantee: Guarantee
-    claim: Guarantee | None
+    scale: float  # sigma.
+    penalty: float  # Delta.
+    jacobian_epsilon: float  # epsilon_1 = log(1 + lambda/Delta), rounded up.
+    guarantee: Guarantee  # What is proved.
+    claim: Guarantee | None  # What the paper claims beyond that.
 
     @classmethod
     def calibrated(

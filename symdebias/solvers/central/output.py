@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._domains import DELTA, EPSILON, POSITIVE, RADIUS, Interval
+from symdebias._domains import DELTA, EPSILON, POSITIVE, Interval
 from symdebias.losses import Loss
 from symdebias.mechanisms import sampling
 from symdebias.privacy import Guarantee, analytic_gaussian_scale
 from symdebias.solvers.central.convex import convex_problem, minimiser
 from symdebias.solvers.central.grids import noised, promised, step_for, widened
-from symdebias.solvers.central.records import PublicBounds, corrected_of, true_records
+from symdebias.solvers.central.records import corrected_of
 from symdebias.solvers.fit import Fit
 
 # The minimiser is found to this share of what one record may move it by, and the noise covers both.
@@ -135,11 +135,13 @@ def output_perturbation(
             'of 1/n, which would give it away. It must be "replace-one". Use that, or objective_perturbation.'
         )
     source = sampling.source(random_state, noise)
-    record_radius = RADIUS.check("record_radius", record_radius)
-    bounds = PublicBounds.checked(record_radius, target_bounds, fit_intercept=fit_intercept)
     problem = convex_problem(
-        true_records(loss, X, y, bounds),
-        bounds,
+        loss,
+        X,
+        y,
+        record_radius=record_radius,
+        target_bounds=target_bounds,
+        fit_intercept=fit_intercept,
         adjacency=adjacency,
         radius=radius,
         why="The sensitivity is proved for convex losses, and Newton's method finds minimisers of smooth ones.",

@@ -28,24 +28,12 @@ LARGEST_NORM = 1e150
 
 @dataclass(frozen=True)
 class PublicBounds:
-    """What is declared of records before they are seen, checked.
+    """What is declared of records before they are seen, checked."""
 
-    Attributes
-    ----------
-    record_radius : float or None
-        Of the L2 norm of a row of X, a constant left out.
-    target : pair of float or None
-        Of a target without declared values.
-    constant : bool
-        Whether a constant enters the scores.
-    box : array of shape (p, 2), float64, or None
-        Of each feature.
-    """
-
-    record_radius: float | None
-    target: tuple[float, float] | None
-    constant: bool
-    box: FloatArray | None = None
+    record_radius: float | None  # Of the L2 norm of a row of X, a constant left out.
+    target: tuple[float, float] | None  # Of a target without declared values.
+    constant: bool  # Whether a constant enters the scores.
+    box: FloatArray | None = None  # Of shape (p, 2): of each feature.
 
     @classmethod
     def checked(cls, record_radius: Any, target_bounds: Any, *, fit_intercept: bool) -> "PublicBounds":
@@ -64,23 +52,9 @@ class PublicBounds:
 
 
 def true_records(loss: Loss, X: Any, y: Any, bounds: PublicBounds) -> Records:
-    """Return true records, brought within public bounds.
+    """Return true records under the uncorrected loss, brought within public bounds.
 
-    Parameters
-    ----------
-    loss : Loss
-        The declared loss.
-    X : array of shape (n, p) or table
-        The records.
-    y : array of shape (n,)
-        The targets.
-    bounds : PublicBounds
-        Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
-
-    Returns
-    -------
-    Records
-        Of the uncorrected loss on a release without noise.
+    Longer rows are shortened, and entries and targets outside moved to the nearer bound, with a warning.
 
     Raises
     ------
@@ -141,12 +115,7 @@ def corrected_of(records: Records) -> CorrectedLoss:
 def row_norms(matrix: FloatArray, *, constant: bool) -> FloatArray:
     """Return upper bounds on the L2 norms of rows, next to them: no rounding error makes one too small.
 
-    Parameters
-    ----------
-    matrix : array of shape (n, p), float64
-        The rows.
-    constant : bool
-        Whether a 1 is to be counted in.
+    With `constant` a 1 is counted in.
 
     Raises
     ------

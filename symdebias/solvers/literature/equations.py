@@ -33,27 +33,14 @@ _WORST_CONDITION = 1e10
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Released records, the covariance of their noise, and the declared loss with the noise of labels undone.
+    """Released records, the covariance of their noise, and the declared loss with the noise of labels undone."""
 
-    Attributes
-    ----------
-    plain : CorrectedLoss
-        The declared loss under the release, with nothing undone.
-    labelled : Records
-        The records under the declared loss with the noise of the target undone, on features as they are.
-    covariance : array of shape (p, p), float64
-        D, of the noise of the features.
-    loss : Loss
-        The declared loss, as it is on the columns of the release.
-    release : Release
-        The release of these columns.
-    """
-
-    plain: CorrectedLoss
+    plain: CorrectedLoss  # The declared loss under the release, with nothing undone.
+    # The records under the declared loss with the noise of the target undone, on features as they are.
     labelled: Records
-    covariance: FloatArray
-    loss: Loss
-    release: Release
+    covariance: FloatArray  # Of shape (p, p): D, of the noise of the features.
+    loss: Loss  # The declared loss, as it is on the columns of the release.
+    release: Release  # The release of these columns.
 
     @classmethod
     def of(cls, loss: Loss, release: Release, X: Any, y: Any) -> "Measured":
@@ -160,20 +147,12 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The mean gradient of a loss on some records, with its penalty.
-
-    Attributes
-    ----------
-    records : Records
-        The records.
-    penalty : array of shape (Q,), float64
-        l2 for each parameter.
-    units : array of shape (Q,), float64
-        The sizes of the parameters' columns: with theta counted in them, all parameters are of the same order.
-    """
+    """The mean gradient of a loss on some records, with its penalty."""
 
     records: Records
-    penalty: FloatArray
+    penalty: FloatArray  # Of shape (Q,): l2 for each parameter.
+    # Of shape (Q,): the sizes of the parameters' columns: with theta counted in them, all parameters are of the same
+    # order.
     units: FloatArray
 
     @classmethod
@@ -218,20 +197,10 @@ class Problem:
     def fit(
         self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
     ) -> Fit:
-        """Return the fit of a method.
+        """Return the fit of a method with the influence, shape (n, Q), that `influence_of` returned.
 
-        Parameters
-        ----------
-        plain : CorrectedLoss
-            The declared loss under the release.
-        theta : array of shape (Q,), float64
-            The parameters.
-        influence : array of shape (n, Q), float64
-            What `influence_of` returned.
-        biased : str
-            What leaves a bias, so that intervals would not cover; empty where nothing does.
-        **how
-            As for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
+        `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. The rest is
+        as for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
         """
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
@@ -257,16 +226,7 @@ def has_constant_curvature(loss: Loss) -> bool:
 
 
 def root_of(equation: Equation, start: FloatArray, units: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the root of an equation and its derivative there.
-
-    Parameters
-    ----------
-    equation : callable
-        From parameters of shape (Q,) to as many numbers.
-    start : array of shape (Q,), float64
-        Where the search starts.
-    units : array of shape (Q,), float64
-        As of `Problem`.
+    """Return the root of an equation from (Q,) to as many numbers, and its derivative there; units are as of `Problem`.
 
     Raises
     ------

@@ -15,18 +15,7 @@ _FARTHEST = 3.0
 
 
 def score_fit(measured: Measured, rows: Equation, l2: float, **how: Any) -> Fit:
-    """Solve mean rows(theta) + l2 theta = 0 from regression calibration.
-
-    Parameters
-    ----------
-    measured : Measured
-        The released records.
-    rows : callable
-        The scores of the records as a function of theta, shape (n, q).
-    l2 : float
-        The regularisation.
-    **how
-        As for `Problem.fit`.
+    """Solve mean rows(theta) + l2 theta = 0 from regression calibration, `rows` the records' scores, shape (n, q).
 
     Raises
     ------

@@ -5,7 +5,7 @@ import warnings
 import mpmath
 import numpy as np
 import pytest
-import sympy as sp
+from instances import U, Y, clipped_records
 from scipy import optimize
 from scipy.special import expit
 
@@ -15,20 +15,12 @@ from symdebias.privacy import objective_noise_delta
 
 pytestmark = pytest.mark.newest
 
-U, Y = sp.symbols("u y", real=True)
 LOGISTIC = sd.losses.logistic()
 ADJACENCIES = ["replace-one", "add-remove"]
 
 
-def records(n=400, p=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, p))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)) * 1.001
-    return X, np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
-
-
 def fitted(loss=LOGISTIC, data=None, **options):
-    X, y = records() if data is None else data
+    X, y = clipped_records() if data is None else data
     arguments = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace-one", "record_radius": 1.0, "random_state": 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sd.exceptions.ClippingWarning)
@@ -41,7 +33,7 @@ def fitted(loss=LOGISTIC, data=None, **options):
 @pytest.mark.parametrize("radius", [None, 0.6])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_theta_minimises_the_perturbed_objective(radius, intercept):
-    X, y = records()
+    X, y = clipped_records()
     fit = fitted(radius=radius, fit_intercept=intercept)
     design = np.column_stack([X, np.ones(len(X))]) if intercept else X
     d, penalty = design.shape[1], fit.diagnostics["penalty"]
@@ -61,7 +53,7 @@ def test_theta_minimises_the_perturbed_objective(radius, intercept):
 
 def test_least_squares_in_closed_form():
     """theta = (X'X + Delta I)^{-1} (X'y - b) inside the ball."""
-    X, _ = records(seed=2)
+    X, _ = clipped_records(seed=2)
     y = np.clip(X @ [0.3, -0.2], -1, 1)
     fit = fitted(sd.losses.least_squares(), (X, y), radius=30.0, target_bounds=(-1, 1), epsilon=50.0)
     b = sampling.normal_noise(fit.diagnostics["noise_scale"], (2,), sampling.source(0))
@@ -265,7 +257,7 @@ def test_two_parameters_by_quadrature():
 
 
 def test_the_guarantee_is_stated():
-    X, y = records()
+    X, y = clipped_records()
     fit = sd.objective_perturbation(
         LOGISTIC, X, y, epsilon=1.0, delta=1e-5, adjacency="add-remove", record_radius=1.0
     )  # fmt: skip
@@ -287,14 +279,14 @@ def test_the_guarantee_is_stated():
 
 def test_every_parameter_is_noised():
     """Of 30 parameters none is that of another seed."""
-    X, y = records(200, 30)
+    X, y = clipped_records(200, 30)
     first, second = (fitted(data=(X, y), random_state=seed).theta for seed in (1, 2))
     assert (np.abs(first - second) > 1e-6).all()
 
 
 @pytest.mark.exhaustive
 def test_the_bounds_of_a_loss_that_needs_a_ball():
-    X, _ = records()
+    X, _ = clipped_records()
     counts = np.random.default_rng(0).poisson(1.0, len(X)).astype(float)
     fit = fitted(sd.losses.poisson(), (X, counts), radius=1.0, target_bounds=(0, 3))
     # Slopes from e^-1 - 3 to e, curvature up to e.
@@ -321,7 +313,7 @@ BAD = [
 def test_what_is_refused(change, error, message):
     change = dict(change)
     with pytest.raises(error, match=message):
-        fitted(change.pop("loss", LOGISTIC), records(4), **change)
+        fitted(change.pop("loss", LOGISTIC), clipped_records(4), **change)
 
 
 def test_the_least_penalty_is_the_one_that_is_named():
@@ -334,7 +326,7 @@ def test_the_least_penalty_is_the_one_that_is_named():
 
 @pytest.mark.exhaustive
 def test_an_independent_solver_finds_the_same_minimum():
-    X, y = records(60, 3, seed=9)
+    X, y = clipped_records(60, 3, seed=9)
     fit = fitted(data=(X, y))
     b = sampling.normal_noise(fit.diagnostics["noise_scale"], (3,), sampling.source(0))
 

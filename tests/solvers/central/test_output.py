@@ -4,6 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy as sp
+from instances import U, Y, clipped_records
 from sampling_statistics import LEVEL, both_tails, two_sided
 from scipy import optimize, stats
 from scipy.special import expit
@@ -15,25 +16,18 @@ from symdebias.privacy import analytic_gaussian_delta
 from symdebias.solvers import regions
 from symdebias.solvers.central import convex, grids
 from symdebias.solvers.central.convex import convex_problem, minimiser
-from symdebias.solvers.central.records import PublicBounds, true_records
 
 pytestmark = pytest.mark.newest
 
-U, Y = sp.symbols("u y", real=True)
 LOGISTIC = sd.losses.logistic()
 SIGMOID = sd.Loss(sp.tanh(-U * Y), score=U, target=Y, target_values=(-1, 1))
 
 
-def records(n=400, p=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, p))
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)) * 1.001
-    return X, np.where(X[:, 0] + 0.3 * rng.normal(size=n) > 0, 1.0, -1.0)
-
-
 def problem(loss, X, y, *, radius=None, target_bounds=None, fit_intercept=False):
-    bounds = PublicBounds.checked(1.0, target_bounds, fit_intercept=fit_intercept)
-    return convex_problem(true_records(loss, X, y, bounds), bounds, adjacency="replace-one", radius=radius, why="")
+    return convex_problem(
+        loss, X, y, record_radius=1.0, target_bounds=target_bounds, fit_intercept=fit_intercept,
+        adjacency="replace-one", radius=radius, why="",
+    )  # fmt: skip
 
 
 def reference(value, gradient, length, radius=None):
@@ -58,7 +52,7 @@ def reference(value, gradient, length, radius=None):
 @pytest.mark.parametrize("radius", [None, 0.7])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_minimiser_is_that_of_an_independent_solver(radius, intercept):
-    X, y = records()
+    X, y = clipped_records()
     found = minimiser(
         problem(LOGISTIC, X, y, radius=radius, fit_intercept=intercept), ridge=0.05, linear=None, tolerance=1e-13
     )
@@ -76,7 +70,7 @@ def test_the_minimiser_is_that_of_an_independent_solver(radius, intercept):
 
 def test_least_squares_in_a_ball_in_closed_form():
     """(X'X/n + (l2 + mu) I) theta = X'y/n with mu >= 0 such that theta is on the sphere."""
-    X, _ = records(seed=3)
+    X, _ = clipped_records(seed=3)
     y = np.clip(X @ [2.0, -1.0], -1, 1)
     found = minimiser(
         problem(sd.losses.least_squares(), X, y, radius=0.5, target_bounds=(-1, 1)),
@@ -99,7 +93,7 @@ def test_least_squares_in_a_ball_in_closed_form():
     ids=lambda loss: loss.name,
 )
 def test_the_minimiser_of_a_loss_with_jumps_in_its_curvature(loss):
-    X, _ = records(seed=4)
+    X, _ = clipped_records(seed=4)
     y = np.clip(X @ [2.0, -1.0], -1, 1)
     whole = problem(loss, X, y)
     found = minimiser(whole, ridge=1e-3, linear=np.array([0.02, -0.05]), tolerance=1e-13)
@@ -108,7 +102,7 @@ def test_the_minimiser_of_a_loss_with_jumps_in_its_curvature(loss):
 
 
 def test_the_minimiser_of_squared_hinge():
-    X, y = records(seed=5)
+    X, y = clipped_records(seed=5)
     found = minimiser(problem(sd.losses.squared_hinge(), X, y, radius=9.0), ridge=1e-3, linear=None, tolerance=1e-12)
     slack = np.maximum(0, 1 - y * (X @ found))
     assert np.abs(-(X * (y * slack)[:, None]).mean(axis=0) + 1e-3 * found).max() < 1e-11
@@ -233,7 +227,7 @@ def test_radial_noise_of_one_parameter_is_laplace():
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_theta_is_the_minimiser_plus_the_stated_noise(delta):
-    X, y = records()
+    X, y = clipped_records()
     arguments = {"epsilon": 0.7, "delta": delta, "adjacency": "replace-one", "l2": 0.05, "record_radius": 1.0}
     fit = sd.output_perturbation(LOGISTIC, X, y, random_state=3, **arguments)
     scale, source = fit.diagnostics["noise_scale"], sampling.source(3)
@@ -257,7 +251,7 @@ def test_theta_is_the_minimiser_plus_the_stated_noise(delta):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_hardened_noise_leaves_whole_steps_of_a_public_grid(delta):
-    X, y = records(40)
+    X, y = clipped_records(40)
     arguments = {"epsilon": 0.7, "delta": delta, "adjacency": "replace-one", "l2": 0.5, "record_radius": 1.0}
     step = 2.0 ** math.floor(math.log2(2 * 1.0001 / (40 * 0.5) / (2**20 * math.sqrt(2))))
     for noise in (None, "plain"):
@@ -307,7 +301,7 @@ def test_what_lies_beyond_the_grid_is_refused():
 
 
 def test_an_intercept_is_penalised_and_counted_in():
-    X, y = records()
+    X, y = clipped_records()
     fit = sd.output_perturbation(
         LOGISTIC,
         X,
@@ -330,7 +324,7 @@ def test_an_intercept_is_penalised_and_counted_in():
 
 
 def test_parameters_stay_in_the_ball():
-    X, y = records(50)
+    X, y = clipped_records(50)
     fit = sd.output_perturbation(
         LOGISTIC, X, y, epsilon=0.1, adjacency="replace-one", l2=0.1, radius=0.5, record_radius=1.0, random_state=0
     )
@@ -339,7 +333,7 @@ def test_parameters_stay_in_the_ball():
 
 
 def test_several_scores_are_noised_together():
-    X, _ = records(300, 2)
+    X, _ = clipped_records(300, 2)
     y = np.random.default_rng(0).integers(0, 3, 300).astype(float)
     fit = sd.output_perturbation(
         sd.losses.softmax(3), X, y, epsilon=1.0, adjacency="replace-one", l2=0.1, record_radius=1.0, random_state=0
@@ -349,7 +343,7 @@ def test_several_scores_are_noised_together():
 
 
 def test_the_guarantee_is_stated():
-    X, y = records()
+    X, y = clipped_records()
     fit = sd.output_perturbation(LOGISTIC, X, y, epsilon=1.0, adjacency="replace-one", l2=0.1, record_radius=1.0)
     assert fit.guarantee == sd.Guarantee(1.0, 0.0, "central", "replace-one")
     assert "output perturbation: noise of a density proportional to exp(-||b||/" in fit.guarantee.basis
@@ -365,7 +359,7 @@ def test_the_guarantee_is_stated():
 
 
 def test_rows_are_shortened_before_anything_else():
-    X, y = records()
+    X, y = clipped_records()
     with pytest.warns(ClippingWarning):
         long = sd.output_perturbation(
             LOGISTIC, 100 * X, y, epsilon=1.0, adjacency="replace-one", l2=0.1, record_radius=0.5, random_state=0
@@ -388,7 +382,7 @@ BAD = [
 
 @pytest.mark.parametrize(("change", "error", "message"), BAD, ids=lambda value: str(value)[:30])
 def test_what_is_refused(change, error, message):
-    X, y = records(4)
+    X, y = clipped_records(4)
     given = {"loss": LOGISTIC, "epsilon": 1.0, "adjacency": "replace-one", "l2": 0.1, "record_radius": 1.0} | change
     with pytest.raises(error, match=message):
         sd.output_perturbation(given.pop("loss"), X, y, **given)

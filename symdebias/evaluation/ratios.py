@@ -1,0 +1,236 @@
+"""Metrics that are ratios of means: precision, recall and F1, and R2; both means have the noise taken out.
+
+A ratio is consistent and not unbiased: it is off by a multiple of 1/n. A record stands in a mean by its pseudo-value,
+the ratio plus the record's influence on it, so that pseudo-values have the ratio as their mean and the standard error
+of the delta method as theirs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.evaluation.mean_loss import MeanLoss
+from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.signs import Signs, signs_of
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
+
+# A denominator that may be negative by its noise must lie so many standard errors above 0.
+_TOLD = 3.0
+# The numerator's coefficient of true positives, and the denominator's of predicted positives and of positives.
+RATES = {"precision": (1.0, 1.0, 0.0), "recall": (1.0, 0.0, 1.0), "f1": (2.0, 1.0, 1.0)}
+
+
+def pseudo_values(
+    numerator: FloatArray, denominator: FloatArray, weights: FloatArray, what: str, noise: FloatArray | None = None
+) -> FloatArray:
+    """Return numbers per record whose weighted mean is the ratio of two weighted means.
+
+    Parameters
+    ----------
+    numerator, denominator : array of shape (n,), float64
+        Estimates by record.
+    weights : array of shape (n,), float64
+        Weights.
+    what : str
+        What the denominator is, for the message.
+    noise : array of shape (n,), float64, optional
+        As for `require_positive`.
+
+    Raises
+    ------
+    InferenceError
+        The mean of the denominator is not told apart from 0.
+    """
+    share = weights / weights.sum()
+    below = require_positive(denominator, share, what, noise)
+    ratio = float(share @ numerator) / below
+    return np.asarray(ratio + (numerator - ratio * denominator) / below)
+
+
+def require_positive(values: FloatArray, share: FloatArray, what: str, noise: FloatArray | None = None) -> float:
+    """Return the mean of numbers under weights that sum to 1, whose true values are none below 0.
+
+    Parameters
+    ----------
+    values : array of shape (n,), float64
+        The numbers. Those below 0 are so by their noise.
+    share : array of shape (n,), float64
+        The weights.
+    what : str
+        What the mean is, for the message.
+    noise : array of shape (n,), float64, optional
+        The variance of each by the noise. By default the variance over records stands for it, which is as large where
+        true values differ little; far ones would hide that the mean is above 0.
+
+    Raises
+    ------
+    InferenceError
+        It is not told apart from 0: below some standard errors of what the noise adds.
+    """
+    mean = float(share @ values)
+    error = 0.0
+    if values.min() < 0:
+        error = math.sqrt(float(share**2 @ ((values - mean) ** 2 if noise is None else noise)))
+    if not mean > _TOLD * error:
+        told = f"{mean:.3g}, with a standard error of {error:.2g}" if error > 0 else f"{mean:.3g}"
+        raise InferenceError(
+            f"{what} is {told}: it is not told apart from 0, and this metric is a share of it. Evaluate on more "
+            "records, or another metric."
+        )
+    return mean
+
+
+@dataclass(frozen=True)
+class Rate(Metric):
+    """Precision, recall or F1 of the label that counts as positive, the larger one.
+
+    Attributes
+    ----------
+    positives : array of shape (n,), float64
+        Unbiased estimates of 1 for the larger label and 0 for the other.
+    signs : Signs
+        Of the scores.
+    threshold : float
+        t, above which a score stands for the larger label.
+    label_model : {"any", "logistic"}
+        What the bound on the bias assumes of labels.
+    """
+
+    positives: FloatArray
+    signs: Signs
+    threshold: float
+    label_model: str
+    higher_is_better: ClassVar[bool] = True
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the pseudo-values of some records."""
+        return pseudo_values(*self._parts(theta, rows), self.records.weights[rows], self._share)
+
+    def _parts(self, theta: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
+        hits, predicted, positive = RATES[self.name]
+        above = 0.5 + 0.5 * self.signs.at(theta, rows, [self.threshold])[:, 0]
+        positives = self.positives[rows]
+        return hits * positives * above, predicted * above + positive * positives
+
+    @property
+    def _share(self) -> str:
+        _, predicted, positive = RATES[self.name]
+        parts = ["predicted to have"] * bool(predicted) + ["that have"] * bool(positive)
+        return f"the share of records {' plus that of those '.join(parts)} the larger label"
+
+    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+        """Return a bound on the bias by what signs are off over likely scores, and the labels that are possible."""
+        if self.signs.method == "exact":
+            return 0.0, True
+        numerator, denominator = self._parts(theta, slice(None))
+        share = self.records.share
+        below = float(share @ denominator)
+        ratio = float(share @ numerator) / below
+        hits, predicted, _ = RATES[self.name]
+        # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
+        weights = (hits / below, -ratio * predicted / below)
+        if self.label_model == "logistic":
+            labels: FloatArray | float = self.signs.likely_labels(theta, 2 * self.positives - 1)
+        else:
+            labels = float(np.clip(share @ self.positives, 0.0, 1.0))
+        return error_bound(self.signs.errors(theta, self.threshold) / 2, *weights, labels), False
+
+
+def error_bound(errors: FloatArray, of_positives: float, of_all: float, labels: FloatArray | float) -> float:
+    """Return a bound on the mean of (a y + b) times errors, y in [0, 1].
+
+    Parameters
+    ----------
+    errors : array of shape (k,), float64
+        What a sign is off at equally likely scores.
+    of_positives, of_all : float
+        a and b.
+    labels : array of shape (k,), float64, or float
+        The means of labels -1 and +1 at these scores; or the mean of y alone, whose records are then those with the
+        largest errors.
+    """
+    if not isinstance(labels, float):
+        return abs(float(np.mean((of_positives * (1 + labels) / 2 + of_all) * errors)))
+    worst = 0.0
+    for side in (errors, -errors):
+        # The share of records with y = 1 that makes the mean largest.
+        order = np.sort(np.sign(of_positives) * side)[::-1]
+        kept = labels * len(order)
+        counted = np.clip(kept - np.arange(len(order)), 0.0, 1.0)
+        total = abs(of_positives) * float(counted @ order) / len(order) + of_all * float(np.mean(side))
+        worst = max(worst, total)
+    return worst
+
+
+def rate(
+    name: str,
+    records: Records,
+    thetas: Sequence[FloatArray],
+    *,
+    radius: float | None,
+    label_model: str,
+    threshold: float,
+) -> Rate:
+    """Return precision, recall or F1, corrected for all thetas; other arguments as for `evaluate`."""
+    require_labels_apart(name, records)
+    signs = signs_of(name, records, thetas, radius=radius, thresholds=[threshold])
+    positives = (1 + records.signs_of_labels()) / 2
+    return Rate(name, signs.method, records, positives, signs, threshold, label_model)
+
+
+def require_labels_apart(what: str, records: Records) -> None:
+    """Raise NoExactCorrectionError where scores are released times the label alone."""
+    if records.of_margins:
+        raise NoExactCorrectionError(
+            f"{what} counts the labels by themselves, and a margin release tells the score times the label alone, "
+            "which is the same for both. Evaluate accuracy, log_loss or brier, or release the label apart."
+        )
+
+
+@dataclass(frozen=True)
+class RSquared(Metric):
+    """1 - mean (y - u)^2 / var(y), the noise of scores and targets taken out of both.
+
+    Attributes
+    ----------
+    errors : MeanLoss
+        The corrected squared errors.
+    target : array of shape (n,), float64
+        Unbiased estimates of the targets.
+    excess : array of shape (n,), float64
+        Their squares less unbiased estimates of the squared targets.
+    """
+
+    errors: MeanLoss
+    target: FloatArray
+    excess: FloatArray
+    higher_is_better: ClassVar[bool] = True
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return the pseudo-values of some records."""
+        weights = self.records.weights[rows]
+        share, target, excess = weights / weights.sum(), self.target[rows], self.excess[rows]
+        squares = (target - share @ target) ** 2 - excess
+        spread = np.maximum(excess, 0.0)
+        # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
+        noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
+        # The noise of the mean is in its square.
+        squares = squares + float(share**2 @ excess)
+        errors = self.errors.values(theta, rows)
+        return 1 - pseudo_values(errors, squares, weights, "the variance of the target", noise)
+
+
+def r_squared(records: Records, errors: MeanLoss) -> RSquared:
+    """Return R2; `errors` is the mean of the squared error."""
+    if records.of_margins:
+        raise NoExactCorrectionError(
+            "r2 is a share of the variance of the target, and a margin release tells no target by itself. Evaluate "
+            "squared_error, or release the target apart."
+        )
+    target, excess = records.unbiased_target(), records.excess_of_squares()
+    return RSquared("r2", errors.method, records, errors, target, excess)

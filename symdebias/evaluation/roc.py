@@ -1,0 +1,227 @@
+"""The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from symdebias._arrays import FloatArray, target_array
+from symdebias._domains import COUNT, is_integer
+from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_of
+from symdebias.evaluation.ranking import AreaUnderCurve, pair_signs
+from symdebias.evaluation.ratios import error_bound, pseudo_values, require_labels_apart
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.signs import signs_of
+from symdebias.inference import critical_value
+from symdebias.release import Release
+from symdebias.solvers.fit import Fit
+
+# Estimates of signs that are held at a time.
+_HELD = 20_000_000
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """Rates of a model on true records over thresholds, and the area under the curve; made by `roc_curve`.
+
+    The rates are estimates at each threshold by itself: they may lie outside [0, 1] and need not be monotone.
+
+    Attributes
+    ----------
+    thresholds : array of shape (k,), float64
+        Scores above which a record counts as positive, falling.
+    true_positive_rates, false_positive_rates : array of shape (k,), float64
+        The shares of records with the larger and with the smaller label whose score lies above.
+    true_positive_errors, false_positive_errors : array of shape (k,), float64
+        Their standard errors.
+    true_positive_bias, false_positive_bias : array of shape (k,), float64
+        Estimated bounds on their absolute bias; 0 where signs of scores are undone exactly.
+    area : Estimate
+        The area under the curve, from pairs of records and not from these rates.
+    records : int
+        The number of records.
+    clusters : int or None
+        The number of clusters G that standard errors are over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2_000, 1))
+    >>> y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-X[:, 0])), 1, -1)
+    >>> noised = sd.Release(target=sd.RandomizedResponse(epsilon=2.0)).privatize(X, y, random_state=1)
+    >>> curve = sd.evaluation.roc_curve([1.0], noised.X, noised.y, release=noised.release, thresholds=[1.0, 0.0, -1.0])
+    >>> bool(np.all(np.diff(curve.true_positive_rates) > 0)), curve.area.metric
+    (True, 'roc_auc')
+    """
+
+    thresholds: FloatArray
+    true_positive_rates: FloatArray
+    false_positive_rates: FloatArray
+    true_positive_errors: FloatArray
+    false_positive_errors: FloatArray
+    true_positive_bias: FloatArray
+    false_positive_bias: FloatArray
+    area: Estimate
+    records: int
+    clusters: int | None = None
+
+    def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return intervals of the true and of the false positive rates, each by itself; as those of an `Estimate`.
+
+        Parameters
+        ----------
+        level : float
+            The level of each, in (0, 1).
+
+        Returns
+        -------
+        two arrays of shape (k, 2), float64
+            Lower and upper ends.
+        """
+        quantile = critical_value(
+            LEVEL.check("level", level), 0.0, None if self.clusters is None else self.clusters - 1
+        )
+        found = []
+        for rates, errors, bias in (
+            (self.true_positive_rates, self.true_positive_errors, self.true_positive_bias),
+            (self.false_positive_rates, self.false_positive_errors, self.false_positive_bias),
+        ):
+            reach = quantile * errors + bias
+            found.append(np.stack([rates - reach, rates + reach], axis=1))
+        return found[0], found[1]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.area}",
+            f"{'threshold':>10}{'true pos.':>12}{'(se)':>10}{'bias':>10}{'false pos.':>12}{'(se)':>10}{'bias':>10}",
+        ]
+        columns = (
+            self.thresholds, self.true_positive_rates, self.true_positive_errors, self.true_positive_bias,
+            self.false_positive_rates, self.false_positive_errors, self.false_positive_bias,
+        )  # fmt: skip
+        lines += [
+            f"{at:>10.3f}{true:>12.4f}{true_error:>10.4f}{true_bias:>10.1e}{false:>12.4f}{false_error:>10.4f}"
+            f"{false_bias:>10.1e}"
+            for at, true, true_error, true_bias, false, false_error, false_bias in zip(*columns, strict=True)
+        ]
+        return "\n".join(lines)
+
+
+def roc_curve(
+    theta_or_fit: Fit | ArrayLike,
+    X: Any,
+    y: Any,
+    *,
+    release: Release | None = None,
+    thresholds: int | Sequence[float] = 10,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    target_values: Sequence[float] | None = None,
+    radius: float | None = None,
+    label_model: str = "any",
+) -> RocCurve:
+    """Estimate the ROC curve of a model on true records from released ones.
+
+    Parameters
+    ----------
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model
+        As for `evaluate`.
+    thresholds : int or sequence of float
+        How many scores, at quantiles of what true scores are likely to be: released ones, drawn in to the debiased
+        variance. Or the scores.
+
+    Returns
+    -------
+    RocCurve
+        Rates with standard errors (delta method) and bounds on their bias, and the area under the curve.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise lets no sign of a score be told, or features and label were released in one vector.
+    InferenceError
+        The share of a label is not told apart from 0.
+    TypeError, ValueError
+        An argument or the data do not fit.
+
+    Notes
+    -----
+    With unbiased estimates a of 1 for the larger label and of the sign of u - t, the true positive rate at t is
+    mean(a (1 + sign)/2)/mean(a), and the false positive rate the same with 1 - a. A score at the threshold counts half.
+
+    References
+    ----------
+    Hanley & McNeil 1982 (the area as a probability over pairs).
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(20_000, 2))
+    >>> y = np.where(rng.random(20_000) < 1 / (1 + np.exp(-X @ [2.0, -1.0])), 1, -1)
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=2.0))
+    >>> noised = release.privatize(X, y, random_state=1)
+    >>> curve = sd.evaluation.roc_curve([2.0, -1.0], noised.X, noised.y, release=release, thresholds=[0.0])
+    >>> truth = np.mean(X[y > 0] @ [2.0, -1.0] > 0)
+    >>> bool(abs(curve.true_positive_rates[0] - truth) < 4 * curve.true_positive_errors[0])
+    True
+    """
+    check_options("roc_auc", radius, label_model)
+    records = Records.checked(
+        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
+    )
+    theta = records.parameters(theta_or_fit)
+    require_labels_apart("the ROC curve", records)
+    positives = (1 + records.signs_of_labels()) / 2
+    options: dict[str, Any] = {"radius": radius}
+    if is_integer(thresholds):
+        count = COUNT.check("thresholds", thresholds)
+        given = signs_of("the ROC curve", records, [theta], **options).likely_scores(theta, count)
+    else:
+        given = _given(thresholds)
+    levels: list[float] = np.sort(given)[::-1].tolist()
+    signs = signs_of("the ROC curve", records, [theta], thresholds=levels, **options)
+    area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
+    estimate = estimate_of(area, area.checked_values([theta], [slice(None)]), *area.bias(theta))
+
+    mass = float(np.clip(records.share @ positives, 0.0, 1.0))
+    labels: FloatArray | None = None
+    if label_model == "logistic" and signs.method != "exact":
+        labels = signs.likely_labels(theta, 2 * positives - 1)
+    sides = ((positives, mass, 1.0, "larger"), (1 - positives, 1 - mass, -1.0, "smaller"))
+    rows: list[list[float]] = []
+    step = max(1, _HELD // len(positives))
+    for start in range(0, len(levels), step):
+        part = levels[start : start + step]
+        every = signs.at(theta, slice(None), part)
+        for threshold, one in zip(part, every.T, strict=True):
+            row = [threshold]
+            errors = signs.errors(theta, threshold) / 2
+            for members, share, turned, which in sides:
+                what = f"the share of records that have the {which} label"
+                values = pseudo_values(members * (1 + one) / 2, members, records.weights, what)
+                row += records.mean_and_error(values)
+                known = share if labels is None else turned * labels
+                row.append(error_bound(errors, 1 / share, 0.0, known) if errors.any() else 0.0)
+            rows.append(row)
+    at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
+    return RocCurve(
+        at, true, false, true_error, false_error, true_bias, false_bias, estimate, estimate.records, estimate.clusters
+    )
+
+
+def _given(thresholds: Any) -> FloatArray:
+    """Return thresholds that were given as numbers."""
+    if (
+        isinstance(thresholds, (str, bytes))
+        or not isinstance(thresholds, (Sequence, np.ndarray))
+        or len(thresholds) == 0
+    ):
+        raise TypeError(
+            f"thresholds={thresholds!r:.60} is neither a number of scores nor a list of them. Give one of them."
+        )
+    return target_array(np.asarray(thresholds), rows=len(thresholds)).copy()

@@ -1,0 +1,361 @@
+"""Signs of true scores: on which side of a threshold they lie, the noise of the score taken out.
+
+The sign of a score has an exact inverse under channels and noise on a grid. Under other noise it is the slope of a
+surrogate of abs(u), and what this slope is off is averaged over scores and labels for a bound on the bias.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.scores import NODES, ReleasedScores, Spread
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
+from symdebias.noise import CoordinateNoise
+from symdebias.transforms import surrogate, waves
+from symdebias.transforms.surrogate import Surrogate
+from symdebias.zonal import ZonalNoise, legendre
+
+# What the squared error of the sign counts beside the variance in its design. Most of it oscillates about zero and
+# averages out over scores.
+SQUARED_ERROR = 0.03
+# Waves of a surrogate of the sign, each of which is a pass over the records.
+_MOST_WAVES = 400
+# Of polynomials under noise on a sphere: the highest degree, the least factor lambda_k of a degree that is used, and
+# how many likely scores and cells of released ones they are fitted to.
+_HIGHEST_DEGREE, _LEAST_FACTOR = 16, 1e-3
+_NODES, _COSINES, _CELLS = 400, 25, 128
+# The variance of true scores must be so many of its standard errors by the noise, or the bias is not known.
+_TOLD = 3.0
+# |u|, whose slope is the sign.
+_ABSOLUTE = surrogate.Part(np.abs, np.sign, odd=False)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """Exactly unbiased estimates of the signs of true scores less a threshold.
+
+    Attributes
+    ----------
+    records : Records
+        The records.
+    scores : mapping from bytes to ReleasedScores
+        Those of all parameters that are to be compared, by the bytes of theta.
+    """
+
+    records: Records
+    scores: Mapping[bytes, ReleasedScores]
+    method: ClassVar[str] = "exact"
+
+    def at(self, theta: FloatArray, rows: Any, thresholds: Sequence[float] = (0.0,)) -> FloatArray:
+        """Return estimates of the signs of some records at each threshold, shape (m, k)."""
+        scores = self.scores[theta.tobytes()].taken(rows)
+        return np.stack([scores.less(threshold).signs() for threshold in thresholds], axis=1)
+
+    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return what signs are off at `likely_scores`."""
+        return np.zeros(NODES)
+
+    def spread(self, theta: FloatArray) -> Spread:
+        """Return where true scores lie."""
+        return Spread.of(self.scores[theta.tobytes()], self.records.share)
+
+    def likely_scores(self, theta: FloatArray, count: int = NODES) -> FloatArray:
+        """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance."""
+        spread = self.spread(theta)
+        released, share = self.scores[theta.tobytes()].estimates, self.records.share
+        order = np.argsort(released)
+        shares = np.cumsum(share[order]) - share[order] / 2
+        nodes = np.interp((np.arange(count) + 0.5) / count, shares, released[order])
+        likely: FloatArray = spread.mean + (nodes - spread.mean) * spread.shrinkage
+        return likely
+
+    def likely_labels(self, theta: FloatArray, labels: FloatArray) -> FloatArray:
+        """Return the means of labels as -1 and +1 at likely scores, logistic in the score.
+
+        They have the debiased means of y and of y times a smoothed sign of u.
+        """
+        nodes, share = self.likely_scores(theta), self.records.share
+        steps, released = self._steps(theta)
+        moments = np.array([share @ labels, share @ (labels * released)])
+        return _logistic_labels(nodes / (float(np.std(nodes)) or 1.0), steps, moments)
+
+    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return smoothed signs of likely scores, and unbiased estimates of those of true ones."""
+        return np.sign(self.likely_scores(theta)), self.at(theta, slice(None))[:, 0]
+
+
+@dataclass(frozen=True)
+class SmoothSigns(Signs):
+    """The same with the slope of a surrogate of abs(u) for the sign.
+
+    Attributes
+    ----------
+    smooth : Surrogate
+        What stands for abs(u).
+    spreads : mapping from bytes to Spread
+        Where true scores lie, by the bytes of theta.
+    """
+
+    smooth: Surrogate
+    spreads: Mapping[bytes, Spread]
+    method: ClassVar[str] = "surrogate"
+
+    def at(self, theta: FloatArray, rows: Any, thresholds: Sequence[float] = (0.0,)) -> FloatArray:
+        """Return estimates of the slope of the surrogate at some records, shape (m, k)."""
+        return self.scores[theta.tobytes()].taken(rows).slopes(self.smooth, thresholds)
+
+    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return slopes less signs at likely scores."""
+        nodes = self.likely_scores(theta) - threshold
+        return np.asarray(self.smooth.slope(nodes) - np.sign(nodes))
+
+    def spread(self, theta: FloatArray) -> Spread:
+        """Return where true scores lie."""
+        return self.spreads[theta.tobytes()]
+
+    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        step = _damped(self.smooth, self.spread(theta).noise)
+        return step.slope(self.likely_scores(theta)), self.scores[theta.tobytes()].slope(step)
+
+
+@dataclass(frozen=True)
+class ZonalSigns(Signs):
+    """The same under noise on a sphere, with polynomials of the cosine of the score for the sign.
+
+    One for each theta and threshold; theta = 0 has no noise in its score, and signs that are exact. A score of the
+    whole vector is a fixed length times a cosine, and the noise multiplies the Legendre polynomial of degree k of it by
+    lambda_k.
+    """
+
+    method: ClassVar[str] = "surrogate"
+    _found: dict[tuple[bytes, float | str], FloatArray] = field(default_factory=dict, repr=False, compare=False)
+
+    def at(self, theta: FloatArray, rows: Any, thresholds: Sequence[float] = (0.0,)) -> FloatArray:
+        """Return estimates of the polynomials at some records, shape (m, k)."""
+        if self.scores[theta.tobytes()].zonal is None:
+            return super().at(theta, rows, thresholds)
+        released = self.legendre(theta, self.scores[theta.tobytes()].taken(rows).estimates, released=True)
+        return np.stack([released @ self._coefficients(theta, threshold) for threshold in thresholds], axis=1)
+
+    def errors(self, theta: FloatArray, threshold: float = 0.0) -> FloatArray:
+        """Return polynomials less signs at likely scores."""
+        if self.scores[theta.tobytes()].zonal is None:
+            return super().errors(theta, threshold)
+        nodes = self.likely_scores(theta)
+        polynomial = self.legendre(theta, nodes) @ self._coefficients(theta, threshold)
+        return np.asarray(polynomial - np.sign(nodes - threshold))
+
+    def legendre(self, theta: FloatArray, scores: FloatArray, *, released: bool = False) -> FloatArray:
+        """Return the Legendre polynomials that the noise lets through at scores, or what is unbiased for them.
+
+        The shape is (m, K).
+        """
+        law, reach, constant = self._sphere(theta)
+        factors = law.factors(_HIGHEST_DEGREE)
+        kept = np.abs(factors) >= _LEAST_FACTOR
+        cosines = np.clip((scores - constant) * (law.gain if released else 1.0) / reach, -1.0, 1.0)
+        values = legendre(_HIGHEST_DEGREE, law.dimension + 1, cosines)[kept].T
+        return np.asarray(values / factors[kept] if released else values)
+
+    def released_rule(self, theta: FloatArray, count: int = _CELLS) -> tuple[FloatArray, FloatArray]:
+        """Return released scores and their probabilities where true scores are the likely ones."""
+        law, reach, constant = self._sphere(theta)
+        cosines = np.clip((self.likely_scores(theta, _COSINES) - constant) / reach, -1.0, 1.0)
+        middles = (2 * np.arange(count) + 1) / count - 1
+        return constant + middles * reach / law.gain, law.transition(count, cosines).mean(axis=1)
+
+    def _sphere(self, theta: FloatArray) -> tuple[ZonalNoise, float, float]:
+        """Return the noise, the largest score of the vector, and what stands beside it in the score."""
+        scores = self.scores[theta.tobytes()]
+        zonal = scores.zonal
+        assert zonal is not None
+        assert scores.constant is not None
+        return zonal[0], zonal[0].reach(zonal[1]), scores.constant
+
+    def fitted(
+        self, theta: FloatArray, key: float | str, function: Callable[[FloatArray], FloatArray], records: float
+    ) -> FloatArray:
+        """Return the coefficients of least mean squared error over likely scores, the variance as ridge.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        key : float or str
+            What the function is remembered by.
+        function : callable
+            Of scores.
+        records : float
+            The sample size; larger ones buy less bias for more variance.
+        """
+        if (theta.tobytes(), key) not in self._found:
+            nodes = self.likely_scores(theta, _NODES)
+            at, chances = self.released_rule(theta)
+            price = np.sqrt(chances / max(1.0, records))
+            self._found[theta.tobytes(), key] = least_squares(
+                self.legendre(theta, nodes) / math.sqrt(_NODES),
+                self.legendre(theta, at, released=True) * price[:, None],
+                function(nodes) / math.sqrt(_NODES),
+            )
+        return self._found[theta.tobytes(), key]
+
+    def _coefficients(self, theta: FloatArray, threshold: float) -> FloatArray:
+        records = SQUARED_ERROR * self.records.effective
+        return self.fitted(theta, threshold, lambda nodes: np.asarray(np.sign(nodes - threshold)), records)
+
+    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.scores[theta.tobytes()].zonal is None:
+            return super()._steps(theta)
+        polynomial = self.legendre(theta, self.likely_scores(theta)) @ self._coefficients(theta, 0.0)
+        return polynomial, self.at(theta, slice(None))[:, 0]
+
+
+def least_squares(fitted: FloatArray, priced: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return the coefficients with least squared errors from what is wanted, and least squares of what is priced."""
+    rows = np.concatenate([fitted, priced])
+    norms = np.linalg.norm(rows, axis=0)
+    norms = np.where(norms > 0, norms, 1.0)
+    found = np.linalg.lstsq(rows / norms, np.concatenate([wanted, np.zeros(len(priced))]), rcond=1e-12)[0]
+    return np.asarray(found / norms)
+
+
+def signs_of(
+    what: str,
+    records: Records,
+    thetas: Sequence[FloatArray],
+    *,
+    radius: float | None,
+    thresholds: Sequence[float] = (0.0,),
+) -> Signs:
+    """Return signs for all thetas that are to be compared; `what` is the metric that asks for them.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise lets no sign be told.
+    InferenceError
+        The noise hides how far true scores are apart.
+    """
+    scores = scores_of(what, records, thetas)
+    if all(one.has_exact_signs for one in scores.values()):
+        return Signs(records, scores)
+    for one in scores.values():
+        _require_spread(what, one, records.share)
+    if any(one.zonal for one in scores.values()):
+        return ZonalSigns(records, scores)
+    spreads = {theta: Spread.of(one, records.share) for theta, one in scores.items()}
+    reach = max(spread.radius for spread in spreads.values()) if radius is None else radius
+    smooth = sign_surrogate(
+        reach + max(map(abs, thresholds)),
+        max(spread.noise for spread in spreads.values()),
+        SQUARED_ERROR * records.effective,
+        usual_size(np.concatenate([np.abs(one.estimates) for one in scores.values()])),
+    )
+    return SmoothSigns(records, scores, smooth, spreads)
+
+
+def scores_of(what: str, records: Records, thetas: Sequence[FloatArray]) -> dict[bytes, ReleasedScores]:
+    """Return the scores at each theta, of which signs can be told.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        The noise lets no sign be told.
+    """
+    if isinstance(records.release.target_noise, CoordinateNoise):
+        raise NoExactCorrectionError(
+            f"{what} is the mean of the sign of a score times a label, and this release gives both one noise that is "
+            "undone in residuals alone. Evaluate the squared error, or release labels apart or in margins."
+        )
+    scores = {theta.tobytes(): ReleasedScores.of(records, theta) for theta in thetas}
+    for one in scores.values():
+        if one.has_exact_signs:
+            continue
+        if one.zonal is None:
+            one.require_waves(what)
+        elif one.constant is None:
+            raise NoExactCorrectionError(
+                f"{what} needs the sign of the score, and under a spherical cap that is told for scores of the noised "
+                'vector alone: other columns are in this score. Take a loss, such as metric="log_loss", or release '
+                "all columns in the vector."
+            )
+    return scores
+
+
+def _require_spread(what: str, scores: ReleasedScores, share: FloatArray) -> None:
+    """Raise InferenceError where the spread of true scores is not told apart from 0.
+
+    What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
+    """
+    mean = float(share @ scores.estimates)
+    squares = scores.squares
+    variance = float(share @ squares) - mean**2
+    # That of squares by normal noise: far scores, which tell the spread, have no part in it.
+    noise = scores.noise * (4 * np.maximum(squares, 0.0) + 2 * scores.noise)
+    error = math.sqrt(float(share**2 @ noise))
+    if not variance > _TOLD * error and error > 0:
+        raise InferenceError(
+            f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
+            f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
+            f"{scores.noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
+        )
+
+
+def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> Surrogate:
+    """Return a surrogate of abs(u) for a range, with as many waves as the finest detail that the noise allows needs.
+
+    A fixed number of waves over the range of far scores is coarse where most scores are. It would be off by what the
+    farthest record of a sample happens to be, an error that no standard error over records holds.
+    Scores have half the size `unit` as a rule.
+    """
+    records = max(1.0, records)
+    count = surrogate.waves_needed(radius / unit, noise / unit**2, records)
+    if count > _MOST_WAVES:
+        raise NoExactCorrectionError(
+            f"scores reach {radius / unit / 2:,.0f} times their usual size, and a sign over that range takes {count:,} "
+            f"waves; at most {_MOST_WAVES} are summed. Clip the features at the release, give radius= where scores "
+            "are bounded, or evaluate another metric."
+        )
+    (one,) = waves.design(
+        [_ABSOLUTE], radius=radius / unit, score_variance=noise / unit**2, records=records, waves=count
+    ).surrogates
+    constant, linear, square = one.polynomial
+    return Surrogate(
+        one.frequency / unit,
+        (constant * unit, linear, square / unit),
+        tuple(unit * value for value in one.cosines),
+        tuple(unit * value for value in one.sines),
+    )
+
+
+def usual_size(sizes: FloatArray) -> float:
+    """Return half the scale of released scores, by their median: resolution about 0 must not hang on the tails."""
+    return float(np.median(sizes)) / 1.35 or float(np.mean(sizes)) or 1.0
+
+
+def _damped(smooth: Surrogate, variance: float) -> Surrogate:
+    """Return a surrogate averaged over normal shifts of the score, but for a constant."""
+    frequencies = smooth.frequency * np.arange(1, len(smooth.cosines) + 1)
+    damped = np.exp(-variance * frequencies**2 / 2)
+    return Surrogate(smooth.frequency, smooth.polynomial, tuple(damped * smooth.cosines), tuple(damped * smooth.sines))
+
+
+def _logistic_labels(scores: FloatArray, steps: FloatArray, moments: FloatArray) -> FloatArray:
+    """Return E[y | u] = tanh((a + b u)/2) at equally likely scores, with a and b from the means of y and y step(u)."""
+    basis, tests = np.stack([np.ones_like(scores), scores]), np.stack([np.ones_like(scores), steps])
+    parameters = np.zeros(2)
+    for _ in range(100):
+        mean = np.tanh(parameters @ basis / 2)
+        slope = (tests * ((1 - mean**2) / 2)) @ basis.T / len(scores)
+        step = np.linalg.lstsq(slope, moments - tests @ mean / len(scores), rcond=1e-12)[0]
+        # Moments that no such labels have run away: the steepest are those of a step.
+        length = float(np.linalg.norm(step))
+        parameters = parameters + step * min(1.0, 2.0 / length if length > 0 else 1.0)
+        if length <= 1e-9 * (1 + float(np.linalg.norm(parameters))):
+            break
+    return np.asarray(np.tanh(parameters @ basis / 2))

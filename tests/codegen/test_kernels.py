@@ -1,0 +1,24 @@
+"""The compiled functions of a program."""
+
+import numpy as np
+
+import symdebias as sd
+
+
+def test_results_do_not_depend_on_where_arrays_lie_in_memory():
+    """Compiled loops that write beside what they read sum in another order.
+
+    Without room around workspaces about 3 of 100 calls differed in the last digits; all of 200 agree by chance with a
+    probability of 0.2%.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(2_000, 2))
+    y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-X @ [1.0, 0.5])), 1.0, -1.0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=2.0))
+    noised = release.privatize(X, y, random_state=0)
+    corrected = sd.debias(sd.losses.logistic(), release)
+    found, elsewhere = set(), []
+    for _ in range(200):
+        found.add(sd.sgd(corrected, noised.X, noised.y, step_size=0.1, random_state=0).theta.tobytes())
+        elsewhere.append(np.empty(rng.integers(1, 4_000)))
+    assert len(found) == 1

@@ -1,0 +1,112 @@
+"""ROC curves from released records."""
+
+import math
+
+import numpy as np
+import pytest
+from released_records import COIN, NORMAL, THETA, TRUE, X4, Y4, every_outcome, records, release_of
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score, roc_curve
+
+import symdebias as sd
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
+
+pytestmark = pytest.mark.newest
+
+
+def test_true_records_have_the_curve_of_scikit_learn():
+    X, y = records(n=200)
+    u = X @ THETA[:2] + THETA[2]
+    weights = np.random.default_rng(0).exponential(size=200)
+    false, true, at = roc_curve(y, u, sample_weight=weights, drop_intermediate=False)
+    # Between two scores, where none stands at the threshold and counts half.
+    between = (at[1:-1] + at[2:]) / 2
+    found = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=between, sample_weight=weights)
+    np.testing.assert_allclose(found.true_positive_rates, true[1:-1], atol=1e-12)
+    np.testing.assert_allclose(found.false_positive_rates, false[1:-1], atol=1e-12)
+    assert found.area.value == pytest.approx(roc_auc_score(y, u, sample_weight=weights), rel=1e-12)
+    assert not found.true_positive_bias.any()
+    plain = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=[0.1])
+    share = np.mean(u[y > 0] > 0.1)
+    positives = np.count_nonzero(y > 0)
+    # That of a share, but for n/(n - 1).
+    assert plain.true_positive_errors[0] == pytest.approx(math.sqrt(share * (1 - share) / positives), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["labels", "normal"])
+def test_rates_have_the_true_means_over_the_noise(name):
+    release = {"labels": release_of(None, COIN), "normal": release_of(NORMAL, COIN)}[name]
+    X, y = records(n=120)
+    u = X @ THETA[:2] + THETA[2]
+    released = every_outcome(release, X, y)
+    options = {"release": release, "sample_weight": released[2], "thresholds": [1.0, 0.3, -0.5]}
+    for model in ("any", "logistic"):
+        curve = sd.evaluation.roc_curve(THETA, *released[:2], label_model=model, **options)
+        # The bound of the model is one over draws of records, of which there are 120.
+        draw = 0.03 if model == "logistic" else 1e-9
+        for members, rates, bias in (
+            (y > 0, curve.true_positive_rates, curve.true_positive_bias),
+            (y < 0, curve.false_positive_rates, curve.false_positive_bias),
+        ):
+            wanted = (u[members] > curve.thresholds[:, None]).mean(axis=1)
+            assert np.all(np.abs(rates - wanted) <= bias + (draw if name == "normal" else 1e-9))
+            assert np.all(bias < (0.06 if model == "logistic" else 0.4))
+            assert bias.any() == (name == "normal")
+
+
+def test_intervals_and_the_table():
+    X, y = records(n=300)
+    curve = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=5)
+    assert np.all(np.diff(curve.thresholds) < 0)
+    assert np.all(np.diff(curve.true_positive_rates) > 0)
+    true, false = curve.confidence_intervals(0.9)
+    np.testing.assert_allclose(true.mean(axis=1), curve.true_positive_rates)
+    np.testing.assert_allclose(np.diff(false, axis=1)[:, 0] / 2, 1.6449 * curve.false_positive_errors, rtol=1e-4)
+    assert str(curve).count("\n") == 6
+    people = np.repeat(np.arange(30), 10)
+    few = sd.evaluation.roc_curve(THETA, X, y, release=TRUE, thresholds=5, clusters=people)
+    assert few.clusters == few.area.clusters == 30
+    wider = np.diff(few.confidence_intervals(0.9)[0], axis=1)[:, 0] / few.true_positive_errors
+    assert np.all(wider > 2 * 1.69)
+
+
+def test_many_thresholds_are_taken_in_parts(monkeypatch):
+    X, y = records(n=80)
+    noised = release_of(NORMAL, COIN).privatize(np.tile(X, (5, 1)), np.tile(y, 5), random_state=1)
+    options = {"release": noised.release, "thresholds": 7}
+    whole = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
+    monkeypatch.setattr("symdebias.evaluation.roc._HELD", 900)
+    monkeypatch.setattr("symdebias.evaluation.scores._BLOCK", 64)
+    parts = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
+    np.testing.assert_allclose(parts.true_positive_rates, whole.true_positive_rates, atol=1e-12)
+
+
+def test_a_cap_has_a_curve():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-0.7, 0.7, size=(6_000, 2))
+    y = np.where(rng.random(6_000) < expit(X @ [4.0, -2.0]), 1.0, -1.0)
+    noised = sd.Release(sd.SphericalCapMechanism(epsilon=6.0, radius=1.0), COIN).privatize(X, y, random_state=2)
+    curve = sd.evaluation.roc_curve([4.0, -2.0], noised.X, noised.y, release=noised.release, thresholds=4)
+    wanted = (X[y > 0] @ [4.0, -2.0] > curve.thresholds[:, None]).mean(axis=1)
+    assert np.all(
+        np.abs(curve.true_positive_rates - wanted) < 5 * curve.true_positive_errors + curve.true_positive_bias
+    )
+
+
+BAD = {
+    "words": ({"thresholds": "many"}, TypeError, "thresholds='many' is neither"),
+    "none": ({"thresholds": []}, TypeError, "neither a number of scores"),
+    "zero": ({"thresholds": 0}, ValueError, "thresholds=0 is too small"),
+    "nan": ({"thresholds": [0.0, math.nan]}, ValueError, "NaN"),
+    "model": ({"label_model": "probit"}, ValueError, "label_model='probit'"),
+    "one label": ({"y": np.ones(4)}, InferenceError, "smaller label is 0"),
+    "no waves": ({"release": release_of(sd.UniformMechanism(0.5))}, NoExactCorrectionError, "no wave can be undone"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_curves_are_refused(name):
+    options, error, message = BAD[name]
+    arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
+    with pytest.raises(error, match=message):
+        sd.evaluation.roc_curve(THETA, arguments.pop("X"), arguments.pop("y"), **arguments)
