@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         output_perturbation,
         step_sizes,
     )
+    from symdebias.solvers.replicates import sgd_replicates
     from symdebias.solvers.sgd import sgd
 
 __version__ = "0.1.0"
@@ -107,7 +108,7 @@ _HOMES = {
     "release": ("Release", "Schema", "load"),
     "solvers": (
         "Fit", "dp_lssgd", "input_perturbation", "laplacian_smoothing", "literature", "m_estimate",
-        "objective_perturbation", "output_perturbation", "sgd", "step_sizes",
+        "objective_perturbation", "output_perturbation", "sgd", "sgd_replicates", "step_sizes",
     ),
 }  # fmt: skip
 # They need scikit-learn: `from symdebias import *` leaves them out.
@@ -186,6 +187,7 @@ __all__ = [
     "planning",
     "quadratic",
     "sgd",
+    "sgd_replicates",
     "step_sizes",
 ]
 

@@ -140,6 +140,58 @@ def take_rows(data: Any, rows: Any) -> Any:
     return data[rows] if is_table(data) else np.asarray(data)[rows]
 
 
+def number_of_rows(table: Any) -> int:
+    """Return how many records a table has."""
+    return int(table.num_rows) if _package(table) == "pyarrow" else len(table)
+
+
+def batches(source: Any) -> Any:
+    """Return the record batches of a source of pyarrow whose rows are not there yet, or None of anything else."""
+    if _package(source) != "pyarrow" or type(source).__name__ not in _LAZY:
+        return None
+    return source.to_batches() if hasattr(source, "to_batches") else source
+
+
+def split(block: Any, names: Sequence[str] | None, target: str | None) -> tuple[Any, Any]:
+    """Return the features and the target of a block of records.
+
+    Parameters
+    ----------
+    block : pair, array or table
+        A pair of both, an array of features, or a table. A record batch of pyarrow is given back as a table.
+    names : sequence of str or None
+        The columns of a table that are features, of which those that it has are given back; None for all.
+    target : str or None
+        The column of the target in a table.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or the block is no table that it could be one of.
+    """
+    X, y = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
+    if _package(X) == "pyarrow" and type(X).__name__ == "RecordBatch":
+        X = _optional.require("pyarrow", extra="tables").Table.from_batches([X])
+    if target is not None and (y is not None or not is_table(X)):
+        raise ValueError(
+            f"target={target!r:.80} names a column of tables, and a block is "
+            f"{'an array' if y is None else 'a pair (X, y)'}. Yield tables, or leave target out."
+        )
+    if not is_table(X):
+        return X, y
+    known = column_names(X)
+    if target is not None:
+        if target not in known:
+            raise ValueError(
+                f"a block has no column {target!r:.80}; it has {shown_names(known):.200}. Name its column."
+            )
+        y = X[target]
+    found = [name for name in names or () if name in known]
+    if found:
+        X = table_like(X, found, [X[name] for name in found], keep_index=True)
+    return X, y
+
+
 def table_like(template: Any, names: Sequence[str], values: Sequence[Any], *, keep_index: bool = False) -> Any:
     """Return a table of the same kind as another, with p names and as many columns of shape (n,).
 

@@ -8,6 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,11 +16,14 @@ import numpy as np
 
 from symdebias import _files
 from symdebias._arrays import FloatArray, features_array, is_table
-from symdebias._domains import check_name
+from symdebias._columns import Table
+from symdebias._domains import check_name, shown
 from symdebias._parquet import ParquetColumns, numbers, paths_of
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows, blocks_of
+from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release
+from symdebias.release.matrices import released_matrix
 from symdebias.release.stored import one_column, released_rows, save_blocks
 
 __all__ = ["Rows", "from_iterator", "from_parquet", "privatize", "to_memory_map"]
@@ -97,14 +101,29 @@ def from_parquet(
     return released_rows(stored, release, target)
 
 
-def from_iterator(blocks: Callable[[], Iterable[Any]]) -> tuple[Rows, Rows | None]:
+def from_iterator(
+    blocks: Callable[[], Iterable[Any]],
+    *,
+    release: Release | None = None,
+    columns: Iterable[str] | None = None,
+    target: str | None = None,
+) -> tuple[Rows, Rows | None]:
     """Return features and targets that a function yields block by block, anew for each pass.
 
     Parameters
     ----------
     blocks : callable
-        Without arguments; returns an iterator of pairs (X, y) of arrays of shapes (m, p) and (m,), m as it comes, or of
-        X alone. It is called once for each pass over the records (ten or so for a fit), and yields the same each time.
+        Without arguments; returns an iterator of blocks, each of as many records as it likes: pairs (X, y) of arrays
+        of shapes (m, p) and (m,), or X alone; or tables of pandas, polars or pyarrow (record batches too), or pairs of
+        a table and a target. It is called once for each pass over the records (ten or so for a fit), and yields the
+        same each time.
+    release : Release, optional
+        For tables: the release with the names of its columns. Its columns are taken in its order, and its categories
+        and labels may be text.
+    columns : iterable of str, optional
+        For tables: the features, columns of numbers, where no release is given.
+    target : str, optional
+        For tables: the column of the target.
 
     Returns
     -------
@@ -116,7 +135,7 @@ def from_iterator(blocks: Callable[[], Iterable[Any]]) -> tuple[Rows, Rows | Non
     Raises
     ------
     TypeError, ValueError
-        There are no blocks, or they do not fit one another.
+        There are no blocks, or they do not fit one another; or a table comes, and nothing names its features.
 
     Examples
     --------
@@ -139,17 +158,58 @@ def from_iterator(blocks: Callable[[], Iterable[Any]]) -> tuple[Rows, Rows | Non
             f"blocks is a {type(blocks).__name__}. Pass a function without arguments that returns an iterator of "
             "(X, y): the records are read several times."
         )
-    stream = _Stream(blocks)
+    if release is not None and columns is not None:
+        raise ValueError("release and columns are two ways to name the features. Give one of them.")
+    if release is not None and release.columns is None:
+        raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
+    if target is not None:
+        check_name("target", target)
+    names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
+    stream = _Stream(blocks, _Form(release, names, target))
     count, width, has_target = stream.measured()
     X = Rows((count, width), lambda rows: stream.read(rows)[0])
     return X, Rows((count,), lambda rows: stream.read(rows)[1]) if has_target else None
 
 
+@dataclass(frozen=True)
+class _Form:
+    """How a block is read: see `from_iterator`."""
+
+    release: Release | None
+    columns: tuple[str, ...] | None
+    target: str | None
+
+    def pair(self, block: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Return a block as arrays of shapes (m, p) and (m,)."""
+        X, y = split(block, self.columns if self.release is None else self.release.columns, self.target)
+        if not is_table(X):
+            matrix = features_array(X, check_finite=False)
+        elif self.release is not None:
+            matrix = released_matrix(self.release, X, check_finite=False)
+        elif self.columns is not None:
+            matrix = features_array(X, self.columns, check_finite=False)
+        else:
+            raise TypeError(
+                "a block of records is a table, and nothing names its features. Give release=, or columns=; or yield "
+                "arrays, columns in the order of the release."
+            )
+        if y is None:
+            return matrix, None
+        if self.release is not None and self.release.coupling is None and is_table(X):
+            return matrix, self.release.released_target(y, rows=len(matrix))
+        target = np.ascontiguousarray(y, dtype=np.float64)
+        if target.shape != (len(matrix),):
+            raise ValueError(
+                f"a block has {len(matrix)} records and targets of shape {target.shape}. Yield one per record."
+            )
+        return matrix, target
+
+
 class _Stream:
     """Blocks of (X, y) that are yielded in order: what comes before is asked for from the beginning again."""
 
-    def __init__(self, blocks: Callable[[], Iterable[Any]]) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Callable[[], Iterable[Any]], form: _Form) -> None:
+        self._blocks, self._form = blocks, form
         self._lock = threading.Lock()
         self._kept: deque[tuple[int, FloatArray, FloatArray]] = deque()
         self._open: Iterator[Any] = iter(())
@@ -159,7 +219,7 @@ class _Stream:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
         width, has_target = None, False
         for block in self._blocks():
-            X, y = _pair(block)
+            X, y = self._form.pair(block)
             if width is None:
                 width, has_target = X.shape[1], y is not None
             if X.shape[1] != width or (y is not None) != has_target:
@@ -180,7 +240,7 @@ class _Stream:
                 self._open, self._position = iter(self._blocks()), 0
             while self._position < rows.stop:
                 try:
-                    X, y = _pair(next(self._open))
+                    X, y = self._form.pair(next(self._open))
                 except StopIteration:
                     raise ValueError(
                         f"blocks yielded {self._position:,} records, and {self._count:,} before. Yield the same "
@@ -198,21 +258,6 @@ class _Stream:
         if len(parts) == 1:
             return parts[0]
         return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
-
-
-def _pair(block: Any) -> tuple[FloatArray, FloatArray | None]:
-    X, y = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
-    if is_table(X):
-        raise TypeError("a block of records is a table. Yield arrays, columns in the order of the release.")
-    matrix = features_array(X, check_finite=False)
-    if y is None:
-        return matrix, None
-    target = np.ascontiguousarray(y, dtype=np.float64)
-    if target.shape != (len(matrix),):
-        raise ValueError(
-            f"a block has {len(matrix)} records and targets of shape {target.shape}. Yield one per record."
-        )
-    return matrix, target
 
 
 def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
@@ -259,9 +304,10 @@ def to_memory_map(rows: Rows, path: str | os.PathLike[str]) -> Any:
 
 def privatize(
     release: Release,
-    blocks: Iterable[Any],
+    blocks: Any,
     folder: str | os.PathLike[str],
     *,
+    target: str | None = None,
     target_name: str | None = None,
     labels: Sequence[Any] | None = None,
     outside: str = "clip",
@@ -273,12 +319,18 @@ def privatize(
     ----------
     release : Release
         With the names of its columns.
-    blocks : iterable
-        Pairs (X, y) of true records as for `symdebias.Release.privatize`, or X alone for a release without a target;
-        read once. Each record stands in one block: one that stands in two is released twice.
+    blocks : iterable, table or path
+        True records, read once: blocks of them, each a pair (X, y) as for `symdebias.Release.privatize`, or X alone for
+        a release without a target, or a table with the column of the target; or one table, which is taken part by part;
+        or a data set or reader of record batches of pyarrow; or a file of Parquet, or a folder of such files, taken row
+        group by row group. Each record stands in one block: one that stands in two is released twice.
     folder : path
         As for `symdebias.release.Noised.save`: it appears whole or not at all.
-    target_name, labels
+    target : str, optional
+        The column of the target in tables and files; other columns that the release does not name are left out.
+    target_name : str, optional
+        As for `symdebias.release.Noised.save`; by default the name of the column of the target.
+    labels
         As for `symdebias.release.Noised.save`.
     outside, random_state
         As for `symdebias.Release.privatize`. The noise of blocks is independent.
@@ -292,14 +344,15 @@ def privatize(
     ------
     ValueError, TypeError
         A block does not fit the release, or there is none.
-    FileExistsError
-        Something is at that place.
+    FileExistsError, FileNotFoundError
+        Something is at the place of the folder, or nothing at that of the records.
     MissingDependencyError
         pyarrow is not installed.
 
     Notes
     -----
     No ledger is charged: a record's budget is that of ``release.guarantee``, and is spent once all blocks are read.
+    Memory is that of a block of true records and of the same one released.
 
     Examples
     --------
@@ -317,11 +370,34 @@ def privatize(
     """
     if release.columns is None:
         raise ValueError("the release does not name its columns yet. Use release.bind(names).")
+    if target is not None:
+        check_name("target", target)
+        if target in release.columns:
+            raise ValueError(f"target={shown(target, 80)} is a feature of the release. Name the column of the target.")
     source = None if random_state is None else generator(random_state)
+    names = release.categories.collected(release.columns) if release.categories else release.columns
+    parts = _parts(blocks, names if target is None else (*names, target))
 
     def noised() -> Iterator[Noised]:
-        for block in blocks:
-            X, y = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
+        for block in parts:
+            X, y = split(block, names if target is not None else None, target)
             yield release.privatize(X, y, outside=outside, random_state=source)
 
-    return save_blocks(noised(), folder, target_name=target_name, labels=labels)
+    return save_blocks(noised(), folder, target_name=target if target_name is None else target_name, labels=labels)
+
+
+def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:
+    """Return true records as blocks: those of an iterable, parts of a table, or the row groups of files."""
+    if isinstance(records, (str, os.PathLike)):
+        return map(Table, ParquetColumns(paths_of(records)).blocks(names))
+    found: Iterable[Any] | None = batches(records)
+    if found is not None:
+        return found
+    if is_table(records):
+        return (take_rows(records, slice(start, start + WINDOW)) for start in range(0, number_of_rows(records), WINDOW))
+    if isinstance(records, np.ndarray) or not isinstance(records, Iterable):
+        raise TypeError(
+            f"blocks is a {type(records).__name__}. Pass an iterable of blocks (X, y), one table, or the path of a "
+            "file of Parquet; release.privatize(X, y) takes arrays as a whole."
+        )
+    return records

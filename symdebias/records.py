@@ -5,8 +5,8 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
 
-# Records that a fit is tested on.
-TESTED_RECORDS = 10_000
+# Records that a fit is tested on, and those whose curvatures are looked at first.
+TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,13 @@ class Derivatives:
     hessian: FloatArray  # Of shape (Q, Q): the mean Hessian.
     # Of shape (Q, Q) or (0, 0): the sum of outer products of the weighted gradients, over the sum of the weights.
     meat: FloatArray
+
+
+class Journal(Protocol):
+    """What remembers the passes of a run, so that another process need not repeat them."""
+
+    def of(self, asked: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Return what was computed before where the same was asked, or what is computed now."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class Records:
         The weights; empty where all records weigh the same.
     scales : array of shape (n, p), float64, or None
         Standard deviations of the records' own noise.
+    journal : Journal or None
+        What remembers passes over these records.
     """
 
     correction: Correction
@@ -55,6 +64,7 @@ class Records:
     target: FloatArray | Rows
     weights: FloatArray
     scales: FloatArray | None = None
+    journal: Journal | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -184,13 +194,43 @@ class Records:
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
+
+        def read() -> tuple[FloatArray, FloatArray]:
+            return np.ascontiguousarray(self.matrix[rows]), np.ascontiguousarray(self.target[rows])
+
+        if isinstance(self.matrix, Rows) or isinstance(self.target, Rows):
+            matrix, target = self.remembered("taken", read, rows if isinstance(rows, slice) else rows.tobytes())
+        else:
+            matrix, target = read()
         return replace(
             self,
-            matrix=np.ascontiguousarray(self.matrix[rows]),
-            target=np.ascontiguousarray(self.target[rows]),
+            matrix=matrix,
+            target=target,
             weights=np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
             scales=None if self.scales is None else np.ascontiguousarray(self.scales[rows]),
+            journal=None,
         )
+
+    def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
+        """Return what a pass comes to, or came to before where there is a journal.
+
+        Parameters
+        ----------
+        what : str
+            The name of the pass.
+        compute : callable
+            Returns a number, an array or a tuple of such.
+        *asked
+            What the pass is asked besides: text, bytes and numbers.
+        """
+        return compute() if self.journal is None else self.journal.of((what, *asked), compute)
+
+    def _passed(self, what: str, theta: FloatArray, compute: Callable[[], Any]) -> Any:
+        """Return what a pass of this correction comes to at theta, or came to before."""
+        if self.journal is None:
+            return compute()
+        key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
+        return self.remembered(what, compute, key, noise, theta.tobytes())
 
     def derivatives(self) -> Callable[..., Derivatives]:
         """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the records.
@@ -218,7 +258,8 @@ class Records:
         kernel = correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
-            return Derivatives(*kernel(*self._arguments(theta), meat=meat))
+            name = "derivatives with meat" if meat else "derivatives"
+            return Derivatives(*self._passed(name, theta, lambda: kernel(*self._arguments(theta), meat=meat)))
 
         return derivatives
 
@@ -271,17 +312,28 @@ class Records:
 
     def mean_loss(self, theta: FloatArray) -> float:
         """Return the mean loss."""
-        kernels = self.correction.kernels
-        return summed(kernels.mean_loss(weighted=bool(len(self.weights))), self._arguments(theta), ())[0]
+        kernel = self.correction.kernels.mean_loss(weighted=bool(len(self.weights)))
+        found: float = self._passed("loss", theta, lambda: summed(kernel, self._arguments(theta), ())[0])
+        return found
 
     def mean_gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient."""
-        kernels = self.correction.kernels
-        shapes = ((len(theta),),)
-        return summed(kernels.mean_gradient(weighted=bool(len(self.weights))), self._arguments(theta), shapes)[1][0]
+        kernel, shapes = self.correction.kernels.mean_gradient(weighted=bool(len(self.weights))), ((len(theta),),)
+        found: FloatArray = self._passed(
+            "gradient", theta, lambda: summed(kernel, self._arguments(theta), shapes)[1][0]
+        )
+        return found
 
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, *self.encoded, self.weights, self.total, self.correction.noise
+
+    @property
+    def has_slopes(self) -> bool:
+        """Whether the pass of `derivatives` leaves the slopes of records, of which their gradients are made."""
+        program = self.correction.program
+        if not isinstance(program, ScoreProgram) or not program.has_hessian or program.has_point_masses:
+            return False
+        return self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights))).leaves_slopes
 
     def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
         """Return the corrected gradients of some records at theta, shape (m, Q), unweighted.
@@ -297,13 +349,10 @@ class Records:
             fast: it goes by blocks of records, the kernel of gradients by single ones.
         """
         matrix, target = (np.ascontiguousarray(part[rows]) for part in self.encoded)
-        program = self.correction.program
-        scored = isinstance(program, ScoreProgram) and program.has_hessian and not program.has_point_masses
-        if by_derivatives and scored:
+        if by_derivatives and self.has_slopes:
             kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
-            if kernel.leaves_slopes:
-                weights = np.ones(len(matrix)) if len(self.weights) else self.weights
-                return kernel.gradients(theta.ravel(), matrix, target, weights, self.correction.noise)
+            weights = np.ones(len(matrix)) if len(self.weights) else self.weights
+            return kernel.gradients(theta.ravel(), matrix, target, weights, self.correction.noise)
         out = np.empty((len(matrix), theta.size))
         self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
         return out
@@ -323,8 +372,12 @@ class Records:
             gradients = self.centred(theta, mean, rows)
             return np.asarray(gradients.T @ gradients)
 
-        whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
-        return whole / self.total
+        def passed() -> FloatArray:
+            whole: FloatArray = sum(over_chunks(len(self.matrix), squares), np.zeros(()))
+            return whole / self.total
+
+        found: FloatArray = self._passed("meat", np.concatenate([theta, mean]), passed)
+        return found
 
     def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
         """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).
@@ -353,7 +406,18 @@ class Records:
     @functools.cached_property
     def tested(self) -> "Records":
         """The records that a fit is tested on."""
-        return self.thinned(len(self) // TESTED_RECORDS)
+        return self._some(TESTED_RECORDS)
+
+    @functools.cached_property
+    def looked_at(self) -> "Records":
+        """The records whose curvatures are looked at first."""
+        return self._some(LOOKED_AT)
+
+    def _some(self, count: int) -> "Records":
+        """Return about so many records, in memory."""
+        stride = max(1, len(self) // count)
+        is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
+        return self.taken(slice(None, None, stride)) if is_read else self.thinned(stride)
 
 
 def _squared_target(part: Records) -> tuple[float]:

@@ -218,3 +218,101 @@ def test_memory_is_that_of_some_blocks():
     finally:
         tracemalloc.stop()
     assert peak < 60e6
+
+
+def tables_of(kind, table):
+    """Return a function that yields a table of pyarrow in parts, as tables of a package."""
+    parts = table.to_batches(max_chunksize=7_000)
+    if kind == "pyarrow":
+        return lambda: iter(parts)
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        return lambda: (polars.from_arrow(part) for part in parts)
+    frame = pytest.importorskip("pandas").DataFrame(table.to_pandas())
+    return lambda: (frame.iloc[start : start + 7_000] for start in range(0, len(frame), 7_000))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_tables_of_a_function_are_read_as_the_file_is(stored, kind):
+    folder, _, read = stored
+    table = pq.read_table(folder / "records.parquet").append_column("other", pa.array(np.zeros(COUNT)))
+    X, y = sd.blocks.from_iterator(tables_of(kind, table), release=RELEASE, target="rich")
+    np.testing.assert_array_equal(X[5_000:9_000], read.X[5_000:9_000])
+    np.testing.assert_array_equal(y[:], read.y[:])
+    X, y = sd.blocks.from_iterator(tables_of(kind, table), columns=["hours", "age"])
+    assert y is None
+    np.testing.assert_array_equal(X[:], read.X[:][:, 1::-1])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "file", "folder", "blocks", "reader"])
+def test_a_table_or_a_file_is_released_by_blocks(kind, tmp_path, monkeypatch):
+    """The seed tells the noise: each kind is released alike, part by part."""
+    monkeypatch.setattr("symdebias.blocks.WINDOW", 7_000)
+    X, y = people()
+    columns = {"y": y, "age": X[:, 0], "other": y, "place": np.array(["n", "e", "s"])[X[:, 2].astype(int)]}
+    table = pa.table({**columns, "hours": X[:, 1]})
+    if kind in ("file", "folder"):
+        (tmp_path / "true").mkdir()
+        pq.write_table(table, tmp_path / "true" / "records.parquet", row_group_size=7_000)
+        true = tmp_path / "true" if kind == "folder" else str(tmp_path / "true" / "records.parquet")
+    elif kind == "blocks":
+        true = tables_of("pandas", table)()
+    elif kind == "reader":
+        true = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7_000))
+    elif kind == "polars":
+        true = pytest.importorskip("polars").from_arrow(table)
+    else:
+        true = table.to_pandas() if kind == "pandas" else table
+    folder = tmp_path / "released"
+    assert sd.blocks.privatize(RELEASE, true, folder, target="y", random_state=3) == COUNT
+    assert pq.ParquetFile(folder / "records.parquet").metadata.num_row_groups == 5
+    released, codes = sd.load(folder), np.array(["n", "e", "s"])
+    assert released.target_name == "y"
+    blocks = ((X[start : start + 7_000], y[start : start + 7_000]) for start in range(0, COUNT, 7_000))
+    sd.blocks.privatize(RELEASE, blocks, tmp_path / "same", random_state=3)
+    same = sd.load(tmp_path / "same")
+    for name in ("age", "hours", "place"):
+        np.testing.assert_array_equal(released.X[name], same.X[name])
+    np.testing.assert_array_equal(released.y, same.y)
+    assert np.mean(released.X["place"] == codes[X[:, 2].astype(int)]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "error", "message"),
+    [
+        (np.zeros((3, 2)), {}, TypeError, r"blocks is a ndarray.*release\.privatize\(X, y\) takes arrays as a whole"),
+        (3, {}, TypeError, "blocks is a int"),
+        ("nothing.parquet", {}, FileNotFoundError, "nothing.parquet is no file of Parquet"),
+        (
+            [np.zeros((3, 3))],
+            {"target": "y"},
+            ValueError,
+            "target='y' names a column of tables, and a block is an array",
+        ),
+        ([(np.zeros((3, 3)), np.ones(3))], {"target": "y"}, ValueError, r"a block is a pair \(X, y\)"),
+        (pa.table({"age": [1.0]}), {"target": "y"}, ValueError, "a block has no column 'y'; it has age"),
+        (pa.table({"age": [1.0], "y": [1.0]}), {"target": "y"}, ValueError, "missing: hours, place"),
+        ([], {"target": "age"}, ValueError, "target='age' is a feature of the release"),
+        ([], {"target": 3}, TypeError, "target has 3, which is not a column name"),
+    ],
+)
+def test_records_that_are_not_those_of_the_release_leave_no_folder(records, options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        sd.blocks.privatize(RELEASE, records, tmp_path / "released", **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, TypeError, "nothing names its features. Give release=, or columns="),
+        ({"release": RELEASE, "columns": ["age"]}, ValueError, "two ways to name the features"),
+        ({"release": sd.Release(sd.GaussianMechanism.from_scale(1.0))}, ValueError, "does not name its columns yet"),
+        ({"columns": ["agee"]}, ValueError, "missing: agee"),
+        ({"columns": "age", "target": "poor"}, ValueError, "a block has no column 'poor'"),
+    ],
+)
+def test_tables_whose_columns_are_not_named_are_refused(options, error, message):
+    table = pa.table({"age": [1.0, 2.0], "rich": [1.0, -1.0]})
+    with pytest.raises(error, match=message):
+        sd.blocks.from_iterator(lambda: [table], **options)

@@ -285,6 +285,7 @@ QUICK = {
     "fuzz.py --inputs 400": "0 findings",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
+    "replicates.py --records 2000 --columns 2 --replicates 4 --repeats 1": "4 replicates, ms",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
     "random_losses.py --losses 4 --derive-only": "wrong: 0",
     "run_all.py --small --repeats 1 --only noise smoothing": "Medians of 1.",
@@ -314,6 +315,7 @@ LONG = {
     "many_machines.py --records 5000 --partitions 3 --tasks 20": "an empty task on a cluster",
     "private_accuracy.py --epochs 1 --runs 1 --budgets 1": "symdebias, sigma 0, add-remove",
     "run_all.py --small --repeats 1": "`import symdebias`",
+    "resume.py --records 200000 --columns 2 --seconds 0": "True",
 }
 # Those that have tests of their own, because they need data or keep what they did.
 APART = {"adult.py", "interval_coverage.py"}

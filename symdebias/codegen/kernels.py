@@ -31,7 +31,7 @@ from symdebias.codegen.program import BLOCK, Piece, Program
 from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
-_FASTMATH = ("contract", "reassoc")
+FASTMATH = ("contract", "reassoc")
 # Numbers between a workspace and its neighbours in memory.
 _APART = 64
 
@@ -67,7 +67,7 @@ class WithWorkspace:
         return self.call(*arguments)
 
 
-def _apart(shape: tuple[int, ...]) -> FloatArray:
+def apart(shape: tuple[int, ...]) -> FloatArray:
     """Return an array of zeros that is nobody's neighbour in memory.
 
     Compiled loops ask whether what they write overlaps what they read, by ranges that are a little longer than that,
@@ -131,7 +131,7 @@ class MeanDerivatives:
         return self.piece.rows(slopes, X, sums["jacobian"])
 
     def _workspace(self) -> list[FloatArray]:
-        return [_apart(shape) for _, shape in self.piece.workspace]
+        return [apart(shape) for _, shape in self.piece.workspace]
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Kernels:
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
         program = self.program
-        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), _apart((program.number_kept,))
+        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), apart((program.number_kept,))
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
@@ -226,8 +226,8 @@ class Kernels:
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
-        text = f'"""Generated: {name} for {self.program.width} columns."""\n{_prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, _FASTMATH, self._probe(name))
+        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
@@ -271,7 +271,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         text = f"""{piece.text}
-{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
     for part in range(out.shape[0]):
@@ -326,8 +326,8 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
         deal_weight = f"\n{' ' * 32}row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
-        text = f"""{_smoothing(smoothed)}{piece.text}
-{_function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+        text = f"""{smoothing_text(smoothed)}{piece.text}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
@@ -378,7 +378,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             position += length
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
-{_indent(_step(q, smoothed, scaled), 8)}
+{_indent(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
@@ -401,7 +401,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         """
         piece = self.program.accumulate_clipped()
         q = self.program.number_of_parameters
-        text = f"""{_smoothing(smoothed)}{piece.helpers}
+        text = f"""{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, norms, noise, rows, start, stop, clip, fine, sums):
 {_indent(piece.text, 4)}
@@ -421,7 +421,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         begin = end
         for j in range({q}):
             gradient[j] = (sums[j]*grain + draws[step, j])/divisor
-{_indent(_step(q, smoothed), 8)}
+{_indent(step_lines(q, smoothed), 8)}
     return step_sizes.shape[0]
 """
         number = numba.float64
@@ -482,16 +482,32 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         return probe
 
 
-def _smoothing(smoothed: bool) -> str:
+def smoothing_text(smoothed: bool) -> str:
+    """Return the functions that a smoothed step calls."""
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
 
 
-def _step(q: int, smoothed: bool, scaled: bool = False) -> str:
-    """Return lines that take a step along ``gradient``, and project and average theta."""
+def step_lines(
+    q: int, smoothed: bool, scaled: bool = False, *, row: str = "", stop: str = "report[0] = 1\nreturn step"
+) -> str:
+    """Return lines that take a step along ``gradient``, and project and average theta.
+
+    Parameters
+    ----------
+    q : int
+        The number of parameters.
+    smoothed, scaled : bool
+        Whether gradients are smoothed, or multiplied with ``scaling``.
+    row : str
+        The first index of theta, step sizes, penalty, scaling, average and report where each replicate has a row of
+        them, with its comma.
+    stop : str
+        Lines for a step that is not to be taken.
+    """
     direction = ""
     if smoothed or scaled:
         direction = f"""for j in range({q}):
-    gradient[j] += penalty[j]*theta[j]"""
+    gradient[j] += penalty[{row}j]*theta[{row}j]"""
     if smoothed:
         direction += "\nsmooth_gradient(gradient, smoothing, smoothed)"
     if scaled:
@@ -501,36 +517,35 @@ for j in range({q}):
 for j in range({q}):
     turned = 0.0
     for k in range({q}):
-        turned += scaling[j, k]*smoothed[k]
+        turned += scaling[{row}j, k]*smoothed[k]
     gradient[j] = turned"""
-    slope = "gradient[j]" if smoothed or scaled else "(gradient[j] + penalty[j]*theta[j])"
+    slope = "gradient[j]" if smoothed or scaled else f"(gradient[j] + penalty[{row}j]*theta[{row}j])"
     return f"""{direction}
 before = 0.0
 norm = 0.0
 for j in range({q}):
-    before += theta[j]*theta[j]
-    gradient[j] = theta[j] - step_sizes[step]*{slope}
+    before += theta[{row}j]*theta[{row}j]
+    gradient[j] = theta[{row}j] - step_sizes[{row}step]*{slope}
     norm += gradient[j]*gradient[j]
 norm = math.sqrt(norm)
 limit = growth*(1.0 + math.sqrt(before))
 if not norm < (runaway if runaway < limit else limit):
-    report[0] = 1
-    return step
+{_indent(stop, 4)}
 if norm > radius:
     shrink = radius/norm
     for j in range({q}):
         gradient[j] *= shrink
-    report[1] += 1
+    report[{row}1] += 1
 # Not theta[:] = gradient, for which Numba compiles the text of an error about shapes: as long as all the rest.
 for j in range({q}):
-    theta[j] = gradient[j]
+    theta[{row}j] = gradient[j]
 if averaged >= 0.0:
     averaged += 1.0
     for j in range({q}):
-        average[j] += (theta[j] - average[j])/averaged"""
+        average[{row}j] += (theta[{row}j] - average[{row}j])/averaged"""
 
 
-def _function(head: str, body: str) -> str:
+def function(head: str, body: str) -> str:
     """Return a function of the module, whose names are its own."""
     return f"""
 @helper()
@@ -543,7 +558,7 @@ def _indent(text: str, by: int) -> str:
     return textwrap.indent(text, " " * by)
 
 
-def _prelude(functions: frozenset[str]) -> str:
+def prelude(functions: frozenset[str]) -> str:
     """Return the imports and the elementary functions that a module needs, in order of their use."""
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:

@@ -4,6 +4,7 @@ Chunks have a fixed size, so that a result does not depend on the number of thre
 """
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,27 @@ def over_chunks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
     return list(_pool(threads, os.getpid()).map(work, chunks))
+
+
+def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
+    """Run what is done for each of so many things apart, in as many parts as there are threads.
+
+    Parameters
+    ----------
+    count : int
+        How many things there are.
+    fewest : int
+        How many of them a thread is started for.
+    work : callable
+        Takes a slice of the things; runs on several threads at once.
+    """
+    parts = max(1, min(count // fewest, numba.get_num_threads()))
+    cuts = [count * part // parts for part in range(parts + 1)]
+    slices = [slice(*pair) for pair in itertools.pairwise(cuts)]
+    if parts == 1:
+        work(slices[0])
+    else:
+        list(_pool(parts, os.getpid()).map(work, slices))
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from symdebias.solvers import step_sizes
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
+from symdebias.solvers.replicates import Replicates, sgd_replicates
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
 
@@ -27,6 +28,7 @@ __all__ = [
     "BallMinimum",
     "Fit",
     "History",
+    "Replicates",
     "dp_lssgd",
     "input_perturbation",
     "laplacian_smoothing",
@@ -36,6 +38,7 @@ __all__ = [
     "objective_perturbation",
     "output_perturbation",
     "sgd",
+    "sgd_replicates",
     "smoothing_beta",
     "smoothing_gamma",
     "step_sizes",

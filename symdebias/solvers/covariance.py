@@ -218,9 +218,14 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
     root = inverse_root(metric[:length, :length])
     if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
         return np.zeros(0, dtype=np.int64)
-    parts = records.over_parts(functools.partial(_far_places, root=root, least=_MUCH_LEVERAGE * records.total))
-    starts = np.cumsum([0, *(count for _, count in parts)])
-    return np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+
+    def passed() -> IntegerArray:
+        parts = records.over_parts(functools.partial(_far_places, root=root, least=_MUCH_LEVERAGE * records.total))
+        starts = np.cumsum([0, *(count for _, count in parts)])
+        return np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+
+    found: IntegerArray = records.remembered("far records", passed, root.tobytes())
+    return found
 
 
 def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, int]:

@@ -1,4 +1,4 @@
-"""The order in which descent takes its records: as they stand, or shuffled as cards are dealt."""
+"""The records that descent takes, and their order: as they stand, or shuffled as cards are dealt."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
+from symdebias.checks.records import refuse_scaled
+from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
+from symdebias.solvers.offsets import with_offset
 
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 RUNS = 32
@@ -69,3 +72,38 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
     weights = run.weights[rows] if len(run.weights) else run.weights
     taken = matrix[rows], np.ascontiguousarray(target[rows]), weights
     return *taken, given.order, RUNS, given.run_length, given.shift, 0
+
+
+def require_corrected(corrected: Any) -> None:
+    """Raise TypeError where something else than a corrected loss was given."""
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+
+
+def checked_run(
+    corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any
+) -> tuple[Records, float, dict[str, Any]]:
+    """Return the records that a descent takes, what an offset multiplies penalties with, and what to tell of it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The data do not fit, or cannot be taken in this order.
+    """
+    if order not in ("shuffled", "given"):
+        raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
+    # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
+    named = not (corrected.is_resolved and corrected.declared.scores)
+    marked, factor = {} if offset is None else {"offset": True}, 1.0
+    if offset is not None:
+        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+    run = corrected.records(
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
+    )
+    if order == "shuffled" and not run.has_any_row:
+        raise ValueError(
+            'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
+            'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
+        )
+    refuse_scaled(corrected, run.matrix)
+    return run, factor, marked

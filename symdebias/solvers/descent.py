@@ -9,7 +9,7 @@ import itertools
 import math
 import numbers
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class Descent:
         Steps to take.
     stopped : int
         Why the kernel stopped; 0 where it did not.
+    report : array of shape (2,) or longer, int64
+        What kernels report: why they stopped, and the number of projections.
     sums : dict from int to array
         Sums of iterates by the numbers of their steps; 0 where averaging begins.
     """
@@ -79,7 +81,7 @@ class Descent:
         self._recorded, self._kept = _recorded_steps(record, total), {0: self.start}
         self._sums_at, self.sums = set(sums_at), {self._averaged_from: np.zeros(len(start))}
         self._stops = sorted({*self._recorded, *self._sums_at, self._averaged_from})
-        self._report = np.zeros(2, dtype=np.int64)
+        self.report = np.zeros(2, dtype=np.int64)
         # Ctrl-C is noticed between two lines of Python: what is kept of a part of the run is kept at once.
         self._whole = (0, self.theta.copy(), self.average.copy(), 0)
         self._began = time.perf_counter()
@@ -104,13 +106,19 @@ class Descent:
         *arguments
             What the kernel takes between these.
         """
-        averaging = lower >= self._averaged_from
-        count = float(self._averaged) if averaging else -1.0
-        self.done = lower + kernel(self.theta, *arguments, self.average, count, self._report)
+        return self.took(lower, upper, kernel(self.theta, *arguments, self.average, self.averaged(lower), self.report))
+
+    def averaged(self, lower: int) -> float:
+        """Return how many iterates the average has at the beginning of a segment; negative where none is averaged."""
+        return float(self._averaged) if lower >= self._averaged_from else -1.0
+
+    def took(self, lower: int, upper: int, taken: int) -> bool:
+        """Note how many steps of a segment were taken, and return whether these are all of them."""
+        self.done = lower + taken
         if self.done < upper:
-            self.stopped = int(self._report[0])
+            self.stopped = int(self.report[0])
             return False
-        if averaging:
+        if lower >= self._averaged_from:
             self._averaged += upper - lower
             if upper in self._sums_at:
                 self.sums[upper] = self._averaged * self.average
@@ -132,12 +140,44 @@ class Descent:
     @property
     def projections(self) -> int:
         """How many steps ended on the ball."""
-        return int(self._report[1])
+        return int(self.report[1])
 
     @property
     def on_ball(self) -> bool:
         """Whether the iterate lies on the ball."""
         return bool(np.linalg.norm(self.theta) >= self._radius * (1 - 1e-9))
+
+    def state(self) -> dict[str, Any]:
+        """Return where the run is, for `take_up` in another process."""
+        return {
+            "done": self.done,
+            "averaged": self._averaged,
+            "theta": self.theta.copy(),
+            "average": self.average.copy(),
+            "report": self.report.copy(),
+            "kept": {str(step): theta.copy() for step, theta in self._kept.items()},
+            "sums": {str(step): total.copy() for step, total in self.sums.items()},
+        }
+
+    def take_up(self, state: Mapping[str, Any]) -> None:
+        """Go on from where another process was.
+
+        Raises
+        ------
+        ValueError
+            That is no place in this run.
+        """
+        vectors = [state["theta"], state["average"], *state["kept"].values(), *state["sums"].values()]
+        if not all(vector.shape == self.start.shape and np.all(np.isfinite(vector)) for vector in vectors):
+            raise ValueError("its parameters are no finite numbers, or not as many as here")
+        done, averaged = state["done"], state["averaged"]
+        if not (0 <= averaged <= done <= self.total) or state["report"].shape != self.report.shape:
+            raise ValueError("its steps are not those of this run")
+        self.done, self._averaged = int(done), int(averaged)
+        self.theta[:], self.average[:], self.report[:] = state["theta"], state["average"], state["report"]
+        self._kept = {int(step): theta for step, theta in state["kept"].items()}
+        self.sums = {int(step): total for step, total in state["sums"].items()}
+        self._whole = (self.done, self.theta.copy(), self.average.copy(), self._averaged)
 
     def back_to(self, step: int, theta: FloatArray, average: FloatArray) -> None:
         """End at an earlier step, whose iterate and average are given."""
@@ -150,10 +190,9 @@ class Descent:
         self._end = self.done
         self._kept = {step: theta for step, theta in self._kept.items() if step <= self.done}
 
-    def diverged(self, sizes: FloatArray, what: str) -> DivergenceError:
+    def diverged(self, size: float, what: str) -> DivergenceError:
         """Return the error that names the step after the last finite iterate, its size, and what is to blame."""
         norm = np.linalg.norm(self.theta)
-        size = sizes[self.done]
         return DivergenceError(
             f"training diverged at step {self.done + 1} (||theta|| = {norm:.4g}, step size {size:.4g}){what}"
         )

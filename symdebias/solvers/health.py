@@ -5,9 +5,10 @@ records carries the gradient; undoing the noise inflates gradients more than the
 to nothing; the curvature is within its own sampling error of zero.
 """
 
+import functools
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import eigh
@@ -16,7 +17,7 @@ from symdebias._arrays import FloatArray
 from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
-from symdebias.records import Records
+from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.scores import ReleasedRecords
 from symdebias.transforms.surrogate import highest_frequency
@@ -36,8 +37,8 @@ _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
 # are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
-# On how many records that is looked at first, how many times more the next look takes, and from how many records on.
-_LOOKED_AT, _MORE, _FEWEST_LOOKED_AT = 2_000, 8, 200
+# How many times more records than the last the next look at that takes, and from how many records on one is taken.
+_MORE, _FEWEST_LOOKED_AT = 8, 200
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,14 @@ class Health:
             "curvature": self.curvature,
         }
 
+    def refusal(self, theta: FloatArray, remedy: str) -> DivergenceError:
+        """Return the error of a fit that is lost."""
+        return DivergenceError(f"training was lost: {self._told(theta)} {remedy}")
+
     def refuse(self, theta: FloatArray, remedy: str) -> None:
         """Raise DivergenceError where the fit is lost."""
         if self.signs:
-            raise DivergenceError(f"training was lost: {self._told(theta)} {remedy}")
+            raise self.refusal(theta, remedy)
 
     def warn(self, theta: FloatArray, remedy: str) -> None:
         """Warn where the fit is lost so far: with more records it may come back."""
@@ -97,43 +102,147 @@ def examined(
     here depends on units. `hessian` is the mean corrected one of all records, where it is known; the curvature is not
     looked at where a bound holds theta; `known` gives the bias of a surrogate.
     """
-    correction = records.correction
-    if not correction.method.corrects:
-        return Health(None, None, None, ())
-    signs: list[str] = []
-    root = inverse_root(metric)
-    tested = len(records.tested)
-    own = _relative_weights(records.tested)
-    gradients = own * records.tested.gradients(theta, slice(None), by_derivatives=hessian is not None)
-    share, size = _carrying_share(gradients @ root, theta)
-    count = len(theta)
-    # Without noise a few records may well be all that there is to fit.
-    if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
-        signs.append(
-            f"{share * tested:.2g} of {tested:,} records carry the whole corrected gradient, and at least "
-            f"{_FEWEST_CARRIERS} must"
-        )
-    inflation = _inflation(records, theta, root, size)
-    if inflation is not None:
-        if inflation < _LEAST_INFLATION:
-            signs.append(f"corrected gradients have {inflation:.2g} times the mean square of uncorrected ones")
-        elif inflation > _MUCH_INFLATION and inflation > records.total / (_NEEDED * count):
-            signs.append(
-                f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss"
+    return Examination(records, metric, known).of(theta, penalty, hessian=hessian, with_curvature=with_curvature)
+
+
+@dataclass
+class Examination:
+    """The test of one theta or of many on the same records: what does not depend on theta is computed once.
+
+    Attributes
+    ----------
+    records : Records
+        What was trained on.
+    metric : array of shape (Q, Q), float64
+        The second moments of released records.
+    known : ReleasedRecords or None
+        As for `examined`.
+    by_derivatives : bool
+        Whether the pass of `Records.derivatives` is at hand; see `Records.gradients`.
+    """
+
+    records: Records
+    metric: FloatArray
+    known: ReleasedRecords | None = None
+    by_derivatives: bool = False
+    _last: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
+
+    @functools.cached_property
+    def _root(self) -> FloatArray:
+        return inverse_root(self.metric)
+
+    @functools.cached_property
+    def _own(self) -> FloatArray:
+        return _relative_weights(self.records.tested)
+
+    def _weighed(self, gradients: FloatArray) -> FloatArray:
+        return self._own * gradients if len(self.records.weights) else gradients
+
+    @functools.cached_property
+    def _uncorrected(self) -> Records | None:
+        plain = self.records.correction.uncorrected
+        return None if plain is None else self.records.tested.under(plain)
+
+    def _gradients(self, theta: FloatArray, *, by_derivatives: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients of the tested records, unweighted, and relative to the metric; the last are kept."""
+        if self._last is None or not np.array_equal(self._last[0], theta):
+            found = self.records.tested.gradients(
+                theta, slice(None), by_derivatives=by_derivatives or self.by_derivatives
             )
-    curvature = None
-    if with_curvature:
-        curvature, found = least_curvature(records, theta, penalty, metric, hessian)
-        if curvature is not None:
-            penalised = gradients + own * (penalty * theta)
-            meat = penalised.T @ penalised / len(penalised)
-            error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
-            length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
-            uncertainty = error / length if length > 0 else math.inf
-            signs += uncertain_curvature(correction, curvature, uncertainty)
-            if known is not None and correction.surrogates is not None and not signs:
-                signs += _large_bias(correction, known, theta, found + np.diag(penalty))
-    return Health(share, inflation, curvature, tuple(signs))
+            self._last = theta.copy(), found, found @ self._root
+        return self._last[1:]
+
+    def of(
+        self,
+        theta: FloatArray,
+        penalty: FloatArray,
+        *,
+        hessian: FloatArray | None = None,
+        with_curvature: bool = True,
+    ) -> Health:
+        """Return the signs of a lost fit at theta; see `examined`."""
+        records, metric, known = self.records, self.metric, self.known
+        correction = records.correction
+        if not correction.method.corrects:
+            return Health(None, None, None, ())
+        signs: list[str] = []
+        tested = len(records.tested)
+        gradients, relative = self._gradients(theta, by_derivatives=hessian is not None)
+        share, size = _carrying_share(self._weighed(relative), theta)
+        count = len(theta)
+        # Without noise a few records may well be all that there is to fit.
+        if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
+            signs.append(
+                f"{share * tested:.2g} of {tested:,} records carry the whole corrected gradient, and at least "
+                f"{_FEWEST_CARRIERS} must"
+            )
+        inflation = self._inflation(theta, size)
+        if inflation is not None:
+            if inflation < _LEAST_INFLATION:
+                signs.append(f"corrected gradients have {inflation:.2g} times the mean square of uncorrected ones")
+            elif inflation > _MUCH_INFLATION and inflation > records.total / (_NEEDED * count):
+                signs.append(
+                    f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected "
+                    "loss"
+                )
+        curvature = None
+        if with_curvature:
+            curvature, found = least_curvature(
+                records, theta, penalty, metric, hessian, by_derivatives=self.by_derivatives
+            )
+            if curvature is not None:
+                penalised = self._weighed(gradients + penalty * theta if penalty.any() else gradients)
+                meat = penalised.T @ penalised / len(penalised)
+                error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
+                length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+                uncertainty = error / length if length > 0 else math.inf
+                signs += uncertain_curvature(correction, curvature, uncertainty)
+                if known is not None and correction.surrogates is not None and not signs:
+                    signs += _large_bias(correction, known, theta, found + np.diag(penalty))
+        return Health(share, inflation, curvature, tuple(signs))
+
+    def standstill(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> str | None:
+        """Return what is to be said where the mean gradient is not much smaller than at the start, and is no noise.
+
+        Parameters
+        ----------
+        start, theta : array of shape (Q,), float64
+            Where training began and ended.
+        penalty : array of shape (Q,), float64
+            l2 for each.
+        """
+        tested, root = self.records.tested, self._root
+        _, found = self._gradients(theta, by_derivatives=False)
+        mean = found.mean(axis=0)
+        after = float(np.linalg.norm(mean + (penalty * theta) @ root))
+        spread = float(np.vdot(found, found)) - len(found) * float(mean @ mean)
+        noise = math.sqrt(max(spread, 0.0)) / len(found)
+        key = start.tobytes(), (penalty * start).tobytes()
+        if key not in self._begun:
+            first = tested.gradients(start, slice(None), by_derivatives=self.by_derivatives).mean(axis=0)
+            self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
+        before = self._begun[key]
+        if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
+            return None
+        times_before, times_noise = (after / size if size > 0 else math.inf for size in (before, noise))
+        return (
+            f"training has hardly left its start: the mean gradient is {times_before:.2g} times that at the start, "
+            f"and {times_noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
+            "more epochs."
+        )
+
+    def _inflation(self, theta: FloatArray, size: float) -> float | None:
+        """Return the ratio of the mean squares of the corrected and the uncorrected gradients on released records."""
+        uncorrected = self._uncorrected
+        if uncorrected is None:
+            return None
+        with np.errstate(all="ignore"):
+            gradients = uncorrected.gradients(theta, slice(None), by_derivatives=self.by_derivatives) @ self._root
+            before = float(np.linalg.norm(self._weighed(gradients))) ** 2 / len(gradients)
+        if not (before > 0 and math.isfinite(size / before)):
+            return None
+        return size / before
 
 
 def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
@@ -172,52 +281,22 @@ def score_error(hessian: FloatArray, meat: FloatArray, total: float, metric: Flo
     return math.sqrt(max(float(np.sum(covariance * metric)), 0.0))
 
 
+def inflation_said(inflation: float | None) -> str | None:
+    """Return what is to be said where a hundred times as many records would be needed as without the noise."""
+    if inflation is None or inflation < _MUCH_INFLATION:
+        return None
+    return (
+        f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: "
+        f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
+        "fewer columns, or use a loss of lower degree or slower growth."
+    )
+
+
 def warn_of_inflation(inflation: float | None, *, stacklevel: int = 3) -> None:
     """Warn where a hundred times as many records would be needed as without the noise."""
-    if inflation is not None and inflation >= _MUCH_INFLATION:
-        warnings.warn(
-            f"undoing the noise makes the gradients' mean square {inflation:.3g} times that of the uncorrected loss: "
-            f"the fit knows about as much as from 1/{inflation:.3g} of its records. Release with less noise, noise "
-            "fewer columns, or use a loss of lower degree or slower growth.",
-            VarianceWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def warn_of_standstill(
-    records: Records, start: FloatArray, theta: FloatArray, penalty: FloatArray, metric: FloatArray, *,
-    stacklevel: int = 3,
-) -> None:  # fmt: skip
-    """Warn where the mean gradient at theta is not much smaller than at the start, and is no noise.
-
-    Parameters
-    ----------
-    records : Records
-        What was trained on.
-    start, theta : array of shape (Q,), float64
-        Where training began and ended.
-    penalty : array of shape (Q,), float64
-        l2 for each.
-    metric : array of shape (Q, Q), float64
-        The second moments of released records.
-    stacklevel : int
-        As for `warnings.warn`.
-    """
-    tested, rows = records.tested, slice(None)
-    root = inverse_root(metric)
-    found = tested.gradients(theta, rows)
-    after = float(np.linalg.norm((found.mean(axis=0) + penalty * theta) @ root))
-    before = float(np.linalg.norm((tested.gradients(start, rows).mean(axis=0) + penalty * start) @ root))
-    noise = float(np.linalg.norm((found - found.mean(axis=0)) @ root)) / len(found)
-    if after > _STANDSTILL * before and after > _CERTAIN * noise:
-        times_before, times_noise = (after / size if size > 0 else math.inf for size in (before, noise))
-        warnings.warn(
-            f"training has hardly left its start: the mean gradient is {times_before:.2g} times that at the start, "
-            f"and {times_noise:.2g} times its own sampling error. Use a larger step_size (the default learns), or "
-            "more epochs.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+    said = inflation_said(inflation)
+    if said is not None:
+        warnings.warn(said, VarianceWarning, stacklevel=stacklevel)
 
 
 def _relative_weights(records: Records) -> FloatArray:
@@ -235,7 +314,7 @@ def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, fl
     grows like e^{u}, whose terms are lognormal, it is about e^{-s}.
     """
     with np.errstate(all="ignore"):
-        norms = np.linalg.norm(gradients, axis=1)
+        norms = np.sqrt(np.einsum("ij,ij->i", gradients, gradients))
         largest = norms.max()
         if largest > 0:
             relative = norms / largest
@@ -248,21 +327,6 @@ def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, fl
     return (share if math.isfinite(share) else 0.0), size
 
 
-def _inflation(records: Records, theta: FloatArray, root: FloatArray, size: float) -> float | None:
-    """Return the ratio of the mean squares of the corrected and the uncorrected gradients on released records."""
-    plain = records.correction.uncorrected
-    if plain is None:
-        return None
-    uncorrected = records.tested.under(plain)
-    with np.errstate(all="ignore"):
-        own = _relative_weights(uncorrected)
-        gradients = own * (uncorrected.gradients(theta, slice(None)) @ root)
-        before = float(np.mean(np.sum(gradients**2, axis=1)))
-    if not (before > 0 and math.isfinite(size / before)):
-        return None
-    return size / before
-
-
 def curvatures(
     records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -272,7 +336,7 @@ def curvatures(
     own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
     steps of differences.
     """
-    look = _Look(records.thinned(len(records) // _LOOKED_AT), theta, metric + np.diag(penalty))
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
@@ -305,6 +369,8 @@ class _Look:
 
     def hessian(self) -> FloatArray:
         """Return the mean Hessian."""
+        if self.by_derivatives and self.records.has_slopes:
+            return self.records.derivatives()(self.theta).hessian
         part, moves = self.records, np.diag(self.step * self.units)
         columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
         found = np.array(columns) / (2 * self.step * self.units[:, None])
@@ -338,6 +404,8 @@ def least_curvature(
     penalty: FloatArray,
     metric: FloatArray,
     hessian: FloatArray | None = None,
+    *,
+    by_derivatives: bool = False,
 ) -> tuple[float | None, FloatArray]:
     """Return the least curvature relative to a metric, in its own standard errors, and the Hessian that it is one of.
 
@@ -354,6 +422,8 @@ def least_curvature(
     hessian : array of shape (Q, Q), float64, optional
         The mean corrected Hessian of all records. Without it that of a part of them is looked at, from differences of
         gradients, and of more where the part does not tell.
+    by_derivatives : bool
+        As for `Records.gradients`; it is so where the Hessian is known.
 
     Returns
     -------
@@ -366,9 +436,10 @@ def least_curvature(
     n = len(records.matrix)
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
-    stride = max(1, n // _LOOKED_AT)
+    part = records.looked_at
+    stride = max(1, n // LOOKED_AT)
     while True:
-        look = _Look(records.thinned(stride), theta, weighing, by_derivatives=hessian is not None)
+        look = _Look(part, theta, weighing, by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found
@@ -379,3 +450,4 @@ def least_curvature(
         if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:
             return least, found
         stride = max(1, stride // _MORE)
+        part = records.thinned(stride)

@@ -8,6 +8,7 @@ and one test after the fit tells whether theta has followed the noise.
 """
 
 import math
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from symdebias.correction import Correction
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
+from symdebias.solvers.checkpoint import Checkpoint, described, kept
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
@@ -65,6 +67,7 @@ def m_estimate(
     offset: Any = None,
     clusters: Any = None,
     surrogate_radius: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Fit:
     """Find the root of the mean corrected score, with its sandwich covariance.
 
@@ -104,6 +107,10 @@ def m_estimate(
     surrogate_radius : float, optional
         For a surrogate that is not resolved: the bound on the score (on the residual, for a residual loss) within which
         it stands for the loss, positive, in place of the range that the records suggest.
+    checkpoint : path, optional
+        A file that keeps what passes over the records have come to, written every ten seconds: for records that are
+        larger than memory. The same call in another process goes on from there to the same estimate, bit for bit; with
+        other arguments, another release or other records it is refused. The file is removed when the run is at its end.
 
     Returns
     -------
@@ -166,10 +173,11 @@ def m_estimate(
     refuse_scaled(corrected, checked.matrix)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
-    return estimated(
-        corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
-        codes=codes, factor=None if offset is None else factor, began=began,
-    )  # fmt: skip
+    with kept(checkpoint) as journal:
+        return estimated(
+            corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
+            codes=codes, factor=None if offset is None else factor, began=began, journal=journal,
+        )  # fmt: skip
 
 
 def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrogate_radius: Any) -> float:
@@ -208,6 +216,7 @@ def estimated(
     began: float,
     codes: Any = None,
     factor: float | None = None,
+    journal: Checkpoint | None = None,
 ) -> Fit:
     """Return the fit to checked records, wherever they lie, with checked options.
 
@@ -225,6 +234,8 @@ def estimated(
         Clusters.
     factor : float, optional
         What an offset has multiplied gradients with.
+    journal : Checkpoint, optional
+        What passes came to in a run that was killed.
 
     Raises
     ------
@@ -238,6 +249,14 @@ def estimated(
         None if radius is None else float(radius), None if bounds is None else parameter_bounds(bounds, len(penalty))
     )
     given = None if start is None else correction.flat(start).copy()
+    if journal is not None:
+        arguments = {
+            "solver": "m_estimate", "l2": l2 * factor, "radius": radius,
+            "bounds": None if bounds is None else np.stack(parameter_bounds(bounds, len(penalty))), "start": given,
+            "clusters": codes, "surrogate_radius": surrogate_radius,
+        }  # fmt: skip
+        journal.begin(described(corrected, checked, arguments))
+        checked = replace(checked, journal=journal)
     known = known_scores(corrected, checked)
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     _require_decided(correction, metric)

@@ -186,9 +186,13 @@ def most_leverage(records: Records, root: FloatArray) -> float:
     root : array of shape (q, q), float64
         As for `leverages`.
     """
-    corners, weights = zip(*records.over_parts(_corner), strict=True)
-    corner = np.max(corners, axis=0)
-    return float(max(weights)) * float(corner @ np.abs(root @ root.T) @ corner)
+
+    def passed() -> tuple[FloatArray, float]:
+        corners, weights = zip(*records.over_parts(_corner), strict=True)
+        return np.max(corners, axis=0), float(max(weights))
+
+    corner, weight = records.remembered("corner", passed)
+    return float(weight) * float(corner @ np.abs(root @ root.T) @ corner)
 
 
 def _corner(part: Records) -> tuple[FloatArray, float]:
@@ -217,7 +221,7 @@ def released_moments(records: Records) -> FloatArray:
     correction = records.correction
     if not correction.loss.scores:
         return np.eye(correction.number_of_parameters)
-    one = records.summed_over_parts(_products)[0] / len(records)
+    one = records.remembered("released moments", lambda: records.summed_over_parts(_products)[0] / len(records))
     return np.asarray(np.kron(np.eye(len(correction.loss.scores)), one), dtype=np.float64)
 
 

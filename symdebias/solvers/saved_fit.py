@@ -57,6 +57,13 @@ _SCALAR = re.compile(r"float(16|32|64)|u?int(8|16|32|64)|bool")
 _SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
+# What reading a file of another form may raise.
+DAMAGED = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError, OSError,
+    RecursionError, SymdebiasError, TypeError, ValueError, EOFError, RuntimeError, struct.error, zipfile.BadZipFile,
+)  # fmt: skip
+
+
 class _Unsavable(ValueError):
     """Something that the format has no words for."""
 
@@ -68,7 +75,7 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
     """Write a fit; see `symdebias.Fit.save`."""
     try:
         arrays: dict[str, np.ndarray[Any, Any]] = {}
-        coder = _Coder(type(fit), arrays)
+        coder = Coder(type(fit), arrays)
         document = {
             "format": FORMAT,
             "loss": _loss_document(fit.corrected.declared),
@@ -89,7 +96,12 @@ def save(fit: Any, path: str | os.PathLike[str]) -> None:
             f"this fit cannot be saved as JSON and arrays: {str(error).rstrip('.')}. Pickle it, for readers who trust "
             "you."
         ) from None
-    members = {_DOCUMENT: text.encode()}
+    write(path, _DOCUMENT, text, arrays)
+
+
+def write(path: str | os.PathLike[str], document: str, text: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Write a document under its name, and arrays, as one archive that appears whole."""
+    members = {document: text.encode()}
     for name, array in arrays.items():
         stream = io.BytesIO()
         np.lib.format.write_array(stream, array, version=(1, 0), allow_pickle=False)
@@ -105,12 +117,8 @@ def load(kind: type, path: str | os.PathLike[str]) -> Any:
         raise FormatError(f"{seen(place.name, 80)} is no file. Ask for the file that fit.save() wrote.")
     with place.open("rb") as stream:
         try:
-            return _fit_of(kind, _members(stream))
-        except (
-            ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError,
-            OSError, RecursionError, SymdebiasError, TypeError, ValueError, EOFError, RuntimeError,
-            struct.error, zipfile.BadZipFile,
-        ) as error:  # fmt: skip
+            return _fit_of(kind, *read(stream, _DOCUMENT))
+        except DAMAGED as error:
             reason = seen(f"{error}".rstrip(".") or type(error).__name__, 300)
             raise FormatError(
                 f"{seen(place.name, 80)} is not a fit of the format {FORMAT}, or is damaged: {reason}. Ask for the "
@@ -131,8 +139,8 @@ def _archive(stream: BinaryIO, members: Mapping[str, bytes]) -> None:
         raise
 
 
-def _members(stream: Any) -> dict[str, bytes]:
-    """Return the members of an archive, each checked against its checksum."""
+def _members(stream: Any, document: str) -> dict[str, bytes]:
+    """Return the members of an archive, a document and arrays, each checked against its checksum."""
     if stream.read(4) != b"PK\x03\x04":
         raise ValueError("it does not begin as an archive does")
     whole = stream.seek(0, os.SEEK_END)
@@ -153,25 +161,30 @@ def _members(stream: Any) -> dict[str, bytes]:
             name = entry.filename
             if name in members:
                 raise ValueError(f"its member {name!r:.80} stands twice")
-            if name != _DOCUMENT and not _MEMBER.fullmatch(name):
+            if name != document and not _MEMBER.fullmatch(name):
                 raise ValueError(f"it has the member {name!r:.80}")
-            if name == _DOCUMENT and entry.file_size > _LONGEST_DOCUMENT:
+            if name == document and entry.file_size > _LONGEST_DOCUMENT:
                 raise ValueError(f"its description has {entry.file_size:,} characters")
             members[name] = archive.read(entry)
-    if _DOCUMENT not in members:
-        raise ValueError(f"it has no {_DOCUMENT}")
+    if document not in members:
+        raise ValueError(f"it has no {document}")
     return members
 
 
-def _fit_of(kind: type, members: dict[str, bytes]) -> Any:
-    text = members.pop(_DOCUMENT).decode("ascii")
-    document = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
+def read(stream: Any, document: str) -> tuple[Any, dict[str, np.ndarray[Any, Any]]]:
+    """Return what `write` wrote: the document as JSON has it, and the arrays."""
+    members = _members(stream, document)
+    text = members.pop(document).decode("ascii")
+    found = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=without_repeats)
+    return found, {name.removesuffix(".npy"): _array(content, name) for name, content in members.items()}
+
+
+def _fit_of(kind: type, document: Any, arrays: dict[str, np.ndarray[Any, Any]]) -> Any:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         version = document.get("format") if isinstance(document, dict) else None
         raise ValueError(f"its format is {version!r:.60}, which another version of symdebias writes, or none")
     _exactly(document, {"format", "loss", "release", "correction", "fit"}, "the description")
-    arrays = {name.removesuffix(".npy"): _array(content, name) for name, content in members.items()}
-    coder = _Coder(kind, arrays)
+    coder = Coder(kind, arrays)
     correction = document["correction"]
     _exactly(correction, {"method", "order", "nodes", "design", "reason"}, "the correction")
     # All that is cheap to check comes before anything is derived.
@@ -243,7 +256,7 @@ def _loss(document: Any) -> Loss:
     return Loss.of_features(expression, features=others[:middle], parameters=others[middle:], **options)
 
 
-def _correction_document(corrected: CorrectedLoss, coder: "_Coder") -> dict[str, Any]:
+def _correction_document(corrected: CorrectedLoss, coder: "Coder") -> dict[str, Any]:
     return {
         "method": corrected.method,
         "order": corrected.approach.order if isinstance(corrected.approach, Series) else None,
@@ -328,7 +341,7 @@ def _check_fields(fit: Any) -> None:
 # ---- values ----------------------------------------------------------------------------------------------
 
 
-class _Coder:
+class Coder:
     """Values as JSON, with their arrays beside; what JSON has no words for is an object with one entry that names it.
 
     Attributes
@@ -343,6 +356,7 @@ class _Coder:
         self.unread = set(arrays)
 
     def encoded(self, value: Any, place: str, depth: int = 0) -> Any:
+        """Return a value, whose place is named where it cannot be written, as JSON has it."""
         if depth > _DEEPEST:
             raise _Unsavable(f"{place} is nested more than {_DEEPEST} deep")
         if value is None or type(value) in (bool, int, str):
@@ -383,6 +397,7 @@ class _Coder:
         return name
 
     def decoded(self, value: Any, depth: int = 0) -> Any:
+        """Return what was encoded."""
         if depth > _DEEPEST:
             raise ValueError(f"it is nested more than {_DEEPEST} deep")
         if isinstance(value, list):
@@ -420,7 +435,7 @@ class _Coder:
         return self.arrays[name]
 
 
-def _fields_of(kind: type, parts: Any, coder: _Coder, *, but: str = "", depth: int = 0) -> dict[str, Any]:
+def _fields_of(kind: type, parts: Any, coder: Coder, *, but: str = "", depth: int = 0) -> dict[str, Any]:
     """Return the fields of a dataclass, each checked against its declared type."""
     if not isinstance(parts, dict):
         raise ValueError(f"the fields of {kind.__name__} are no object")

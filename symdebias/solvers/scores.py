@@ -143,14 +143,19 @@ class Part:
         A score that is missing in a sample may be where a surrogate is off by thousands.
         """
         design = records.correction.design
-        told, chances = _told(corrected, records, metric)
-        matrix, target = told.arrays
-        rows = np.ascontiguousarray(design.estimated_rows(matrix))
-        own = None
-        if told.scales is not None:
-            own = np.zeros(rows.shape)
-            own[:, design.linear_parameters] = told.scales[:, design.linear_columns] ** 2
-        return cls(rows, target, chances, own)
+
+        def passed() -> tuple[FloatArray, ...]:
+            told, chances = _told(corrected, records, metric)
+            matrix, target = told.arrays
+            rows = np.ascontiguousarray(design.estimated_rows(matrix))
+            own = np.zeros((0, 0))
+            if told.scales is not None:
+                own = np.zeros(rows.shape)
+                own[:, design.linear_parameters] = told.scales[:, design.linear_columns] ** 2
+            return rows, target, chances, own
+
+        rows, target, chances, own = records.remembered("true scores", passed)
+        return cls(rows, target, chances, own if own.size else None)
 
 
 @dataclass(frozen=True)
@@ -203,8 +208,14 @@ class ReleasedRecords:
         """
         design = records.correction.design
         covariance = records.correction.noise_covariance(records.scales)
-        moments = moments_of_records(records, covariance)
         noise = design.released_covariance(covariance)
+
+        def summed() -> tuple[Any, ...]:
+            found = moments_of_records(records, covariance)
+            return found.gram[0], found.mean[0], found.cross, found.target_square, found.records
+
+        gram, mean, cross, square, count = records.remembered("true moments", summed)
+        moments = Moments([gram], [mean], cross, square, count)
         # What was released varies by what is true and by its noise; sums keep it positive where noise is large.
         metric = moments.gram[0] + noise
         part_of = functools.cache(lambda: Part.of(corrected, records, metric))

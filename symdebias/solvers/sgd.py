@@ -6,43 +6,42 @@
 cuts the run into segments at the recorded steps, and says what went wrong where.
 """
 
+import functools
 import inspect
 import itertools
 import math
+import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
-from symdebias._rows import WINDOW, Rows, blocks_of
-from symdebias.checks.records import refuse_scaled
+from symdebias._rows import WINDOW, Rows
 from symdebias.corrected import CorrectedLoss
-from symdebias.exceptions import DivergenceError, InferenceError
+from symdebias.exceptions import ConvergenceWarning, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
+from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.deal import RUNS, Deal, read
+from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.health import Health, examined, warn_of_inflation, warn_of_standstill
+from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.moments import released_moments
-from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
+from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
-# Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
-# a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
-_GROWTH = 10.0
-_RUNAWAY = 1e8
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
 # many times at most.
 _MOVED, _MOST_STAGES = 0.1, 3
@@ -76,6 +75,7 @@ def sgd(
     record: int | Sequence[int] | None = None,
     early_stopping: int | None = None,
     random_state: int | np.random.Generator | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Fit:
     """Train by stochastic gradient descent on a corrected loss.
@@ -143,6 +143,10 @@ def sgd(
         loss is one of released records. ``fit.diagnostics`` has ``epoch_losses`` and ``best_epoch``.
     random_state : int, numpy.random.Generator or None
         For the order of the records; None takes fresh entropy.
+    checkpoint : path, optional
+        A file that keeps how far the run has come, written every ten seconds. The same call in another process goes on
+        from there to the same parameters, bit for bit; with other arguments, another release or other records it is
+        refused. The file is removed when the run is at its end.
     progress : bool
         Show a progress bar (needs the extra ``progress``).
 
@@ -187,12 +191,13 @@ def sgd(
     >>> bool(fit.theta[0] > 0 > fit.theta[1])
     True
     """
-    return _trained(
-        corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
-        smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
-        order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
-        early_stopping=early_stopping, random_state=random_state, progress=progress,
-    )[0]  # fmt: skip
+    with kept(checkpoint) as journal:
+        return _trained(
+            corrected, X, y, None, step_size=step_size, batch_size=batch_size, epochs=epochs, l2=l2, radius=radius,
+            smoothing=smoothing, smoothing_mode=smoothing_mode, average=average, covariance=covariance, start=start,
+            order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset, record=record,
+            early_stopping=early_stopping, random_state=random_state, journal=journal, progress=progress,
+        )[0]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -253,7 +258,7 @@ def continued(
     defaults = {
         name: one.default
         for name, one in inspect.signature(sgd).parameters.items()
-        if one.kind is inspect.Parameter.KEYWORD_ONLY
+        if one.kind is inspect.Parameter.KEYWORD_ONLY and name != "checkpoint"
     }
     return _trained(corrected, X, y, after, is_stream=is_stream, **(defaults | options))
 
@@ -263,10 +268,10 @@ def _trained(
     l2: float, radius: float | None, smoothing: float, smoothing_mode: str, average: bool | float,
     covariance: str | None, start: Any, order: str, sample_weight: Any, noise_scale: Any, offset: Any, record: Any,
     early_stopping: int | None, random_state: Any, progress: bool, is_stream: bool = False,
+    journal: Checkpoint | None = None,
 ) -> tuple[Fit, Reached]:  # fmt: skip
     """Train; see `sgd` and `continued`."""
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    require_corrected(corrected)
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
     l2 = NON_NEGATIVE.check("l2", l2)
     bound = math.inf if radius is None else POSITIVE.check("radius", radius)
@@ -274,26 +279,23 @@ def _trained(
     if covariance is not None:
         _check_covariance(covariance, share, step_size, epochs)
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
-    if order not in ("shuffled", "given"):
-        raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     rng = generator(random_state)
-    # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
-    named = not (corrected.is_resolved and corrected.declared.scores)
-    marked = {} if offset is None else {"offset": True}
-    if offset is not None:
-        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
-        l2 *= factor
-    run = corrected.records(
-        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
+    run, factor, marked = checked_run(
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
-    if order == "shuffled" and not run.has_any_row:
-        raise ValueError(
-            'order="shuffled" takes records from everywhere, and this source is read from its beginning to its end. '
-            'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
-        )
-    refuse_scaled(corrected, run.matrix)
+    l2 *= factor
     penalty = run.correction.penalty(l2)
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
+    if journal is not None:
+        arguments = {
+            "solver": "sgd", "step_size": _rule_told(step_size, l2), "batch_size": batch_size, "epochs": epochs,
+            "l2": l2, "radius": radius, "smoothing": float(smoothing), "smoothing_mode": smoothing_mode,
+            "average": share, "covariance": covariance, "start": None if start is None else begin, "order": order,
+            "record": None if record is None else np.asarray(record), "early_stopping": patience,
+            "random_state": None if random_state is None else told(repr(rng.bit_generator.state).encode()),
+        }  # fmt: skip
+        journal.begin(described(corrected, run, arguments))
+        run = replace(run, journal=journal)
     if after is not None:
         begin, step_size = after.descent.theta.copy(), after.step_size
     scores = max(1, len(corrected.declared.scores))
@@ -304,18 +306,18 @@ def _trained(
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
+        journal=journal,
     )  # fmt: skip
 
-    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> Health:
-        theta, with_curvature = descent.result, not descent.on_ball
-        health = examined(run, theta, penalty, metric, with_curvature=with_curvature, known=known)
-        bound_it = "bound theta with radius=" if radius is None else f"use a radius below {radius:g}"
-        remedy = f"Use a smaller step_size, {bound_it}, raise l2, use more records, or release with less noise."
+    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
+        theta, examination = descent.result, Examination(run, metric, known)
+        health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
+        remedy = remedy_of(radius)
         if is_stream:
             health.warn(theta, remedy)
         elif health.signs:
             health.refuse(theta, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
-        return health
+        return health, examination
 
     n, per_epoch = training.size(run)
 
@@ -344,9 +346,9 @@ def _trained(
         designed: dict[str, Any] = {}
         if corrected.is_resolved:
             resolved = corrected
-            descent, told, reached = training.of(run, X, begin, beginning(resolved))
+            descent, notes, reached = training.of(run, X, begin, beginning(resolved))
             known = None if corrected.design is None else known_scores(corrected, run)
-            health = examine(run, descent, known)
+            health, examination = examine(run, descent, known)
         else:
             known = known_scores(corrected, run)
             assert known is not None
@@ -360,8 +362,8 @@ def _trained(
                 growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
                 resolved = known.resolved(centre, growth=growth)
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-                descent, told, reached = training.of(run, X, first, beginning(resolved))
-                health = examine(run, descent, known)
+                descent, notes, reached = training.of(run, X, first, beginning(resolved), stage - 1)
+                health, examination = examine(run, descent, known)
                 if growth == 1.0 and known.size(descent.result - centre) <= _MOVED * size:
                     break
                 centre = descent.result
@@ -369,7 +371,9 @@ def _trained(
         theta = descent.result
         warn_of_inflation(health.inflation, stacklevel=4)
         if not (descent.on_ball or is_stream):
-            warn_of_standstill(run, descent.start, theta, penalty, metric, stacklevel=4)
+            standstill = examination.standstill(descent.start, theta, penalty)
+            if standstill is not None:
+                warnings.warn(standstill, ConvergenceWarning, stacklevel=3)
         inference = None
         if covariance is not None:
             on_the_way = ["theta was projected on the ball of radius="] if descent.projections else []
@@ -382,8 +386,8 @@ def _trained(
                 inference = _by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
         variance = run.correction.score_variance(theta, run.scales) if scored else None
-        told |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
-        return fit_of(descent, resolved, told, inference=inference), reached
+        notes |= {**health.as_diagnostics(), "score_variance": variance, **designed, **marked}
+        return fit_of(descent, resolved, notes, inference=inference), reached
 
 
 @dataclass(frozen=True)
@@ -406,6 +410,8 @@ class _Training:
         For the order of the records; None takes them as they stand.
     after : Reached or None
         What is gone on from.
+    journal : Checkpoint or None
+        What keeps how far it has come.
     """
 
     step_size: Any
@@ -423,6 +429,7 @@ class _Training:
     rng: np.random.Generator | None
     progress: bool
     after: Reached | None = None
+    journal: Checkpoint | None = None
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -434,11 +441,12 @@ class _Training:
         return {"epochs": self.epochs, "step_size": self.step_size if plain else "a function"}
 
     def of(
-        self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object]
+        self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
     ) -> tuple[Descent, dict[str, Any], Reached]:
         """Train on some records from a start, and return the descent, which `begun` is told of, and what to tell of it.
 
-        A learned step takes the place of its name. The last one is what further records may go on from.
+        A learned step takes the place of its name. The last one is what further records may go on from. ``stage``
+        counts the descents of a run.
         """
         correction, (matrix, target) = run.correction, run.encoded
         n, per_epoch = self.size(run)
@@ -450,7 +458,7 @@ class _Training:
             scaling = self.after.scaling
         elif isinstance(step_size, str) and step_size == "auto":
             if not np.all(np.isfinite(self.metric)):
-                _explain_overflow(run, X)
+                explain_overflow(run, X)
             step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
         before = 0 if earlier is None else earlier.all_steps
         sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
@@ -458,9 +466,7 @@ class _Training:
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
         )
         limits = correction.limits.for_kernels(finite_variance=True)
-        # Learned steps do not depend on units, and these limits do.
-        limited = self.bound == math.inf and not len(scaling)
-        growth, runaway = (_GROWTH, _RUNAWAY) if limited else (math.inf, math.inf)
+        growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []
         if self.with_sums:
             first = first_averaged(self.share, total)
@@ -470,14 +476,39 @@ class _Training:
         )
         begun(descent)
         best = None if self.patience is None else _BestEpoch(self.patience)
+        at_epoch, is_past = 0, False
+        shuffler = None if self.rng is None else self.rng.bit_generator
+
+        def take_up(state: dict[str, Any]) -> None:
+            nonlocal at_epoch, is_past
+            descent.take_up(state["descent"])
+            at_epoch, is_past = int(state["epoch"]), bool(state["is_past"])
+            if best is not None:
+                best.take_up(state["best"])
+            if shuffler is not None:
+                shuffler.state = state["order"]
+
+        def state_of(epoch: int, order: Any, is_past: bool = False) -> dict[str, Any]:
+            return {
+                "descent": descent.state(), "epoch": epoch, "is_past": is_past, "order": order,
+                "best": None if best is None else best.state(),
+            }  # fmt: skip
+
+        if self.journal is not None:
+            self.journal.resumed(stage, take_up)
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
         deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
-            for epoch in range(self.epochs):
+            advance(descent.done // per_epoch * n + min(descent.done % per_epoch * batch_size, n))
+            for epoch in range(self.epochs if is_past else at_epoch, self.epochs):
+                drawn_from = None if shuffler is None else shuffler.state
                 if self.rng is not None:
                     deal = Deal.shuffled(n, matrix.shape[1], self.rng)
                 origin = epoch * per_epoch
                 for lower, upper in descent.segments(origin, origin + per_epoch, longest):
+                    if upper <= descent.done:
+                        continue
+                    lower = max(lower, descent.done)
                     first, end = (lower - origin) * batch_size, min((upper - origin) * batch_size, n)
                     dealt = matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
                     if is_read:
@@ -488,17 +519,24 @@ class _Training:
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
                         batch = deal.rows(np.arange(first, min(first + batch_size, n)), n)
-                        _explain_stop(run, X, descent, batch, sizes)
+                        explain_stop(run, X, descent, batch, sizes[descent.done])
                     advance(end - first)
+                    if self.journal is not None and upper < origin + per_epoch:
+                        self.journal.keep(stage, functools.partial(state_of, epoch, drawn_from))
                 if best is not None:
                     best.see(run.mean_loss(descent.result), descent)
-                    if best.is_past:
-                        break
-        told = replace(self, step_size=step_size).told()
+                    is_past = best.is_past
+                if self.journal is not None:
+                    order = None if shuffler is None else shuffler.state
+                    is_last = is_past or epoch == self.epochs - 1
+                    self.journal.keep(stage, functools.partial(state_of, epoch + 1, order, is_past), at_once=is_last)
+                if is_past:
+                    break
+        notes = replace(self, step_size=step_size).told()
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
-            told |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, told, Reached(descent, step_size, scaling)
+            notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
+        return descent, notes, Reached(descent, step_size, scaling)
 
 
 class _BestEpoch:
@@ -516,6 +554,17 @@ class _BestEpoch:
         # A loss that is not a number is no improvement.
         if self.epoch == 0 or loss < self.losses[self.epoch - 1]:
             self.epoch, self.theta, self.average = len(self.losses), descent.theta.copy(), descent.average.copy()
+
+    def state(self) -> dict[str, Any]:
+        """Return what was seen, for `take_up` in another process."""
+        return {
+            "losses": list(self.losses), "epoch": self.epoch, "theta": self.theta.copy(), "average": self.average.copy()
+        }  # fmt: skip
+
+    def take_up(self, state: dict[str, Any]) -> None:
+        """Go on from what another process has seen."""
+        self.losses, self.epoch = [float(loss) for loss in state["losses"]], int(state["epoch"])
+        self.theta, self.average = state["theta"].copy(), state["average"].copy()
 
     @property
     def is_past(self) -> bool:
@@ -536,6 +585,13 @@ def _patience(early_stopping: Any, epochs: int, share: float) -> int:
             "average=True or average=False."
         )
     return patience
+
+
+def _rule_told(step_size: Any, l2: float) -> Any:
+    """Return the rule of step sizes as a checkpoint has it: a function by what it says of the first steps."""
+    if isinstance(step_size, StepSize):
+        return repr(step_size)
+    return step_sizes(step_size, first=0, count=1_000, l2=l2) if callable(step_size) else step_size
 
 
 def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int) -> None:
@@ -568,42 +624,3 @@ def _by_batch_means(plug_in: Inference, sums: dict[int, FloatArray]) -> Inferenc
     except InferenceError as error:
         return Inference(None, kind, str(error))
     return replace(plug_in, covariance=covariance, kind=kind, degrees_of_freedom=len(means) - 1)
-
-
-def _explain_overflow(run: Records, X: Any) -> NoReturn:
-    """Raise the error that says which record has no finite square."""
-    _require_finite(run, X)
-    first = 0
-    for block in blocks_of(run.matrix):
-        with np.errstate(all="ignore"):
-            bad = np.argwhere(~np.isfinite(block**2))
-        if len(bad):
-            raise DivergenceError(
-                f"record {first + bad[0, 0]} has a value in column {bad[0, 1]} whose square is not finite. Leave the "
-                "record out, or scale the column down in the release."
-            )
-        first += len(block)
-    raise AssertionError("all squares are finite")
-
-
-def _require_finite(run: Records, X: Any) -> None:
-    """Raise the error about NaN and infinity in the data, where they were left to be found in the pass."""
-    if not isinstance(run.matrix, Rows):
-        run.correction.checked_matrix(X)
-
-
-def _explain_stop(run: Records, X: Any, descent: Descent, batch: IntegerArray, sizes: FloatArray) -> NoReturn:
-    """Raise the error that says why the kernel stopped before its next step, which takes a batch."""
-    theta = descent.theta
-    if descent.stopped == 2:
-        where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
-        run.correction.limits.require(theta, finite_variance=True, at=where)
-    _require_finite(run, X)
-    with np.errstate(all="ignore"):
-        largest = np.abs(run.gradients(theta, batch)).max(axis=1)
-    bad = np.flatnonzero(~np.isfinite(largest))
-    culprit = int(batch[bad[0]]) if len(bad) else int(batch[int(np.argmax(largest))])
-    what = "has a gradient that is not finite" if len(bad) else "has the largest gradient of its batch"
-    raise descent.diverged(
-        sizes, f": record {culprit} {what}. Use a smaller step_size, bound theta with radius=, or raise l2."
-    )

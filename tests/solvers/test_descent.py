@@ -41,4 +41,4 @@ def test_a_kernel_that_stops_is_told_of_with_its_step():
     assert not whole
     assert (descent.done, descent.stopped) == (90, 1)
     with pytest.raises(DivergenceError, match=r"diverged at step 91 \(\|\|theta\|\| = 90, step size 0.5\): why"):
-        raise descent.diverged(np.full(100, 0.5), ": why")
+        raise descent.diverged(0.5, ": why")

@@ -226,7 +226,7 @@ def test_what_was_trained_is_handed_over_where_it_is_stopped_later(monkeypatch):
 
     X, y = records(3000, 2)
     whole = sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=0)
-    monkeypatch.setattr(solver, "examined", stop)
+    monkeypatch.setattr(solver, "Examination", stop)
     with pytest.raises(sd.FitInterrupted) as raised:
         sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=0)
     np.testing.assert_array_equal(raised.value.fit.theta, whole.theta)

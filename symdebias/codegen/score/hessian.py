@@ -242,8 +242,12 @@ class _Pass:
         rows = slopes[m:].T @ jacobian
         for k in range(m):
             start = k * self.columns.parameters
-            for j, place in enumerate(self.columns.linear):
-                rows[:, start + place] += slopes[k] * matrix[:, j]
+            linear = self.columns.linear
+            if linear == tuple(range(len(linear))):
+                rows[:, start : start + len(linear)] += slopes[k, :, None] * matrix[:, : len(linear)]
+            else:
+                for j, place in enumerate(linear):
+                    rows[:, start + place] += slopes[k] * matrix[:, j]
             if self.columns.intercept is not None:
                 rows[:, start + self.columns.intercept] += slopes[k]
         return rows

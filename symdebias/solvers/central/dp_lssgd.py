@@ -263,7 +263,8 @@ def dp_lssgd(
                     draws[part], correction.noise, sizes[lower:upper], clipped_to, added.step, float(batch_size),
                     penalty, bound, math.inf, _RUNAWAY, smoothing_numbers,
                 ):  # fmt: skip
-                    raise descent.diverged(sizes, ". Use a smaller step_size, or bound theta with radius=.")
+                    size = sizes[descent.done]
+                    raise descent.diverged(size, ". Use a smaller step_size, or bound theta with radius=.")
                 advance(upper - lower)
     return fit_so_far()
 

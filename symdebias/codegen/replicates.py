@@ -1,0 +1,302 @@
+"""The pass of stochastic gradient descent for many parameters at once: a batch is read once, and serves all of them.
+
+Each replicate takes the steps that `Kernels.sgd_pass` takes for it alone. What they share is the order of the records:
+a batch is copied to a tile that stays in the first-level cache, column by column where loops over columns are written
+out, so that scores and sums of one replicate are vectorised over records without a stride.
+"""
+
+import functools
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.codegen.cache import KernelSource, compile_kernel
+from symdebias.codegen.kernels import FASTMATH, Kernels, apart, function, prelude, smoothing_text, step_lines
+from symdebias.codegen.parallel import over_parts
+from symdebias.codegen.program import BLOCK, Program
+from symdebias.codegen.score.program import ScoreProgram
+
+# The fewest replicates that a thread is started for: each thread reads the records by itself.
+_FEWEST = 8
+# What is done of a step that a replicate does not take: it stays where it is.
+_STOP = """report[r, 0] = 1
+report[r, 2] = step
+continue"""
+
+
+@dataclass(frozen=True)
+class ReplicatesPass:
+    """The compiled pass, called with the replicates' arrays; see `source` for its arguments.
+
+    Attributes
+    ----------
+    compiled : callable
+        The compiled function.
+    program : ScoreProgram or FeatureProgram
+        The corrected loss.
+    weighted, turned : bool
+        Whether records have weights; whether gradients are smoothed or scaled.
+    """
+
+    compiled: Any
+    program: Program
+    weighted: bool
+    turned: bool
+
+    def __call__(
+        self,
+        thetas: FloatArray,
+        records: Sequence[Any],
+        noise: FloatArray,
+        step_sizes: FloatArray,
+        batch_size: int,
+        bounds: Sequence[FloatArray],
+        limits: FloatArray,
+        smoothing: FloatArray,
+        scalings: FloatArray,
+        averages: FloatArray,
+        averaged: float,
+        reports: Any,
+    ) -> None:
+        """Take the steps of all replicates, on all cores; each of R replicates has a row of its arrays.
+
+        Parameters
+        ----------
+        thetas, averages : array of shape (R, Q), float64
+            Iterates, and the running averages of ``averaged`` earlier ones (negative: do not average); written to.
+        records : sequence
+            X, y, weights, order, runs, run_length, shift and begin, as `Kernels.sgd_pass` takes them.
+        noise, limits, smoothing : array, float64
+            As `Kernels.sgd_pass` takes them.
+        step_sizes : array of shape (R, steps), float64
+            The step sizes.
+        batch_size : int
+            Records per step.
+        bounds : sequence
+            Penalties of shape (R, Q), and radius, growth and runaway of shape (R,).
+        scalings : array of shape (R, Q, Q) or (R, 0, 0), float64
+            What gradients are multiplied with.
+        reports : array of shape (R, 3), int64
+            Why a replicate has stopped (0: it has not), its projections, and its steps; one that has stopped is left
+            where it is.
+        """
+        program = self.program
+        p, q = program.width, program.number_of_parameters
+        order, runs, run_length = records[3:6]
+        hand = min(runs, len(order)) * run_length
+
+        def passed(part: slice) -> None:
+            described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
+            sums, own = program.number_of_sums, apart((q,))
+            tile, targets = apart(_tile_shape(program)), apart((BLOCK,))
+            row_weights, weights = (apart((count if self.weighted else 0,)) for count in (hand, BLOCK))
+            # Twice what is written and read: as what is read only, it has one type for all calls of a function.
+            self.compiled(
+                *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
+                apart((len(thetas[part]), sums)), own, own, apart((sums,)), apart((q,)), apart((program.number_kept,)),
+                apart((q if self.turned else 0,)), apart((hand, p)), apart((hand,)), row_weights,
+                tile, targets, weights, tile.T if by_columns(program) else tile, targets, weights,
+            )  # fmt: skip
+
+        over_parts(len(thetas), _FEWEST, passed)
+
+
+@functools.cache
+def replicates_pass(
+    kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False
+) -> ReplicatesPass:
+    """Return the compiled pass for many parameters at once."""
+    compiled = compile_kernel(source(kernels, weighted=weighted, smoothed=smoothed, scaled=scaled))
+    return ReplicatesPass(compiled, kernels.program, weighted, smoothed or scaled)
+
+
+def by_columns(program: Program) -> bool:
+    """Whether a tile has its columns one after another: loops over records then go along them."""
+    # One column is in either order, and Numba takes its array for one in that of rows.
+    return program.width > 1 and (not isinstance(program, ScoreProgram) or program.columns.is_unrolled)
+
+
+def _tile_shape(program: Program) -> tuple[int, int]:
+    return (program.width, BLOCK) if by_columns(program) else (BLOCK, program.width)
+
+
+@functools.cache
+def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> KernelSource:
+    """Return the generated source of the pass: `Kernels.sgd_pass` with a loop over replicates inside that over steps.
+
+    What that takes one of, this takes a row of for each replicate, and works on in ``own`` and ``own_sums``: a row of
+    an array that is given a name is counted each time. ``report[r, 2]`` counts the steps of a replicate that has
+    stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records.
+    """
+    program = kernels.program
+    piece = program.accumulate(weighted=weighted)
+    assembled = program.assemble()
+    q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
+    entry = "tile[j, filled + i]" if by_columns(program) else "tile[filled + i, j]"
+    deal_weight = f"\n{' ' * 36}row_weights[place] = weights[row]" if weighted else ""
+    dealt_weight = f"\n{' ' * 24}tile_weights[filled + i] = row_weights[first + i]" if weighted else ""
+    given_weight = f"\n{' ' * 24}tile_weights[filled + i] = weights[first + i]" if weighted else ""
+    add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
+    skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
+    text = f"""{smoothing_text(smoothed)}{piece.helpers}
+@helper(fastmath={{"contract", "reassoc"}})
+def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
+{_indent(piece.text, 4)}
+
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+
+@helper()
+def is_within(theta, noise, limits):
+{_indent(program.guard(), 4)}
+    return variance < limits[0] and reach < limits[1]
+
+
+def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
+           radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
+           own_sums, gradient, kept, smoothed, rows, targets, row_weights, tile, tile_targets, tile_weights, read_tile,
+           read_targets, read_weights):
+    records = X.shape[0]
+    dealt = order.shape[0]*run_length
+    hand = rows.shape[0]
+    group, count = -1, 0
+    for step in range(step_sizes.shape[1]):
+        start = begin + step*batch_size
+        stop = start + batch_size if start + batch_size < records else records
+        going = 0
+        for r in range(theta.shape[0]):
+            if report[r, 0] != 0:
+                continue
+            for j in range({q}):
+                own[j] = theta[r, j]
+            if not is_within(point, noise, limits):
+                report[r, 0] = 2
+                report[r, 2] = step
+                continue
+            going += 1
+            for j in range({sums}):
+                sums[r, j] = 0.0
+        if going == 0:
+            return
+        total = {"0.0" if weighted else "float(stop - start)"}
+        position = start
+        while position < stop:
+            length = stop - position if stop - position < {BLOCK} else {BLOCK}
+            filled = 0
+            while filled < length:
+                at = position + filled
+                if at < dealt:
+                    if at//hand != group:
+                        group = at//hand
+                        count = order.shape[0] - group*runs
+                        count = runs if runs < count else count
+                        # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
+                        for eight in range(0, count, 8):
+                            end = eight + 8 if eight + 8 < count else count
+                            for card in range(run_length):
+                                for run in range(eight, end):
+                                    row = order[group*runs + run]*run_length + shift + card
+                                    row -= records if row >= records else 0
+                                    place = card*count + run
+                                    for j in range({p}):
+                                        rows[place, j] = X[row, j]
+                                    targets[place] = y[row]{deal_weight}
+                    first = at - group*hand
+                    part = count*run_length - first
+                    part = part if part < length - filled else length - filled
+                    for i in range(part):
+                        for j in range({p}):
+                            {entry} = rows[first + i, j]
+                        tile_targets[filled + i] = targets[first + i]{dealt_weight}
+                else:
+                    first = at + shift
+                    first -= records if first >= records else 0
+                    part = records - first
+                    part = part if part < length - filled else length - filled
+                    for i in range(part):
+                        for j in range({p}):
+                            {entry} = X[first + i, j]
+                        tile_targets[filled + i] = y[first + i]{given_weight}
+                filled += part{add_weights}
+            for r in range(theta.shape[0]):
+                if report[r, 0] != 0:
+                    continue
+                for j in range({q}):
+                    own[j] = theta[r, j]
+                for j in range({sums}):
+                    own_sums[j] = sums[r, j]
+                accumulate(point, read_tile, read_targets, read_weights, noise, 0, length, kept, own_sums)
+                for j in range({sums}):
+                    sums[r, j] = own_sums[j]
+            position += length{skip}
+        for r in range(theta.shape[0]):
+            if report[r, 0] != 0:
+                continue
+            for j in range({q}):
+                own[j] = theta[r, j]
+            for j in range({sums}):
+                own_sums[j] = sums[r, j]
+            assemble(point, noise, own_sums, total, gradient)
+            radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these
+{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
+        before_these += 1.0 if before_these >= 0.0 else 0.0
+"""
+    name = "replicates_pass"
+    functions = piece.functions | assembled.functions
+    whole = f'"""Generated: {name} for {p} columns."""\n{prelude(functions)}\n\n{text}\n'
+    return KernelSource(name, whole, _signature(by_columns(program)), FASTMATH, _probe(program, smoothed or scaled))
+
+
+def _signature(columnwise: bool) -> Any:
+    number, count = numba.float64, numba.int64
+    vector, given_vector = (numba.types.Array(number, 1, "C", readonly=given) for given in (False, True))
+    matrix, given_matrix = (numba.types.Array(number, 2, "C", readonly=given) for given in (False, True))
+    order = numba.types.Array(count, 1, "C", readonly=True)
+    reports, scalings = numba.types.Array(count, 2, "C"), numba.types.Array(number, 3, "C", readonly=True)
+    tile = numba.types.Array(number, 2, "F" if columnwise else "C", readonly=True)
+    return numba.void(
+        matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
+        given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
+        scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector, matrix,
+        vector, vector, matrix, vector, vector, tile, given_vector, given_vector,
+    )  # fmt: skip
+
+
+def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Sequence[float]]:
+    """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
+    p, q, n = program.width, program.number_of_parameters, 3
+    X = np.sin(1.0 + np.arange(n * p, dtype=float)).reshape(n, p)
+    y = np.array([0.0 if program.codes else -1.0, 1.0, 1.0])
+    noise = np.full(program.layout.length, 0.05)
+    noise[program.layout.starts["target"] + 1] = 1.5
+
+    def probe(kernel: Callable[..., Any]) -> Sequence[float]:
+        thetas = 0.2 * np.cos(1.0 + np.arange(2.0 * q)).reshape(2, q)
+        own = np.empty(q)
+        averages, reports, infinite = thetas.copy(), np.zeros((2, 3), np.int64), np.full(2, math.inf)
+        tile, targets, weights = (
+            np.empty((p, BLOCK) if by_columns(program) else (BLOCK, p)),
+            np.empty(BLOCK),
+            np.ones(BLOCK),
+        )
+        kernel(
+            thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
+            np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
+            np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports,
+            np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
+            np.empty(program.number_kept), np.empty(q if turned else 0), np.empty((0, p)), np.empty(0), np.empty(0),
+            tile, targets, weights,
+            tile.T if by_columns(program) else tile, targets, weights,
+        )  # fmt: skip
+        return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
+
+    return probe
+
+
+def _indent(text: str, by: int) -> str:
+    return textwrap.indent(text, " " * by)

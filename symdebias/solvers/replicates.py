@@ -1,0 +1,512 @@
+"""Many descents on the same released records at once: step sizes, penalties, bounds and starts are tried in one pass.
+
+A batch of records is read once and serves all replicates (`codegen.replicates`), which are otherwise on their own: each
+takes the steps of `sgd` with its settings, and is examined as `sgd` examines a fit.
+"""
+
+import difflib
+import inspect
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._randomness import generator
+from symdebias._rows import WINDOW, Rows
+from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.replicates import replicates_pass
+from symdebias.corrected import CorrectedLoss
+from symdebias.exceptions import ConvergenceWarning, SymdebiasError, VarianceWarning
+from symdebias.records import Records
+from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
+from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.fit import Fit
+from symdebias.solvers.health import Examination, inflation_said
+from symdebias.solvers.moments import released_moments
+from symdebias.solvers.remedies import measures
+from symdebias.solvers.scores import known_scores
+from symdebias.solvers.smoothing import step_smoothing
+from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
+from symdebias.solvers.stops import explain_overflow, growth_limits, remedy_of, require_finite, stopped
+
+# What each replicate may have of its own, and what it has otherwise.
+_OWN: Mapping[str, Any] = {"step_size": "auto", "l2": 0.0, "radius": None, "start": None}
+# From so many replicates on, the kernel of second derivatives is worth its compilation: it examines a theta in a third
+# of the time.
+_MANY = 16
+# Records of all replicates together between two looks at the keyboard and the progress bar: a second or less.
+_SEGMENT = 2**26
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """What `sgd_replicates` returned: a fit for each of the settings, in their order.
+
+    ``replicates[k]`` is the `Fit` of the k-th settings, and raises its error where it has none.
+
+    Attributes
+    ----------
+    settings : tuple of mapping
+        As given.
+    thetas : array of shape (R, q) or (R, K, q), float64
+        The parameters, a row for each replicate; NaN where it has no fit.
+    errors : mapping from int to SymdebiasError
+        What `sgd` would have raised, for each replicate without a fit.
+    corrected : CorrectedLoss
+        What was minimised.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> x = np.random.default_rng(0).normal(size=(4_000, 1))
+    >>> corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5)))
+    >>> noised = corrected.release.privatize(x, 2 * x[:, 0], random_state=0)
+    >>> replicates = sd.sgd_replicates(corrected, noised.X, noised.y, [{"l2": 0.0}, {"l2": 1.0}], random_state=0)
+    >>> replicates, replicates[1].solver, bool(np.all(replicates.thetas[1] < replicates.thetas[0]))
+    (Replicates(2 fits), 'sgd', True)
+    """
+
+    settings: tuple[Mapping[str, Any], ...]
+    thetas: FloatArray
+    errors: Mapping[int, SymdebiasError]
+    corrected: CorrectedLoss
+    _fits: Mapping[int, Fit] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.settings)
+
+    def __getitem__(self, index: int) -> Fit:
+        place = range(len(self))[index]
+        if place in self.errors:
+            raise self.errors[place]
+        return self._fits[place]
+
+    def __iter__(self) -> Iterator[Fit]:
+        return (self[place] for place in range(len(self)))
+
+    def __repr__(self) -> str:
+        without = f", {len(self.errors)} of them without a fit" if self.errors else ""
+        return f"{type(self).__name__}({len(self)} fits{without})"
+
+    def mean_losses(self, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None) -> FloatArray:
+        """Return the mean corrected loss of each replicate on released records, in one pass over them.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            Released records, held out from training where replicates are to be chosen among.
+        y : array of shape (n,)
+            Their released targets.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+        noise_scale : array of shape (n,) or (n, p), optional
+            Standard deviations of the records' own noise.
+
+        Returns
+        -------
+        array of shape (R,), float64
+            Without penalties; NaN for a replicate without a fit. The noise of each is that of
+            `CorrectedLoss.mean_loss`, and most of it is common to all replicates.
+
+        Raises
+        ------
+        ValueError, TypeError
+            The data do not fit.
+        """
+        records = self.corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
+        kernel = records.correction.kernels.mean_loss(weighted=bool(len(records.weights)))
+        (matrix, target), total, noise = records.encoded, records.total, records.correction.noise
+        trained = [place for place in range(len(self)) if place not in self.errors]
+        flat = self.thetas.reshape(len(self), -1)
+
+        def summed(rows: slice) -> FloatArray:
+            own = records.weights[rows] if len(records.weights) else records.weights
+            columns, targets = matrix[rows], target[rows]
+            return np.array([kernel(flat[place], columns, targets, own, total, noise) for place in trained])
+
+        found = np.full(len(self), math.nan)
+        found[trained] = np.sum(over_chunks(len(records), summed), axis=0)
+        return found
+
+
+def sgd_replicates(
+    corrected: CorrectedLoss,
+    X: Any,
+    y: Any,
+    settings: Iterable[Mapping[str, Any]],
+    *,
+    batch_size: int = 128,
+    epochs: int = 1,
+    smoothing: float = 0.0,
+    smoothing_mode: str = "flat",
+    average: bool | float = False,
+    order: str = "shuffled",
+    sample_weight: Any = None,
+    noise_scale: Any = None,
+    offset: Any = None,
+    record: int | Sequence[int] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    progress: bool = False,
+) -> Replicates:
+    """Train by stochastic gradient descent with many settings in one pass over the records.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        What `debias` returned. A surrogate is to be resolved: that of a first fit, ``fit.corrected``, will do.
+    X : array of shape (n, p) or table
+        The (noised) records.
+    y : array of shape (n,)
+        The (noised) targets.
+    settings : iterable of mappings
+        One for each replicate, with any of ``step_size``, ``l2``, ``radius`` and ``start``, as for `sgd`, which has the
+        defaults of the others: ``[{"step_size": eta, "l2": l2} for eta in (0.01, 0.1) for l2 in (0.1, 1.0)]``, or the
+        ``ParameterGrid`` of scikit-learn.
+    batch_size, epochs, smoothing, smoothing_mode, average, order, sample_weight, noise_scale, offset, record, progress
+        As for `sgd`, and the same for all replicates.
+    random_state : int, numpy.random.Generator or None
+        For the order of the records, which is one for all replicates; None takes fresh entropy. To train in several
+        orders, call this once for each.
+
+    Returns
+    -------
+    Replicates
+        ``replicates[k]`` is the fit that `sgd` returns for the k-th settings with the same ``random_state``, to
+        rounding; ``replicates.thetas`` has the parameters of all.
+
+    Raises
+    ------
+    SymdebiasError
+        No replicate has a fit; the error is that of the first.
+    ValueError, TypeError
+        An argument, one of the settings or the data do not fit, or the surrogate is not resolved; nothing was computed.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Some replicates have no fit: they diverged, or are lost. Or some have hardly left their start.
+    VarianceWarning
+        Some would need a hundred times as many records as without the noise.
+
+    Notes
+    -----
+    Replicates are shared out to the cores; results do not depend on how many there are. Ctrl-C stops the run without a
+    result.
+
+    Examples
+    --------
+    >>> import numpy as np, symdebias as sd
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(30_000, 2))
+    >>> y = np.where(X @ [2.0, -1.0] + 0.5 * rng.normal(size=30_000) > 0, 1.0, -1.0)
+    >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=0)
+    >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
+    >>> grid = [{"step_size": size, "l2": l2} for size in (0.02, 0.2) for l2 in (0.01, 1.0)]
+    >>> train, test = slice(None, 20_000), slice(20_000, None)
+    >>> replicates = sd.sgd_replicates(corrected, noised.X[train], noised.y[train], grid, epochs=5, random_state=0)
+    >>> held_out = replicates.mean_losses(noised.X[test], noised.y[test])
+    >>> best = int(np.nanargmin(held_out))
+    >>> replicates.settings[best], replicates[best].theta.shape
+    ({'step_size': 0.2, 'l2': 0.01}, (2,))
+    """
+    require_corrected(corrected)
+    given = _checked_settings(settings)
+    batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
+    share, rng = averaged_share(average), generator(random_state)
+    if not corrected.is_resolved:
+        raise ValueError(
+            "this surrogate is not resolved, and each replicate would have one of its own. Resolve it first: pass "
+            "fit.corrected of a first fit by m_estimate or sgd, or corrected.resolve(radius=, score_variance=, n=)."
+        )
+    run, factor, marked = checked_run(
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
+    )
+    with np.errstate(all="ignore"):
+        # Not finite where the tested records are not.
+        metric = released_moments(run.tested)
+    length = run.correction.number_of_parameters
+    scores = max(1, len(corrected.declared.scores))
+    smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
+    if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
+        explain_overflow(run, X)
+    total = epochs * -(-len(run) // batch_size)
+    members = [
+        _Member.of(
+            one, run, metric, batch_size, total, share=share, record=record, factor=factor, smoothed=bool(len(smooth))
+        )
+        for one in given
+    ]
+    errors: dict[int, SymdebiasError] = {}
+    _train(
+        run, X, members, errors, batch_size=batch_size, epochs=epochs, smoothing=smooth,
+        rng=rng if order == "shuffled" else None, progress=progress,
+    )  # fmt: skip
+    return _examined(corrected, run, metric, given, members, errors, batch_size=batch_size, epochs=epochs, told=marked)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """The settings of one replicate, checked as far as they can be without records; see `sgd`."""
+
+    given: Mapping[str, Any]
+    step_size: Any
+    l2: float
+    radius: float | None
+    start: Any
+
+
+def _checked_settings(settings: Any) -> list[_Setting]:
+    """Return the settings of replicates.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There are none, or one of them is no mapping, has another name, or a value outside its range.
+    """
+    if isinstance(settings, (Mapping, str)) or not isinstance(settings, Iterable):
+        raise TypeError(
+            f"settings is a {type(settings).__name__}, and not a mapping for each replicate. Pass a list as "
+            '[{"step_size": 0.1}, {"step_size": 0.01, "l2": 1.0}].'
+        )
+    found = []
+    for place, one in enumerate(settings):
+        if not isinstance(one, Mapping):
+            raise TypeError(
+                f"settings {place} is a {type(one).__name__}. Pass a mapping, with any of {', '.join(_OWN)}."
+            )
+        for name in one:
+            if name not in _OWN:
+                alike = difflib.get_close_matches(str(name), _OWN, n=1)
+                is_shared = name in inspect.signature(sgd_replicates).parameters or not alike
+                what = "Pass what all replicates share as an argument." if is_shared else f"Did you mean {alike[0]}?"
+                raise ValueError(
+                    f"settings {place} has {shown(name, 80)}, which no replicate has of its own; there are "
+                    f"{', '.join(_OWN)}. {what}"
+                )
+        own = {**_OWN, **one}
+        try:
+            radius = None if own["radius"] is None else POSITIVE.check("radius", own["radius"])
+            step_size = own["step_size"]
+            l2 = NON_NEGATIVE.check("l2", own["l2"])
+            if step_size != "auto":
+                step_sizes(step_size, first=0, count=1, l2=l2)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"settings {place}: {error}") from None
+        found.append(_Setting(dict(one), step_size, l2, radius, own["start"]))
+    if not found:
+        raise ValueError("settings has nothing. Pass a mapping for each replicate; an empty one has the defaults.")
+    return found
+
+
+@dataclass
+class _Member:
+    """One replicate: where it is, and what its steps are made of."""
+
+    setting: _Setting
+    l2: float
+    penalty: FloatArray
+    bound: float
+    step_size: Any
+    scaling: FloatArray
+    descent: Descent
+
+    @classmethod
+    def of(
+        cls,
+        setting: _Setting,
+        run: Records,
+        metric: FloatArray,
+        batch_size: int,
+        total: int,
+        *,
+        share: float,
+        record: int | Sequence[int] | None,
+        factor: float,
+        smoothed: bool,
+    ) -> "_Member":
+        """Return a replicate at its start, with its steps, learned where they are to be."""
+        l2, bound = setting.l2 * factor, math.inf if setting.radius is None else setting.radius
+        penalty = run.correction.penalty(l2)
+        begin = np.zeros(len(penalty)) if setting.start is None else run.correction.flat(setting.start).copy()
+        step_size, scaling = setting.step_size, np.zeros((0, 0))
+        if isinstance(step_size, str) and step_size == "auto":
+            in_units = bound < math.inf or smoothed
+            step_size, scaling = learned_steps(
+                run, begin, penalty, metric, min(batch_size, len(run)), in_units=in_units
+            )
+        return cls(
+            setting,
+            l2,
+            penalty,
+            bound,
+            step_size,
+            scaling,
+            Descent(begin, total, radius=bound, share=share, record=record),
+        )
+
+    def sizes(self, lower: int, upper: int) -> FloatArray:
+        """Return the step sizes of a segment."""
+        return step_sizes(self.step_size, first=lower, count=upper - lower, l2=self.l2)
+
+
+def _train(
+    run: Records, X: Any, members: list[_Member], errors: dict[int, SymdebiasError], *, batch_size: int, epochs: int,
+    smoothing: FloatArray, rng: np.random.Generator | None, progress: bool,
+) -> None:  # fmt: skip
+    """Take the steps of all replicates; what stops one of them is among the errors.
+
+    Raises
+    ------
+    ValueError
+        A value of X is not finite.
+    """
+    correction, (matrix, target), n = run.correction, run.encoded, len(run)
+    size, per_epoch = min(batch_size, n), -(-n // batch_size)
+    count, scaled = len(members), any(len(one.scaling) for one in members)
+    kernel = replicates_pass(
+        correction.kernels, weighted=bool(len(run.weights)), smoothed=bool(len(smoothing)), scaled=scaled
+    )
+    thetas = np.stack([one.descent.start for one in members])
+    averages, reports = thetas.copy(), np.zeros((count, 3), dtype=np.int64)
+    for place, one in enumerate(members):
+        one.descent.theta, one.descent.average, one.descent.report = thetas[place], averages[place], reports[place]
+    unscaled = np.eye(thetas.shape[1]) if scaled else np.zeros((0, 0))
+    scalings = np.stack([one.scaling if len(one.scaling) else unscaled for one in members])
+    limits = [growth_limits(one.bound, scaled=bool(len(one.scaling))) for one in members]
+    bounds = (
+        np.stack([one.penalty for one in members]),
+        np.array([one.bound for one in members]),
+        *(np.array(limit) for limit in zip(*limits, strict=True)),
+    )
+    is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
+    longest = max(1, (WINDOW if is_read else max(WINDOW, _SEGMENT // count)) // size)
+    deal, first_one = Deal.as_given(), members[0].descent
+    with progress_bar(progress, epochs * n, "record") as advance:
+        for epoch in range(epochs):
+            if rng is not None:
+                deal = Deal.shuffled(n, matrix.shape[1], rng)
+            origin = epoch * per_epoch
+            for lower, upper in first_one.segments(origin, origin + per_epoch, longest):
+                first, end = (lower - origin) * size, min((upper - origin) * size, n)
+                dealt: tuple[Any, ...] = (
+                    matrix,
+                    target,
+                    run.weights,
+                    deal.order,
+                    RUNS,
+                    deal.run_length,
+                    deal.shift,
+                    first,
+                )
+                if is_read:
+                    dealt = read(run, deal, first, end)
+                sizes = np.zeros((count, upper - lower))
+                for place, one in enumerate(members):
+                    if place not in errors:
+                        sizes[place] = one.sizes(lower, upper)
+                kernel(
+                    thetas, dealt, correction.noise, sizes, size, bounds,
+                    correction.limits.for_kernels(finite_variance=True), smoothing, scalings, averages,
+                    first_one.averaged(lower), reports,
+                )  # fmt: skip
+                for place, one in enumerate(members):
+                    if place in errors:
+                        continue
+                    taken = int(reports[place, 2]) if reports[place, 0] else upper - lower
+                    if not one.descent.took(lower, upper, taken):
+                        begin = first + taken * size
+                        batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
+                        if not errors:
+                            require_finite(run, X)
+                        errors[place] = stopped(run, one.descent, batch, float(sizes[place, taken]))
+                advance(end - first)
+                if len(errors) == count:
+                    return
+
+
+def _examined(
+    corrected: CorrectedLoss,
+    run: Records,
+    metric: FloatArray,
+    settings: list[_Setting],
+    members: list[_Member],
+    errors: dict[int, SymdebiasError],
+    *,
+    batch_size: int,
+    epochs: int,
+    told: dict[str, Any],
+) -> Replicates:
+    """Return what the replicates have reached, each examined as `sgd` examines a fit."""
+    n = len(run)
+    per_epoch = -(-n // batch_size)
+    known = None if corrected.design is None else known_scores(corrected, run)
+    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY)
+    advice: str | None = None
+    fits: dict[int, Fit] = {}
+    said: dict[type[Warning], dict[int, str]] = {VarianceWarning: {}, ConvergenceWarning: {}}
+    for place, one in enumerate(members):
+        if place in errors:
+            continue
+        descent, theta = one.descent, one.descent.result
+        health = examination.of(theta, one.penalty, with_curvature=not descent.on_ball)
+        if health.signs:
+            if advice is None:
+                advice = measures(run, corrected.declared, corrected.release)
+            errors[place] = health.refusal(theta, f"{remedy_of(one.setting.radius)} {advice}".strip())
+            continue
+        notes = {VarianceWarning: inflation_said(health.inflation), ConvergenceWarning: None}
+        if not descent.on_ball:
+            notes[ConvergenceWarning] = examination.standstill(descent.start, theta, one.penalty)
+        for kind, note in notes.items():
+            if note is not None:
+                said[kind][place] = note
+        plain = isinstance(one.step_size, (str, int, float, StepSize))
+        fits[place] = descent.fit(
+            corrected,
+            solver="sgd",
+            records=n,
+            seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
+            diagnostics={
+                "epochs": epochs,
+                "step_size": one.step_size if plain else "a function",
+                **health.as_diagnostics(),
+                "score_variance": run.correction.score_variance(theta, run.scales)
+                if corrected.declared.scores
+                else None,
+                **told,
+            },
+        )
+    if not fits:
+        raise errors[min(errors)]
+    _warn(said, errors, len(members))
+    thetas = np.full((len(members), members[0].descent.theta.size), math.nan)
+    for place in fits:
+        thetas[place] = members[place].descent.result
+    shaped = corrected.declared.by_score(thetas)
+    shaped.setflags(write=False)
+    return Replicates(tuple(one.given for one in settings), shaped, errors, corrected, fits)
+
+
+def _warn(said: Mapping[type[Warning], Mapping[int, str]], errors: Mapping[int, SymdebiasError], count: int) -> None:
+    """Warn once of each thing that is to be said of some replicates."""
+    if errors:
+        first = min(errors)
+        warnings.warn(
+            f"{len(errors)} of {count} replicates have no fit, their rows of thetas are NaN, and errors says why; the "
+            f"first is {first}: {errors[first]}",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    for kind, notes in said.items():
+        if notes:
+            first = min(notes)
+            warnings.warn(
+                f"{len(notes)} of {count} replicates, the first of which is {first}: {notes[first]}",
+                kind,
+                stacklevel=4,
+            )
