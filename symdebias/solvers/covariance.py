@@ -31,6 +31,8 @@ _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
 _MUCH_LEVERAGE = 0.05
+# Operations, of the order of Q^3 for each record, beyond which only the farthest records are left out.
+_MOST_WORK = 1e11
 # Where leaving out a cluster or a record leaves no more than this share of the curvature in some direction, it decides
 # theta.
 _LEAST_LEFT = 0.05
@@ -178,6 +180,9 @@ def of_records(
     psi^2)^2/sum psi^4 with psi_i what record i does to the parameter. Twice that is Satterthwaite's degrees of freedom
     of the estimated variance, whose own variance is about sum psi^4. The mean Hessian has the penalty.
 
+    Where there are so many parameters that too many records would be left out, that is done for the farthest, and for
+    the rest the plain sandwich is multiplied by n/(n - Q), which takes their mean pull on theta out (HC1).
+
     Raises
     ------
     InferenceError
@@ -185,7 +190,7 @@ def of_records(
 
     References
     ----------
-    MacKinnon & White 1985 (Journal of Econometrics 29), HC3; Satterthwaite 1946 (Biometrics Bulletin 2).
+    MacKinnon & White 1985 (Journal of Econometrics 29), HC1 and HC3; Satterthwaite 1946 (Biometrics Bulletin 2).
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
@@ -200,7 +205,12 @@ def of_records(
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
     whole = hessian * records.total
-    for place in _far_records(records, metric):
+    size, far = len(theta), _far_records(records, metric)
+    most = max(1, int(_MOST_WORK / size**3))
+    if len(far) > most:
+        far = far[:most]
+        covariance *= len(records) / max(len(records) - size, 1)
+    for place in far:
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         kept, plain = _left_out(own, theta, gradient, whole, penalty, f"record {place}")
@@ -210,8 +220,8 @@ def of_records(
     return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
 
 
-def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the records with much of the second moments in some direction for themselves."""
+def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
+    """Return the records with much of the second moments in some direction for themselves, the farthest first."""
     if not records.correction.loss.scores:
         return np.zeros(0, dtype=np.int64)
     length = len(records.correction.design.parameters)
@@ -221,23 +231,26 @@ def _far_records(records: Records, metric: FloatArray) -> np.ndarray[Any, np.dty
 
     def passed() -> IntegerArray:
         parts = records.over_parts(functools.partial(_far_places, root=root, least=_MUCH_LEVERAGE * records.total))
-        starts = np.cumsum([0, *(count for _, count in parts)])
-        return np.concatenate([start + places for (places, _), start in zip(parts, starts[:-1], strict=True)])
+        starts = np.cumsum([0, *(count for *_, count in parts)])
+        places = np.concatenate([start + found for (found, *_), start in zip(parts, starts[:-1], strict=True)])
+        return places[np.argsort(-np.concatenate([sizes for _, sizes, _ in parts]), kind="stable")]
 
     found: IntegerArray = records.remembered("far records", passed, root.tobytes())
     return found
 
 
-def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, int]:
-    """Return the records of more than so much weighted leverage, and the number of all."""
+def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, FloatArray, int]:
+    """Return the records of more than so much weighted leverage, that of each, and the number of all."""
 
     def far(rows: slice) -> Any:
         leverage = leverages(records.correction.design, records.matrix[rows], root)
         if len(records.weights):
             leverage *= records.weights[rows]
-        return rows.start + np.flatnonzero(leverage > least)
+        places = np.flatnonzero(leverage > least)
+        return rows.start + places, leverage[places]
 
-    return np.concatenate(over_chunks(len(records), far)), len(records)
+    places, sizes = zip(*over_chunks(len(records), far), strict=True)
+    return np.concatenate(places), np.concatenate(sizes), len(records)
 
 
 def _left_out(
