@@ -4,6 +4,10 @@ import numpy as np
 
 from symdebias._domains import is_integer
 
+# Seeds stand for streams of our own: records that were drawn from numpy.random.default_rng(seed) would otherwise share
+# their random numbers with the noise of the same seed.
+_OWN_STREAM = int.from_bytes(b"sdb", "big")
+
 
 def generator(random_state: int | np.random.Generator | None) -> np.random.Generator:
     """Return the generator that a ``random_state`` argument stands for.
@@ -11,8 +15,8 @@ def generator(random_state: int | np.random.Generator | None) -> np.random.Gener
     Parameters
     ----------
     random_state : int, numpy.random.Generator or None
-        A non-negative seed, a generator (used and advanced), or None for fresh entropy of the operating
-        system.
+        A non-negative seed, a generator (used and advanced), or None for fresh entropy of the operating system. The
+        stream of a seed is not that of ``numpy.random.default_rng(seed)``.
 
     Raises
     ------
@@ -23,6 +27,8 @@ def generator(random_state: int | np.random.Generator | None) -> np.random.Gener
     --------
     >>> generator(0).random() == generator(0).random()
     True
+    >>> generator(0).random() == np.random.default_rng(0).random()
+    False
     """
     if random_state is None:
         return np.random.default_rng()
@@ -36,7 +42,7 @@ def generator(random_state: int | np.random.Generator | None) -> np.random.Gener
         )
     if random_state < 0:
         raise ValueError(f"random_state={random_state} is negative. Use a seed of zero or more.")
-    return np.random.default_rng(int(random_state))
+    return np.random.default_rng(np.random.SeedSequence(int(random_state), spawn_key=(_OWN_STREAM,)))
 
 
 def spawn(parent: np.random.Generator, count: int) -> list[np.random.Generator]:

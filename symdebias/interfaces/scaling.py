@@ -69,7 +69,7 @@ class ReleaseScaler(_base.OneToOneFeatureMixin, _base.TransformerMixin, _base.Ba
     ...     {"age": sd.LaplaceMechanism(4.0, bounds=(20, 60)), "rooms": sd.LaplaceMechanism(4.0, bounds=(0, 5))},
     ...     fit_intercept=True,
     ... )
-    >>> noised = release.privatize(X, X @ [0.1, -1.0], random_state=1)
+    >>> noised = release.privatize(X, X @ [0.1, -1.0], random_state=2)
     >>> scaler = sd.ReleaseScaler(release)
     >>> model = make_pipeline(scaler, sd.DebiasedRegressor(release=scaler.scaled_release))
     >>> model = model.fit(noised.X, noised.y)

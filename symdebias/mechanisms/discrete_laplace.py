@@ -56,7 +56,7 @@ class DiscreteLaplaceMechanism(Mechanism):
     --------
     >>> mechanism = DiscreteLaplaceMechanism(epsilon=2.0, bounds=(0, 10))
     >>> mechanism.privatize([3, 7], random_state=0).tolist()
-    [6.0, 12.0]
+    [11.0, 7.0]
     """
 
     epsilon: float | None

@@ -58,8 +58,8 @@ class DiscreteStaircaseMechanism(Mechanism):
     Examples
     --------
     >>> mechanism = DiscreteStaircaseMechanism(epsilon=2.0, bounds=(0, 10))
-    >>> mechanism.r, mechanism.privatize([3, 7], random_state=0).tolist()
-    (4, [8.0, 15.0])
+    >>> mechanism.r, mechanism.privatize([3, 7], random_state=1).tolist()
+    (4, [-3.0, 8.0])
     """
 
     epsilon: float

@@ -204,7 +204,7 @@ def sgd_replicates(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(30_000, 2))
     >>> y = np.where(X @ [2.0, -1.0] + 0.5 * rng.normal(size=30_000) > 0, 1.0, -1.0)
-    >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.5)).privatize(X, y, random_state=0)
+    >>> noised = sd.Release(features=sd.GaussianMechanism.from_scale(0.4)).privatize(X, y, random_state=0)
     >>> corrected = sd.debias(sd.losses.exponential(), noised.release)
     >>> grid = [{"step_size": size, "l2": l2} for size in (0.02, 0.2) for l2 in (0.01, 1.0)]
     >>> train, test = slice(None, 20_000), slice(20_000, None)

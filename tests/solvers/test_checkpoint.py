@@ -12,6 +12,7 @@ import pytest
 from instances import gaussian_release, records
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError, FormatError
 from symdebias.solvers import checkpoint, saved_fit
 
@@ -109,7 +110,7 @@ def test_without_a_seed_the_order_is_that_of_the_process_that_was_killed(place, 
     options = {"step_size": 0.2, "batch_size": 32, "epochs": 3}
     whole = sd.sgd(CORRECTED, X, y, random_state=11, **options)
     entropy = iter((11, 22))
-    monkeypatch.setattr(solver, "generator", lambda _: np.random.default_rng(next(entropy)))
+    monkeypatch.setattr(solver, "generator", lambda _: generator(next(entropy)))
     restore = killed_at(monkeypatch, 2)
     with pytest.raises(Killed):
         sd.sgd(CORRECTED, X, y, checkpoint=place, **options)
@@ -284,7 +285,11 @@ def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     with pytest.raises(DivergenceError):
         sd.sgd(CORRECTED, X, y, step_size=1e6, checkpoint=place)
     assert not place.exists()
-    monkeypatch.setattr(solver, "Examination", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solver, "Examination", interrupted)
     with pytest.raises(sd.FitInterrupted):
         sd.sgd(CORRECTED, X, y, step_size=0.2, checkpoint=place)
     assert place.exists()

@@ -45,7 +45,7 @@ def test_what_a_refusal_names_does():
     def release(epsilon):
         return sd.Release(sd.GaussianMechanism(epsilon, 1e-5, radius=1.0), sd.RandomizedResponse(2.0))
 
-    text, corrected, noised = refused(loss, release(4.0), *labelled(20_000, 1), 101)
+    text, corrected, noised = refused(loss, release(4.0), *labelled(20_000, 1), 102)
     penalty = number(r"On these records l2=([0-9.e+-]+) gives a fit", text)
     assert np.isfinite(sd.m_estimate(corrected, noised.X, noised.y, l2=penalty).theta).all()
     needed = number(r"about ([0-9,]+) records, or", text)
@@ -87,7 +87,7 @@ def test_labels_alone_are_told_by_their_budget():
         X = rng.normal(size=(n, 2))
         return X, np.where(rng.random(n) < 1 / (1 + np.exp(-X @ [1.0, -0.5])), 1, -1)
 
-    text, *_ = refused(loss, sd.Release(target=sd.RandomizedResponse(0.3)), *people(50, 1), 101)
+    text, *_ = refused(loss, sd.Release(target=sd.RandomizedResponse(0.3)), *people(50, 1), 102)
     assert "The noise is that of the label alone" in text
     needed = int(number(r"about ([0-9,]+) records, or", text))
     # 20 records for each of two parameters, over the square of the gain tanh(.15).

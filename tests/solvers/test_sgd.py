@@ -9,6 +9,7 @@ import sympy as sp
 from instances import U, Y, free_form_loss, gaussian_release, margin_loss, records
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.exceptions import (
     DivergenceError,
     InfiniteVarianceError,
@@ -88,7 +89,7 @@ def test_a_shuffled_epoch_takes_every_record_once(n, columns):
 def test_the_kernel_deals_as_stated(n, weighted):
     X, y = records(n, 2)
     weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
-    rng = np.random.default_rng(5)
+    rng = generator(5)
     rows = np.concatenate([Deal.shuffled(n, 2, rng).rows(np.arange(n), n) for _ in range(2)])
     fit = sd.sgd(CORRECTED, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
     per_epoch = -(-n // (n // 10))
@@ -118,9 +119,9 @@ def test_results_repeat_with_a_seed_and_differ_without():
     fits = [sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=seed).theta for seed in (3, 3, 4)]
     np.testing.assert_array_equal(fits[0], fits[1])
     assert not np.array_equal(fits[0], fits[2])
-    generator = np.random.default_rng(3)
-    np.testing.assert_array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=generator).theta, fits[0])
-    assert not np.array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=generator).theta, fits[0])
+    stream = generator(3)
+    np.testing.assert_array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=stream).theta, fits[0])
+    assert not np.array_equal(sd.sgd(CORRECTED, X, y, step_size=0.1, random_state=stream).theta, fits[0])
 
 
 def test_segments_do_not_change_the_result(monkeypatch):

@@ -11,7 +11,7 @@ import symdebias as sd
 from symdebias.codegen import smoothing
 from symdebias.codegen.cache import compile_kernel
 from symdebias.solvers import smoothing_beta, smoothing_gamma
-from symdebias.solvers.smoothing import _SIGMA, _coefficients
+from symdebias.solvers.smoothing import SIGMA, _coefficients
 
 SIGMAS = [5e-324, 1e-12, 1e-3, 0.5, 1.0, 3.0, 100.0, 1e4]
 # Around the number of segments, around where segments are shortened, primes and powers of two up to a million.
@@ -183,7 +183,7 @@ def test_the_largest_floats_are_taken():
     np.testing.assert_allclose(sd.laplacian_smoothing(v, 3.0), v, rtol=1e-14)
 
 
-@pytest.mark.parametrize("sigma", _SIGMA.outside(), ids=repr)
+@pytest.mark.parametrize("sigma", SIGMA.outside(), ids=repr)
 @pytest.mark.parametrize(
     "function", [lambda sigma: sd.laplacian_smoothing([1.0], sigma), lambda sigma: smoothing_gamma(5, sigma),
                  lambda sigma: smoothing_beta(5, sigma)], ids=["smoothing", "gamma", "beta"]

@@ -179,7 +179,7 @@ def test_a_surrogate_that_is_not_close_enough_at_the_noise_is_refused():
 def test_how_far_a_surrogate_may_move_scores_is_what_its_bias_bound_says(monkeypatch):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(20_000, 2))
-    noised = sd.Release(GAUSSIAN(0.5)).privatize(X, labels(rng, X @ [1.6, -1.2]), random_state=0)
+    noised = sd.Release(GAUSSIAN(0.5)).privatize(X, labels(rng, X @ [1.6, -1.2]), random_state=1)
     corrected = sd.debias(sd.losses.hinge(), noised.release)
     for most in (0.0, 1e-6):
         monkeypatch.setattr("symdebias.solvers.health._MOST_BIAS", most)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.interfaces.distributed.records import PartedRecords, Places
 
 dask = pytest.importorskip("dask")
@@ -145,7 +146,7 @@ def test_descent_in_partitions_is_the_mean_of_descents():
     parts = [da.from_array(one.to_numpy(), chunks=(20_000, 2)[: one.ndim]) for one in (X, y, weights)]
     options = {"average": 0.5, "l2": 0.1}
     found = sd.distributed.sgd(corrected, *parts[:2], sample_weight=parts[2], random_state=3, **options)
-    cuts, streams = [slice(0, 20_000), slice(20_000, 40_000), slice(40_000, None)], np.random.default_rng(3).spawn(3)
+    cuts, streams = [slice(0, 20_000), slice(20_000, 40_000), slice(40_000, None)], generator(3).spawn(3)
     each = [
         sd.sgd(corrected, X.to_numpy()[cut], y[cut], sample_weight=weights[cut], random_state=stream, **options)
         for cut, stream in zip(cuts, streams, strict=True)

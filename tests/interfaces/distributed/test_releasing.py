@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.interfaces.distributed import releasing
 
 dask = pytest.importorskip("dask")
@@ -45,7 +46,7 @@ def test_partitions_are_noised_as_by_themselves_with_seeds_of_their_own(tmp_path
     )  # fmt: skip
     assert found.X.chunks[0] == (100, 100, 100)
     assert (found.release, found.seeded, found.hardened, found.target_name) == (RELEASE, True, False, "rich")
-    streams = np.random.default_rng(7).spawn(3)
+    streams = generator(7).spawn(3)
     for k, stream in enumerate(streams):
         own = table.iloc[100 * k : 100 * (k + 1)]
         alone = RELEASE.privatize(own[["age", "hours", "place"]], own["rich"], random_state=stream)

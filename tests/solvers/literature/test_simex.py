@@ -7,6 +7,7 @@ import pytest
 from measured import LINEAR, one_column
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
 
 pytestmark = pytest.mark.newest
@@ -60,7 +61,7 @@ def test_standard_errors_of_simex_are_those_of_replicates():
         fit = sd.literature.simex(
             LINEAR, released.release, released.X, released.y, repeats=1, levels=(1, 2), random_state=seed
         )
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         added = [0.0, *(noise * rng.normal(size=(n, 1))[:, 0] for _ in range(2))]
         assert fit.theta[0] == pytest.approx(simex_slopes(released.X[:, 0], released.y, added), rel=1e-5)
         errors.append(fit.standard_errors[0])
