@@ -421,6 +421,8 @@ def test_hidden_scores_are_found_and_keep_the_parameters_in_place():
 
 
 @pytest.mark.exhaustive
+# Steps so short leave theta where it starts.
+@pytest.mark.filterwarnings("ignore::symdebias.exceptions.ConvergenceWarning")
 def test_much_inflation_is_warned_of():
     """The log loss under Laplace noise with beta = 2 on four columns: worth a hundredth of its records, or none."""
     rng = np.random.default_rng(0)
@@ -432,11 +434,11 @@ def test_much_inflation_is_warned_of():
 
     def left_at(size):
         return sd.sgd(
-            corrected, noised.X, noised.y, step_size=1e-9, l2=1.0, start=np.full(4, float(size)), random_state=0
+            corrected, noised.X, noised.y, step_size=1e-9, l2=20.0, start=np.full(4, float(size)), random_state=0
         )
 
     with pytest.warns(sd.exceptions.VarianceWarning, match="times that of the uncorrected loss"):
-        fit = left_at(0.6)
+        fit = left_at(0.65)
     assert fit.diagnostics["noise_inflation"] > 100
     assert 0.9 < left_at(0.2).diagnostics["noise_inflation"] < 2
     with pytest.raises(sd.DivergenceError, match="times that of the uncorrected loss"):

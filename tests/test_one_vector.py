@@ -190,7 +190,7 @@ def test_certificates_variances_and_biases_are_of_true_records():
 def test_a_margin_release_is_the_loss_at_label_1_on_z_by_hand(name):
     loss = getattr(sd.losses, name)()
     X, y = logistic_records(20_000, [1.0, -0.5], 0, intercept=0.3)
-    noised = WITH_INTERCEPT.privatize(X, y, random_state=1)
+    noised = WITH_INTERCEPT.privatize(X, y, random_state=np.random.default_rng(1))
     fit = sd.m_estimate(sd.debias(loss, noised.release), noised.X, noised.y)
     by_hand = sd.Release(
         {("x0", "x1"): sd.GaussianMechanism.from_scale(SIGMA), "y": sd.GaussianMechanism.from_scale(SIGMA / C)}

