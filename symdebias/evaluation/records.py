@@ -20,10 +20,11 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
+from symdebias.checks.records import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
@@ -31,8 +32,6 @@ from symdebias.solvers.fit import Fit
 _ROUNDING = 1e-9
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
-# Labels are tested by so many records at least, and are of another coding where they are so many standard errors off.
-_TESTED, _OFF = 100, 8.0
 
 
 @dataclass(frozen=True)
@@ -206,25 +205,15 @@ class Records:
         return self.unbiased_target(lambda label: (2 * label - low - high) / (high - low))
 
     def require_labels(self) -> None:
-        """Raise ValueError where the true targets are not the two labels, as far as the released ones tell.
-
-        Under additive noise of variance v the square of a label -1 or +1 less v has the mean 1.
-        """
+        """Raise ValueError where the true targets are not the two labels, as far as the released ones tell."""
         low, high = self.labels
         noise = self.release.target_noise
         if noise is None:
             label_array(self.target, (low, high), rows=len(self.target))
-        if noise is None or isinstance(noise, ChannelNoise) or len(self.target) < _TESTED:
-            return
-        scale = (high - low) / 2
-        squares = ((self.target - (low + high) / 2) ** 2 - noise.variance) / scale**2
-        mean, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
-        if abs(mean - 1) > _OFF * error + _ROUNDING:
-            raise ValueError(
-                f"the true targets are not the labels {low:g} and {high:g}: their mean squared distance from the "
-                f"middle of these, the noise taken out, is {mean * scale**2:.3g}, and labels have {scale**2:.3g}. "
-                "Give target_values= as they are coded, or a metric of numbers."
-            )
+        if isinstance(noise, AdditiveNoise):
+            told = labels_off(self.target, (low, high), noise.variance)
+            if told:
+                raise ValueError(f"{told} Give target_values= as they are coded, or a metric of numbers.")
 
     def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
         """Return unbiased estimates of an affine function of the true target, by default the target itself.
