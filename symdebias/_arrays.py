@@ -26,6 +26,8 @@ from symdebias._tables import with_dtype_of as with_dtype_of
 
 # Labels that are compared at a time.
 _LABELS = 1 << 15
+# Weights whose squares, summed over records, are numbers.
+_LARGEST_WEIGHT = 1e100
 
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 IntegerArray = np.ndarray[Any, np.dtype[np.int64]]
@@ -277,7 +279,7 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
     Raises
     ------
     ValueError
-        A weight is negative, or none is positive.
+        A weight is negative, or none is positive, or the largest is beyond 1e100 or below 1e-100.
     TypeError
         They are not numbers.
     """
@@ -288,6 +290,11 @@ def weights_array(sample_weight: Any, *, rows: int) -> FloatArray:
         raise ValueError(f"sample_weight is negative in row {row}. Weights must be zero or more.")
     if not weights.max() > 0:
         raise ValueError("sample_weight has no positive entry. At least one record must count.")
+    if not 1 / _LARGEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
+        raise ValueError(
+            f"the largest sample_weight is {weights.max():.3g}, and squares of such are beyond what a number holds. "
+            "Weights count relative to one another: divide them by the largest."
+        )
     return weights
 
 

@@ -70,6 +70,11 @@ class Table:
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
             return self._values[key]
+        if np.ndim(key) == 0 and not isinstance(key, slice):
+            raise TypeError(
+                "a table has columns, by their names, and records, by a slice or an array of places. For a matrix take "
+                "numpy.column_stack([table[name] for name in table.columns])."
+            )
         return Table({name: values[key] for name, values in self._values.items()})
 
     def __repr__(self) -> str:

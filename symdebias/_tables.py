@@ -14,7 +14,7 @@ from symdebias import _optional
 
 # Packages whose tables and columns go through narwhals, which knows how to make more of them.
 _THROUGH_NARWHALS = {"polars", "pyarrow", "modin", "cudf", "narwhals"}
-_LAZY = {"LazyFrame", "Dataset", "Scanner", "RecordBatchReader"}
+_LAZY = {"LazyFrame", "Scanner", "RecordBatchReader"}
 
 
 def _package(values: Any) -> str:
@@ -23,6 +23,12 @@ def _package(values: Any) -> str:
 
 def _narwhals() -> Any:
     return _optional.require("narwhals", extra="tables")
+
+
+def _is_lazy(X: Any) -> bool:
+    """Whether the rows of a table are not there yet; a data set of pyarrow has its kind in its name."""
+    kind = type(X).__name__
+    return kind in _LAZY or (_package(X) == "pyarrow" and kind.endswith("Dataset"))
 
 
 def is_table(X: Any) -> bool:
@@ -35,7 +41,7 @@ def is_table(X: Any) -> bool:
     """
     if isinstance(X, np.ndarray):
         return False
-    if _package(X) in _THROUGH_NARWHALS and type(X).__name__ in _LAZY:
+    if _package(X) in _THROUGH_NARWHALS and _is_lazy(X):
         raise TypeError(
             f"X is a {type(X).__name__} of {_package(X)}, whose rows are not there yet. Pass a table of records: "
             "X.collect() of polars, X.to_table() or X.read_all() of pyarrow."
@@ -147,7 +153,7 @@ def number_of_rows(table: Any) -> int:
 
 def batches(source: Any) -> Any:
     """Return the record batches of a source of pyarrow whose rows are not there yet, or None of anything else."""
-    if _package(source) != "pyarrow" or type(source).__name__ not in _LAZY:
+    if _package(source) != "pyarrow" or not _is_lazy(source):
         return None
     return source.to_batches() if hasattr(source, "to_batches") else source
 
@@ -168,8 +174,12 @@ def split(block: Any, names: Sequence[str] | None, target: str | None) -> tuple[
     ------
     ValueError
         There is no such column, or the block is no table that it could be one of.
+    TypeError
+        The block is a tuple, and no pair.
     """
-    X, y = block if isinstance(block, tuple) and len(block) == 2 else (block, None)
+    if isinstance(block, tuple) and len(block) != 2:
+        raise TypeError(f"a block is a tuple of {len(block)}. Yield a pair (X, y), X alone, or a table.")
+    X, y = block if isinstance(block, tuple) else (block, None)
     if _package(X) == "pyarrow" and type(X).__name__ == "RecordBatch":
         X = _optional.require("pyarrow", extra="tables").Table.from_batches([X])
     if target is not None and (y is not None or not is_table(X)):

@@ -4,10 +4,11 @@ What is made here takes the place of X and y in `symdebias.m_estimate`, `symdebi
 loss. Numbers are those of records in memory, to rounding. A memory map of NumPy needs nothing of this: it is an array.
 """
 
+import io
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from symdebias import _files
-from symdebias._arrays import FloatArray, features_array, is_table
+from symdebias._arrays import FloatArray, check_same_index, features_array, is_table, real_array
 from symdebias._columns import Table
 from symdebias._domains import check_name, shown
 from symdebias._parquet import ParquetColumns, numbers, paths_of
@@ -160,11 +161,15 @@ def from_iterator(
         )
     if release is not None and columns is not None:
         raise ValueError("release and columns are two ways to name the features. Give one of them.")
+    if release is not None:
+        _require_release(release)
     if release is not None and release.columns is None:
         raise ValueError("the release does not name its columns yet. Use noised.release, or release.bind(names).")
     if target is not None:
         check_name("target", target)
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)
+    if names == ():
+        raise ValueError("columns names nothing. Name one column of the features at least.")
     stream = _Stream(blocks, _Form(release, names, target))
     count, width, has_target = stream.measured()
     X = Rows((count, width), lambda rows: stream.read(rows)[0])
@@ -182,6 +187,7 @@ class _Form:
     def pair(self, block: Any) -> tuple[FloatArray, FloatArray | None]:
         """Return a block as arrays of shapes (m, p) and (m,)."""
         X, y = split(block, self.columns if self.release is None else self.release.columns, self.target)
+        check_same_index(X, y)
         if not is_table(X):
             matrix = features_array(X, check_finite=False)
         elif self.release is not None:
@@ -197,12 +203,12 @@ class _Form:
             return matrix, None
         if self.release is not None and self.release.coupling is None and is_table(X):
             return matrix, self.release.released_target(y, rows=len(matrix))
-        target = np.ascontiguousarray(y, dtype=np.float64)
+        target = np.asarray(y)
         if target.shape != (len(matrix),):
             raise ValueError(
                 f"a block has {len(matrix)} records and targets of shape {target.shape}. Yield one per record."
             )
-        return matrix, target
+        return matrix, np.ascontiguousarray(real_array(target, "y"))
 
 
 class _Stream:
@@ -218,7 +224,7 @@ class _Stream:
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
         width, has_target = None, False
-        for block in self._blocks():
+        for block in self._yielded():
             X, y = self._form.pair(block)
             if width is None:
                 width, has_target = X.shape[1], y is not None
@@ -232,12 +238,22 @@ class _Stream:
             raise ValueError("blocks yielded nothing. Yield at least one block of records.")
         return self._count, width, has_target
 
+    def _yielded(self) -> Iterator[Any]:
+        """Return the blocks of one pass."""
+        found = self._blocks()
+        if is_table(found) or isinstance(found, (np.ndarray, Mapping, tuple)) or not isinstance(found, Iterable):
+            raise TypeError(
+                f"blocks returned a {type(found).__name__}, and not an iterator of blocks. Write yield in place of "
+                "return, or return a list of blocks."
+            )
+        return (block for block in found if not _is_empty(block[0] if isinstance(block, tuple) and block else block))
+
     def read(self, rows: slice) -> tuple[FloatArray, FloatArray]:
         """Return consecutive records."""
         with self._lock:
             if not self._kept or rows.start < self._kept[0][0]:
                 self._kept.clear()
-                self._open, self._position = iter(self._blocks()), 0
+                self._open, self._position = self._yielded(), 0
             while self._position < rows.stop:
                 try:
                     X, y = self._form.pair(next(self._open))
@@ -368,6 +384,7 @@ def privatize(
     (2, 0)-differential privacy (local, replace-one)
     ((3000, 1), (3000,), None)
     """
+    _require_release(release)
     if release.columns is None:
         raise ValueError("the release does not name its columns yet. Use release.bind(names).")
     if target is not None:
@@ -381,9 +398,22 @@ def privatize(
     def noised() -> Iterator[Noised]:
         for block in parts:
             X, y = split(block, names if target is not None else None, target)
+            if _is_empty(X):
+                continue
             yield release.privatize(X, y, outside=outside, random_state=source)
 
     return save_blocks(noised(), folder, target_name=target if target_name is None else target_name, labels=labels)
+
+
+def _is_empty(X: Any) -> bool:
+    """Whether a block has no records, as a filter leaves some of a source."""
+    return (number_of_rows(X) if is_table(X) else len(X)) == 0 if hasattr(X, "__len__") else False
+
+
+def _require_release(release: Any) -> None:
+    """Raise TypeError of what is no release."""
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
 
 
 def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:
@@ -395,7 +425,7 @@ def _parts(records: Any, names: Sequence[str]) -> Iterable[Any]:
         return found
     if is_table(records):
         return (take_rows(records, slice(start, start + WINDOW)) for start in range(0, number_of_rows(records), WINDOW))
-    if isinstance(records, np.ndarray) or not isinstance(records, Iterable):
+    if isinstance(records, (np.ndarray, Mapping, io.IOBase)) or not isinstance(records, Iterable):
         raise TypeError(
             f"blocks is a {type(records).__name__}. Pass an iterable of blocks (X, y), one table, or the path of a "
             "file of Parquet; release.privatize(X, y) takes arrays as a whole."

@@ -173,6 +173,12 @@ def test_functions_that_yield_something_else_are_refused():
         (lambda: [(np.zeros((3, 2)), np.zeros(3)), np.zeros((3, 2))], ValueError, "no target, unlike the first"),
         (lambda: [(np.zeros((3, 2)), np.zeros(4))], ValueError, "3 records and targets of shape"),
         (lambda: [{"a": [1.0]}], TypeError, "real numbers"),
+        (lambda: [(np.zeros((3, 2)), np.zeros(3), np.ones(3))], TypeError, "a tuple of 3"),
+        (lambda: [(np.zeros((2, 2)), np.array(["a", "b"]))], TypeError, "y must hold real numbers"),
+        (lambda: [(np.zeros((2, 2)), np.array([1j, 1.0]))], TypeError, "y must hold real numbers"),
+        (lambda: None, TypeError, "blocks returned a NoneType.*Write yield"),
+        (lambda: pa.table({"a": [1.0]}), TypeError, "blocks returned a Table"),
+        (lambda: (np.zeros((3, 2)), np.zeros(3)), TypeError, "blocks returned a tuple"),
     ):
         with pytest.raises(error, match=message):
             sd.blocks.from_iterator(blocks)
@@ -294,6 +300,7 @@ def test_a_table_or_a_file_is_released_by_blocks(kind, tmp_path, monkeypatch):
         (pa.table({"age": [1.0], "y": [1.0]}), {"target": "y"}, ValueError, "missing: hours, place"),
         ([], {"target": "age"}, ValueError, "target='age' is a feature of the release"),
         ([], {"target": 3}, TypeError, "target has 3, which is not a column name"),
+        ({"age": [1.0]}, {}, TypeError, "blocks is a dict"),
     ],
 )
 def test_records_that_are_not_those_of_the_release_leave_no_folder(records, options, error, message, tmp_path):
@@ -309,6 +316,8 @@ def test_records_that_are_not_those_of_the_release_leave_no_folder(records, opti
         ({"release": RELEASE, "columns": ["age"]}, ValueError, "two ways to name the features"),
         ({"release": sd.Release(sd.GaussianMechanism.from_scale(1.0))}, ValueError, "does not name its columns yet"),
         ({"columns": ["agee"]}, ValueError, "missing: agee"),
+        ({"columns": []}, ValueError, "columns names nothing"),
+        ({"release": "age"}, TypeError, "release must be a symdebias.Release; got str"),
         ({"columns": "age", "target": "poor"}, ValueError, "a block has no column 'poor'"),
     ],
 )
@@ -316,3 +325,28 @@ def test_tables_whose_columns_are_not_named_are_refused(options, error, message)
     table = pa.table({"age": [1.0, 2.0], "rich": [1.0, -1.0]})
     with pytest.raises(error, match=message):
         sd.blocks.from_iterator(lambda: [table], **options)
+
+
+def test_rows_of_a_pair_with_other_labels_are_refused():
+    """Records are matched by position: a target in another order would be another person's."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"age": [1.0, 2.0]})
+    target = pd.Series([1.0, -1.0], index=[1, 0])
+    with pytest.raises(ValueError, match="different row labels"):
+        sd.blocks.from_iterator(lambda: [(table, target)], columns="age")
+
+
+def test_a_data_set_of_pyarrow_and_empty_blocks_are_read(tmp_path):
+    dataset = pytest.importorskip("pyarrow.dataset")
+    release = sd.Release({"age": sd.GaussianMechanism.from_scale(1.0)})
+    table = pa.table({"age": [float(age) for age in range(20)]})
+    pq.write_table(table, tmp_path / "true.parquet")
+    assert (
+        sd.blocks.privatize(release, dataset.dataset(tmp_path / "true.parquet"), tmp_path / "a", random_state=0) == 20
+    )
+    blocks = [table[:0], table[:5], table[5:5], table[5:]]
+    assert sd.blocks.privatize(release, blocks, tmp_path / "b", random_state=0) == 20
+    X, _ = sd.blocks.from_iterator(lambda: blocks, columns="age")
+    assert X[:].ravel().tolist() == list(range(20))
+    with pytest.raises(TypeError, match=r"release must be a symdebias\.Release"):
+        sd.blocks.privatize("release", blocks, tmp_path / "c")

@@ -36,6 +36,8 @@ _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
 _EXACT = 1e-9
 # Fewer records tell nothing.
 FEWEST = 20
+# Labels are looked at in so many records at least and at most, and are others from so many standard errors on.
+_LABELS_FROM, _HEAD, _LABELS_OFF = 100, 10_000, 8.0
 
 
 @dataclass(frozen=True)
@@ -492,6 +494,60 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
                     f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
                     "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
                 )
+
+
+def refuse_other_labels(corrected: CorrectedLoss, target: FloatArray | Rows) -> None:
+    """Refuse targets with additive noise whose true values are not the two labels of the loss.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss that they are fitted to. One without correction takes targets of any kind.
+    target : array of shape (n,), float64, or Rows
+        Released targets, checked. The first ten thousand are looked at.
+
+    Raises
+    ------
+    ValueError
+        They are of another coding; see `labels_off`.
+    """
+    labels, release = corrected.declared.target_values, corrected.release
+    if corrected.method == "none" or release.coupling is not None or labels is None or len(labels) != 2:
+        return
+    noise = release.target_noise
+    if isinstance(noise, AdditiveNoise):
+        told = labels_off(np.asarray(target[:_HEAD]), (labels[0], labels[1]), noise.variance)
+        if told:
+            raise ValueError(f"{told} Noise labels as the loss has them, or declare target_values on the loss.")
+
+
+def labels_off(target: FloatArray, labels: tuple[float, float], variance: float) -> str:
+    """Return in words by what released targets tell that the true ones are not two labels; an empty text if nothing.
+
+    Less the variance of the noise, the squared distance of a label from the middle between both has a known mean.
+    A false alarm takes eight standard errors.
+
+    Parameters
+    ----------
+    target : array of shape (n,), float64
+        Labels with additive noise.
+    labels : pair of float
+        The labels.
+    variance : float
+        That of the noise.
+    """
+    if len(target) < _LABELS_FROM:
+        return ""
+    low, high = min(labels), max(labels)
+    wanted = (high - low) ** 2 / 4
+    squares = (target - (low + high) / 2) ** 2 - variance
+    mean, error = float(squares.mean()), float(squares.std()) / math.sqrt(len(squares))
+    if abs(mean - wanted) <= _LABELS_OFF * error + _EXACT * wanted:
+        return ""
+    return (
+        f"the true targets are not the labels {low:g} and {high:g}: their mean squared distance from the middle of "
+        f"these, the noise taken out, is {mean:.3g}, and labels have {wanted:.3g}."
+    )
 
 
 def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray]:

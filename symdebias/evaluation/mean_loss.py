@@ -122,6 +122,8 @@ class MeanLoss(Metric):
 def named_loss(metric: str, records: Records) -> Loss:
     """Return the loss that a metric other than accuracy is the mean of."""
     u, y = sp.symbols("u y", real=True)
+    if metric in ("log_loss", "brier") and not records.of_margins:
+        records.require_labels()
     if metric == "log_loss":
         low, high = records.labels
         if (low, high) == (-1.0, 1.0):

@@ -57,12 +57,12 @@ class Evaluation:
         level : float
             That of the intervals, in (0, 1).
         """
-        lines = [f"{'metric':<14}{'value':>10}{'(se)':>10}{'bias up to':>12}{f'{100 * level:g}% interval':>22}  method"]
+        lines = [f"{'metric':<14}{'value':>10}{'(se)':>10}{'bias up to':>14}{f'{100 * level:g}% interval':>22}  method"]
         for name, one in self.estimates.items():
             low, high = one.confidence_interval(level)
             bias = f"{one.bias:.2g}{'' if one.bias_is_certified else ' est.'}" if one.bias > 0 else "0"
             lines.append(
-                f"{name:<14}{one.value:>10.4f}{one.standard_error:>10.4f}{bias:>12}{low:>11.4f}{high:>11.4f}"
+                f"{name:<14}{one.value:>10.4f}{one.standard_error:>10.4f}{bias:>14}{low:>11.4f}{high:>11.4f}"
                 f"  {one.method}"
             )
         return "\n".join([*lines, *(f"{name:<14}refused: {reason}" for name, reason in self.refused.items())])

@@ -21,6 +21,8 @@ from symdebias.exceptions import InferenceError, NoExactCorrectionError
 
 # A denominator that may be negative by its noise must lie so many standard errors above 0.
 _TOLD = 3.0
+# Targets that are equal but for rounding, relative to the largest.
+_ROUNDING = 1e-13
 # The numerator's coefficient of true positives, and the denominator's of predicted positives and of positives.
 RATES = {"precision": (1.0, 1.0, 0.0), "recall": (1.0, 0.0, 1.0), "f1": (2.0, 1.0, 1.0)}
 
@@ -233,4 +235,8 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
             "squared_error, or release the target apart."
         )
     target, excess = records.unbiased_target(), records.excess_of_squares()
+    if np.ptp(target) <= _ROUNDING * np.abs(target).max():
+        raise InferenceError(
+            "the variance of the target is 0 but for rounding, and r2 is a share of it. Evaluate squared_error."
+        )
     return RSquared("r2", errors.method, records, errors, target, excess)

@@ -20,15 +20,18 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
+from symdebias.checks.records import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
-from symdebias.noise import ChannelNoise
+from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
+# Links whose scores are no predictions of a mean.
+_OTHER_LINKS = ("logistic", "exponential")
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,11 @@ class Records:
                 f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
                 "score. Evaluate a Loss of all scores, such as the one that was fitted."
             )
+        if isinstance(model, Fit) and isinstance(loss, str) and loss == "r2" and link_of(model) in _OTHER_LINKS:
+            raise ValueError(
+                "r2 is that of a score that predicts the mean of a number, and the loss of this fit predicts by the "
+                f"link {link_of(model)}. Evaluate the loss that was fitted, or a metric that its target has."
+            )
         if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
             raise ValueError(
                 "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
@@ -193,9 +201,19 @@ class Records:
         if self.of_margins:
             return self.target
         low, high = self.labels
-        if self.release.target_noise is None:
-            label_array(self.target, (low, high), rows=len(self.target))
+        self.require_labels()
         return self.unbiased_target(lambda label: (2 * label - low - high) / (high - low))
+
+    def require_labels(self) -> None:
+        """Raise ValueError where the true targets are not the two labels, as far as the released ones tell."""
+        low, high = self.labels
+        noise = self.release.target_noise
+        if noise is None:
+            label_array(self.target, (low, high), rows=len(self.target))
+        if isinstance(noise, AdditiveNoise):
+            told = labels_off(self.target, (low, high), noise.variance)
+            if told:
+                raise ValueError(f"{told} Give target_values= as they are coded, or a metric of numbers.")
 
     def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
         """Return unbiased estimates of an affine function of the true target, by default the target itself.

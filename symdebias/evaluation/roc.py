@@ -1,13 +1,13 @@
 """The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, target_array
+from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, is_integer
 from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_of
 from symdebias.evaluation.ranking import AreaUnderCurve, pair_signs
@@ -216,12 +216,12 @@ def roc_curve(
 
 def _given(thresholds: Any) -> FloatArray:
     """Return thresholds that were given as numbers."""
-    if (
-        isinstance(thresholds, (str, bytes))
-        or not isinstance(thresholds, (Sequence, np.ndarray))
-        or len(thresholds) == 0
-    ):
+    if isinstance(thresholds, (str, bytes, Mapping)) or np.ndim(thresholds) != 1 or len(thresholds) == 0:
         raise TypeError(
-            f"thresholds={thresholds!r:.60} is neither a number of scores nor a list of them. Give one of them."
+            f"thresholds={thresholds!r:.60} is neither an integer, how many scores to take, nor a list of scores, at "
+            "least one. Give one of them, such as thresholds=[0.0]."
         )
-    return target_array(np.asarray(thresholds), rows=len(thresholds)).copy()
+    given = real_array(np.asarray(thresholds), "thresholds", check_finite=False)
+    if not np.all(np.isfinite(given)):
+        raise ValueError("thresholds has NaN or infinity. Give finite scores.")
+    return np.array(given)

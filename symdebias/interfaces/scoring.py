@@ -5,7 +5,7 @@ from typing import Any
 
 from symdebias import _optional
 from symdebias.evaluation import evaluate
-from symdebias.evaluation.estimate import HIGHER_IS_BETTER
+from symdebias.evaluation.estimate import HIGHER_IS_BETTER, check_options
 from symdebias.interfaces.debiased import Debiased
 from symdebias.losses import Loss
 
@@ -47,6 +47,10 @@ class CorrectedScorer:
     metric: str | Loss
     threshold: float = 0.0
     _weighted: bool | str | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # GridSearchCV makes NaN of what a scorer refuses.
+        check_options(self.metric, None, "any", self.threshold)
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> "CorrectedScorer":
         """Return this scorer with a request for metadata, where scikit-learn routes it.

@@ -92,6 +92,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
 
 def _noised(place: Path, *, in_memory: bool) -> Noised:
     if not (place / MANIFEST).is_file():
+        if (place / "part-000000").is_dir():
+            raise ValueError("it holds a folder for each partition, which symdebias.distributed.load reads")
         raise ValueError(f"it has no file {MANIFEST}")
     if (place / MANIFEST).stat().st_size > _LONGEST_MANIFEST:
         raise ValueError(f"its {MANIFEST} has more than {_LONGEST_MANIFEST:,} bytes")

@@ -51,9 +51,13 @@ class Checkpoint:
     ------
     OSError
         There is no such folder.
+    TypeError
+        It is no path.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"checkpoint has the type {type(path).__name__}. Give the path of a file.")
         _files.require_place(path)
         self._path, self._run = Path(path), {"nothing": True}
         self._entries: dict[str, Any] = {}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import IntegerArray
-from symdebias.checks.records import refuse_scaled
+from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
 from symdebias.solvers.offsets import with_offset
@@ -106,4 +106,5 @@ def checked_run(
             'Give order="given" where its rows stand in no particular order, or copy them with to_memory_map().'
         )
     refuse_scaled(corrected, run.matrix)
+    refuse_other_labels(corrected, run.target)
     return run, factor, marked

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
-from symdebias.checks.records import refuse_scaled
+from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.derivation import Surrogate
@@ -171,6 +171,7 @@ def m_estimate(
         y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
     checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
     refuse_scaled(corrected, checked.matrix)
+    refuse_other_labels(corrected, checked.target)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
     with kept(checkpoint) as journal:

@@ -7,6 +7,7 @@ takes the steps of `sgd` with its settings, and is examined as `sgd` examines a 
 import difflib
 import inspect
 import math
+import operator
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +82,15 @@ class Replicates:
         return len(self.settings)
 
     def __getitem__(self, index: int) -> Fit:
-        place = range(len(self))[index]
+        try:
+            at = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"a replicate is told by its number; got {type(index).__name__}. Give an integer, or iterate."
+            ) from None
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"there is no replicate {at}: their numbers are 0 to {len(self) - 1}.")
+        place = at % len(self)
         if place in self.errors:
             raise self.errors[place]
         return self._fits[place]
@@ -235,12 +244,25 @@ def sgd_replicates(
     if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
         explain_overflow(run, X)
     total = epochs * -(-len(run) // batch_size)
-    members = [
-        _Member.of(
-            one, run, metric, batch_size, total, share=share, record=record, factor=factor, smoothed=bool(len(smooth))
-        )
-        for one in given
-    ]
+    members = []
+    for place, one in enumerate(given):
+        try:
+            member = _Member.of(
+                one,
+                run,
+                metric,
+                batch_size,
+                total,
+                share=share,
+                record=record,
+                factor=factor,
+                smoothed=bool(len(smooth)),
+            )
+        except (ValueError, TypeError) as error:
+            if one.start is not None and len(error.args) == 1:
+                error.args = (f"settings {place}: {error}",)
+            raise
+        members.append(member)
     errors: dict[int, SymdebiasError] = {}
     _train(
         run, X, members, errors, batch_size=batch_size, epochs=epochs, smoothing=smooth,

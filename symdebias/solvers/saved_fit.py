@@ -34,6 +34,7 @@ from symdebias.mechanisms import KINDS, Mechanism
 from symdebias.mechanisms.base import card_of, mechanism_of
 from symdebias.release import Release
 from symdebias.release.card import refuse_constant, without_repeats
+from symdebias.solvers.step_sizes import StepSize
 from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.transforms.surrogate import Design
 
@@ -485,9 +486,16 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 
 def _classes(kind: type) -> set[type]:
-    """Return the dataclasses that a fit may hold: those that the fields of a fit or a design declare, and theirs."""
+    """Return the dataclasses that a fit may hold: those that the fields of a fit or a design declare, and theirs.
+
+    Diagnostics of a descent have its rule of step sizes.
+    """
     known: set[type] = set()
-    waiting: list[Any] = [Design, *(hint for name, hint in typing.get_type_hints(kind).items() if name != "corrected")]
+    waiting: list[Any] = [
+        Design,
+        StepSize,
+        *(hint for name, hint in typing.get_type_hints(kind).items() if name != "corrected"),
+    ]
     while waiting:
         hint = waiting.pop()
         waiting += [argument for argument in typing.get_args(hint) if argument is not Ellipsis]

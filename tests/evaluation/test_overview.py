@@ -69,3 +69,9 @@ def test_nothing_that_can_be_told_is_an_error():
         evaluate_all(THETA, noised.X, noised.y, release=noised.release, target_values=(-1, 1))
     with pytest.raises(ValueError, match="one record"):
         evaluate_all(THETA, X4[:1], Y4[:1], release=TRUE)
+
+
+def test_columns_of_the_table_stand_apart():
+    estimate = sd.evaluation.Estimate(0.1, 0.0123, 0.00036, False, 10, "brier", "surrogate", None)
+    words = sd.evaluation.Evaluation({"brier": estimate}, {}).table().splitlines()[1].split()
+    assert words[:5] == ["brier", "0.1000", "0.0123", "0.00036", "est."]

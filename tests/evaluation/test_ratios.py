@@ -231,6 +231,9 @@ BAD = {
     "no positives": ({"metric": "recall", "y": -np.ones(4)}, InferenceError, "records that have the larger label is 0"),
     "neither": ({"metric": "f1", "threshold": 9.0, "y": -np.ones(4)}, InferenceError, "plus that of those that have"),
     "one value": ({"metric": "r2", "y": np.ones(4)}, InferenceError, "variance of the target is 0"),
+    "one value but for rounding": (
+        {"metric": "r2", "y": np.array([0.1, 0.1, 0.1, 0.3 - 0.2])}, InferenceError, "0 but for rounding",
+    ),
     "too much noise": (
         {"metric": "r2", "release": release_of(None, sd.GaussianMechanism.from_scale(5.0))}, InferenceError,
         "variance of the target is .*not told apart",
@@ -283,3 +286,31 @@ def test_r2_of_features_and_target_in_one_vector():
     assert abs(off.mean()) < 4.5 * off.std() / math.sqrt(40)
     # The records stay the same, whose part of the standard error is small here.
     assert 0.6 < off.std() / error < 1.3
+
+
+@pytest.mark.parametrize("loss", [sd.losses.poisson(), sd.losses.logistic()])
+def test_r2_of_scores_that_predict_no_mean_is_refused(loss):
+    history = sd.solvers.History(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, len(THETA))))
+    fit = sd.Fit(THETA, sd.debias(loss, TRUE), "by hand", history)
+    with pytest.raises(ValueError, match=r"r2 .* predicts by the link (exponential|logistic)"):
+        evaluate(fit, X4, np.maximum(Y4, 0) if loss.name == "poisson" else Y4, metric="r2")
+
+
+@pytest.mark.parametrize("metric", ["f1", "roc_auc", "brier", "log_loss"])
+def test_labels_of_another_coding_are_refused_under_additive_noise(metric):
+    """The mean square of 0 and 1 is half of that of -1 and +1: 400 records tell them apart by more than 8 errors."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 1)), rng.integers(0, 2, size=400)
+    release = sd.Release(target=sd.GaussianMechanism.from_scale(0.3))
+    noised = release.privatize(X, y.astype(float), random_state=1)
+    options = {"metric": metric, "release": release}
+    with pytest.raises(ValueError, match=r"not the labels -1 and 1: .* is 0\..*Give target_values="):
+        evaluate([1.0], noised.X, noised.y, **options)
+    declared = evaluate([1.0], noised.X, noised.y, target_values=(0, 1), **options)
+    assert declared.value == pytest.approx(
+        evaluate(
+            [1.0], noised.X, 2 * noised.y - 1, metric=metric,
+            release=sd.Release(target=sd.GaussianMechanism.from_scale(0.6)),
+        ).value,
+        rel=1e-6,
+    )  # fmt: skip

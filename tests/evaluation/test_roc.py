@@ -95,9 +95,12 @@ def test_a_cap_has_a_curve():
 
 BAD = {
     "words": ({"thresholds": "many"}, TypeError, "thresholds='many' is neither"),
-    "none": ({"thresholds": []}, TypeError, "neither a number of scores"),
+    "none": ({"thresholds": []}, TypeError, "nor a list of scores"),
     "zero": ({"thresholds": 0}, ValueError, "thresholds=0 is too small"),
-    "nan": ({"thresholds": [0.0, math.nan]}, ValueError, "NaN"),
+    "nan": ({"thresholds": [0.0, math.nan]}, ValueError, "thresholds has NaN"),
+    "infinity": ({"thresholds": [0.0, math.inf]}, ValueError, "thresholds has NaN or infinity"),
+    "one number": ({"thresholds": 1.0}, TypeError, "thresholds=1.0 is neither an integer"),
+    "a matrix": ({"thresholds": [[0.0, 1.0]]}, TypeError, "nor a list of scores"),
     "model": ({"label_model": "probit"}, ValueError, "label_model='probit'"),
     "one label": ({"y": np.ones(4)}, InferenceError, "smaller label is 0"),
     "no waves": ({"release": release_of(sd.UniformMechanism(0.5))}, NoExactCorrectionError, "no wave can be undone"),

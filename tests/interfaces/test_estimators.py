@@ -465,3 +465,14 @@ def test_a_missing_package_says_how_to_install_it():
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert 'pip install "symdebias[sklearn]"' in done.stdout
+
+
+def test_a_scorer_of_no_metric_is_refused_where_it_is_made():
+    """GridSearchCV makes NaN of what a scorer refuses when it is called."""
+    for options, message in (
+        ({"metric": "auc"}, "metric='auc' is not known"),
+        ({"metric": "roc_auc", "threshold": 1.0}, "Leave it out"),
+        ({"metric": "f1", "threshold": float("nan")}, "threshold=nan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sd.CorrectedScorer(**options)

@@ -224,3 +224,11 @@ def test_what_is_no_folder_is_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(sd.MissingDependencyError, match=r'pip install "symdebias\[parquet\]"'):
         noised.save(tmp_path / "out", format="parquet")
+
+
+def test_a_table_is_no_sequence_of_records():
+    table = Table({"age": [1.0, 2.0]})
+    assert table[np.array([1])]["age"].tolist() == table[1:]["age"].tolist() == [2.0]
+    for read in (np.asarray, lambda one: one[0]):
+        with pytest.raises(TypeError, match=r"numpy\.column_stack"):
+            read(table)

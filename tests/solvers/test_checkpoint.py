@@ -278,6 +278,9 @@ def test_the_place_is_looked_at_before_anything_is_computed(tmp_path):
             solve(CORRECTED, X, y, checkpoint=tmp_path / "nowhere" / "run")
         with pytest.raises(IsADirectoryError):
             solve(CORRECTED, X, y, checkpoint=tmp_path)
+        for nothing in (True, 5, b"run"):
+            with pytest.raises(TypeError, match=r"checkpoint has the type .*Give the path of a file"):
+                solve(CORRECTED, X, y, checkpoint=nothing)
 
 
 def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):

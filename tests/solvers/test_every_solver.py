@@ -149,3 +149,14 @@ def test_budget_adjacency_and_bounds_have_no_defaults(name):
         if (name, missing) not in OPTIONAL:
             with pytest.raises(TypeError, match=missing):
                 solver(loss, X, Y, **{key: value for key, value in options.items() if key != missing})
+
+
+@pytest.mark.parametrize("solve", [sd.m_estimate, sd.sgd])
+def test_labels_of_another_coding_are_refused_under_additive_noise(solve):
+    """A logistic model of 0 and 1 that are taken for -1 and +1 comes out at a third of its size, without a sign."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(600, 1)), rng.integers(0, 2, size=600)
+    noised = sd.Release(target=sd.GaussianMechanism.from_scale(0.4)).privatize(X, y.astype(float), random_state=1)
+    corrected = sd.debias(sd.losses.exponential() if solve is sd.sgd else sd.losses.logistic(), noised.release)
+    with pytest.raises(ValueError, match=r"not the labels -1 and 1: .* and labels have 1"):
+        solve(corrected, noised.X, noised.y)

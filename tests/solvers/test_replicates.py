@@ -232,7 +232,7 @@ def test_rows_that_are_read_by_blocks_are_read_once_for_all_replicates():
         ([{"step_size": "theory"}], ValueError, r'settings 0: step_size="theory" .* needs l2 > 0'),
         ([{"step_size": "fast"}], ValueError, "settings 0: step_size='fast' is not known"),
         ([{"radius": 0.0}], ValueError, "settings 0: radius=0"),
-        ([{"start": [1.0, 2.0, 3.0]}], ValueError, "3"),
+        ([{}, {"start": [1.0, 2.0, 3.0]}], ValueError, "settings 1: .*3"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings, error, message):
@@ -258,3 +258,17 @@ def test_a_surrogate_is_resolved_first():
     X, y = learnable(100)
     with pytest.raises(ValueError, match=r"not resolved, and each replicate would have one of its own.*fit\.corrected"):
         sd.sgd_replicates(corrected, X, y, [{}])
+
+
+def test_replicates_are_told_by_their_number():
+    X, y = learnable(100)
+    replicates = sd.sgd_replicates(CORRECTED, X, y, [{"l2": 0.1}, {"l2": 0.2}], random_state=0)
+    assert replicates[-1] is replicates[np.int64(1)] is list(replicates)[1]
+    for index, error, message in (
+        (2, IndexError, "there is no replicate 2: their numbers are 0 to 1"),
+        (-3, IndexError, "no replicate -3"),
+        (slice(0, 1), TypeError, "told by its number; got slice"),
+        ("a", TypeError, "got str"),
+    ):
+        with pytest.raises(error, match=message):
+            replicates[index]

@@ -566,3 +566,14 @@ def test_descriptions_that_say_something_else_are_refused(place, value, message,
         inner = inner[step]
     inner[last] = value
     refused(tmp_path / "fit", packed({**parts, "fit.json": json.dumps(document).encode()}), message)
+
+
+def test_a_fit_of_sgd_with_a_rule_of_step_sizes_is_saved(tmp_path):
+    X, y = records(80, 2)
+    corrected = sd.debias(sd.losses.exponential(), gaussian_release(0.1, epsilon=3.0))
+    rule = sd.step_sizes.inverse_time(20.0)
+    fit = sd.sgd(corrected, X, y, step_size=rule, l2=0.1, random_state=0)
+    fit.save(tmp_path / "fit.npz")
+    back = sd.Fit.load(tmp_path / "fit.npz")
+    assert back.diagnostics["step_size"] == fit.diagnostics["step_size"] == rule
+    assert np.array_equal(back.theta, fit.theta)

@@ -74,7 +74,7 @@ def evaluate(
     Notes
     -----
     Two passes where the correction is exact; two more tell where scores lie, for the range of a surrogate. Metrics that
-    look at scores in their order, such as accuracy, are estimated from a part of the records on one machine:
+    are no means of a loss, such as accuracy and r2, are estimated from a part of the records on one machine:
     ``symdebias.evaluation.evaluate(fit, X[:100_000].compute(), ...)``.
 
     Examples
@@ -319,7 +319,7 @@ class _Test:
         """Return records that a user gave, checked in one pass."""
         if not isinstance(metric, Loss) and metric not in _MEANS:
             raise ValueError(
-                f"metric={metric!r} looks at scores in their order, and here sums over partitions are all there is. "
+                f"metric={metric!r} is no mean over records, and here sums over partitions are all there is. "
                 f"Choose {', '.join(_MEANS[:-1])} or {_MEANS[-1]}, pass a Loss, or evaluate a part of the records: "
                 "symdebias.evaluation.evaluate(fit, X[:100_000].compute(), ...)."
             )

@@ -158,7 +158,7 @@ def test_candidates_that_are_refused_have_their_reason():
 
 
 WRONG = {
-    "accuracy": ({"metric": "accuracy"}, "looks at scores in their order"),
+    "accuracy": ({"metric": "accuracy"}, "is no mean over records"),
     "unknown": ({"metric": "acuracy"}, "is not known"),
     "radius": ({"radius": -1.0}, "radius"),
     "theta": ({"theta_or_fit": [1.0]}, "theta"),
