@@ -641,3 +641,9 @@ class CorrectedLoss:
 def _rebuilt(declared: Loss, release: Release, approach: Method, reason: str) -> CorrectedLoss:
     """Return a corrected loss from what determines it; one for all copies, which a pool receives with every task."""
     return CorrectedLoss(declared, release, approach, reason=reason)
+
+
+def require_corrected(corrected: Any) -> None:
+    """Raise TypeError where something else than a corrected loss was given."""
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")

@@ -74,12 +74,6 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
     return *taken, given.order, RUNS, given.run_length, given.shift, 0
 
 
-def require_corrected(corrected: Any) -> None:
-    """Raise TypeError where something else than a corrected loss was given."""
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
-
-
 def checked_run(
     corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any
 ) -> tuple[Records, float, dict[str, Any]]:

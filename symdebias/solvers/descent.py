@@ -224,6 +224,12 @@ class Descent:
         )
 
 
+def seen_after(records: int, batch_size: int) -> Callable[[IntegerArray], IntegerArray]:
+    """Return a function of numbers of steps that says how many records they saw, of epochs over so many records."""
+    per_epoch = -(-records // batch_size)
+    return lambda steps: steps // per_epoch * records + np.minimum(steps % per_epoch * batch_size, records)
+
+
 def averaged_share(average: bool | float) -> float:
     """Return which share of the steps, from the last one back, is averaged."""
     if isinstance(average, (bool, np.bool_)):

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
@@ -189,8 +189,7 @@ def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrog
     ValueError, TypeError
         An argument does not fit.
     """
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    require_corrected(corrected)
     if radius is not None:
         POSITIVE.check("radius", radius)
         if bounds is not None:

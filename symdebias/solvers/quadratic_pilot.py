@@ -17,7 +17,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.numeric import numeric
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.solvers.moments import moments_of
@@ -101,8 +101,7 @@ def quadratic_pilot(
     >>> quadratic_pilot(corrected, noised.X, noised.y).theta.round(1)
     array([1.])
     """
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    require_corrected(corrected)
     if not corrected.declared.scores:
         raise NoExactCorrectionError(
             "a free-form loss has no pilot estimate. Declare it in its score, or call corrected.resolve(radius=, "

@@ -21,18 +21,18 @@ from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.replicates import replicates_pass
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning, SymdebiasError, VarianceWarning
 from symdebias.records import Records
-from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
-from symdebias.solvers.descent import Descent, averaged_share, progress_bar
+from symdebias.solvers.deal import RUNS, Deal, checked_run, read
+from symdebias.solvers.descent import Descent, averaged_share, progress_bar, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import known_scores
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
+from symdebias.solvers.step_sizes import learned_steps, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, growth_limits, remedy_of, require_finite, stopped
 
 # What each replicate may have of its own, and what it has otherwise.
@@ -465,7 +465,6 @@ def _examined(
 ) -> Replicates:
     """Return what the replicates have reached, each examined as `sgd` examines a fit."""
     n = len(run)
-    per_epoch = -(-n // batch_size)
     known = None if corrected.design is None else known_scores(corrected, run)
     examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY)
     advice: str | None = None
@@ -487,15 +486,14 @@ def _examined(
         for kind, note in notes.items():
             if note is not None:
                 said[kind][place] = note
-        plain = isinstance(one.step_size, (str, int, float, StepSize))
         fits[place] = descent.fit(
             corrected,
             solver="sgd",
             records=n,
-            seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
+            seen=seen_after(n, batch_size),
             diagnostics={
                 "epochs": epochs,
-                "step_size": one.step_size if plain else "a function",
+                "step_size": step_size_told(one.step_size),
                 **health.as_diagnostics(),
                 "score_variance": run.correction.score_variance(theta, run.scales)
                 if corrected.declared.scores

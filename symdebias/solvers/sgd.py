@@ -23,14 +23,14 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
 from symdebias.records import Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
-from symdebias.solvers.deal import RUNS, Deal, checked_run, read, require_corrected
-from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar
+from symdebias.solvers.deal import RUNS, Deal, checked_run, read
+from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.moments import released_moments
@@ -39,7 +39,7 @@ from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import StepSize, learned_steps, step_sizes
+from symdebias.solvers.step_sizes import StepSize, learned_steps, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
@@ -319,14 +319,14 @@ def _trained(
             health.refuse(theta, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
         return health, examination
 
-    n, per_epoch = training.size(run)
+    n = len(run)
 
     def fit_of(descent: Descent, corrected: CorrectedLoss, told: dict[str, Any], **more: Any) -> Fit:
         return descent.fit(
             corrected,
             solver="sgd",
             records=n,
-            seen=lambda steps: steps // per_epoch * n + np.minimum(steps % per_epoch * batch_size, n),
+            seen=seen_after(n, batch_size),
             diagnostics=told,
             **more,
         )
@@ -437,8 +437,7 @@ class _Training:
 
     def told(self) -> dict[str, Any]:
         """Return what there is to tell of how it was to be trained."""
-        plain = isinstance(self.step_size, (str, int, float, StepSize))
-        return {"epochs": self.epochs, "step_size": self.step_size if plain else "a function"}
+        return {"epochs": self.epochs, "step_size": step_size_told(self.step_size)}
 
     def of(
         self, run: Records, X: Any, begin: FloatArray, begun: Callable[[Descent], object], stage: int = 0
@@ -499,7 +498,7 @@ class _Training:
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
         deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
-            advance(descent.done // per_epoch * n + min(descent.done % per_epoch * batch_size, n))
+            advance(int(seen_after(n, batch_size)(np.array(descent.done))))
             for epoch in range(self.epochs if is_past else at_epoch, self.epochs):
                 drawn_from = None if shuffler is None else shuffler.state
                 if self.rng is not None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -143,6 +144,11 @@ def step_sizes(
             "Return one number per step."
         )
     return np.ascontiguousarray(sizes)
+
+
+def step_size_told(step_size: Any) -> Any:
+    """Return what a fit tells of its rule of step sizes: a value as it is, of a function that it is one."""
+    return step_size if isinstance(step_size, (str, int, float, StepSize)) else "a function"
 
 
 def learned_steps(

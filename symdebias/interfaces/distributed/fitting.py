@@ -15,7 +15,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
 from symdebias.checks.records import refuse_scaled
-from symdebias.corrected import CorrectedLoss
+from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords
 from symdebias.records import Derivatives
@@ -203,8 +203,7 @@ def sgd(
     >>> fit.diagnostics["partitions"], bool(abs(fit.theta[0] - 2) < 0.1)
     (4, True)
     """
-    if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+    require_corrected(corrected)
     l2 = NON_NEGATIVE.check("l2", l2)
     if radius is not None:
         radius = POSITIVE.check("radius", radius)
