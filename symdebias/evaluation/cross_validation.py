@@ -1,6 +1,6 @@
 """Cross-validation: ways to fit a model, compared by a corrected metric on held-out released records."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -173,12 +173,7 @@ def cross_validate(
     >>> table.best  # the naive squared error is least at one half
     'one'
     """
-    if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
-        raise TypeError(
-            "candidates must map names, at least one, to callables of X and y that return a Fit; got "
-            f"{candidates!r:.60}. "
-            "Pass {'l2 = 0.1': functools.partial(sd.m_estimate, corrected, l2=0.1)}, for instance."
-        )
+    check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
     records = Records.checked(
         None, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
@@ -204,39 +199,80 @@ def cross_validate(
                 values[name] = judge.checked_values(fitted, parts)
             except SymdebiasError as error:
                 refused[name] = f"{error}"
-    if not values:
+    require_any(values, refused)
+
+    def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
+        return estimate_of(judge, values[name] - (0.0 if other is None else values[other]), bias, certified)
+
+    weights = records.weights
+    by_fold = {
+        name: np.array([np.average(own[part], weights=weights[part]) for part in parts]) for name, own in values.items()
+    }
+    biases = {name: [judge.bias(theta) for theta in thetas[name]] for name in values}
+    return compared(judge, estimated, biases, by_fold, refused)
+
+
+def check_candidates(candidates: Any, solver: str) -> None:
+    """Raise TypeError where candidates are no mapping from names to callables; a solver is named as an example."""
+    if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
+        raise TypeError(
+            "candidates must map names, at least one, to callables of X and y that return a Fit; got "
+            f"{candidates!r:.60}. "
+            f"Pass {{'l2 = 0.1': functools.partial({solver}, corrected, l2=0.1)}}, for instance."
+        )
+
+
+def require_any(judged: Collection[str], refused: Mapping[str, str]) -> None:
+    """Raise SymdebiasError where no candidate is left."""
+    if not judged:
         reasons = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
         raise SymdebiasError(f"every candidate was refused:\n{reasons}\nGive one that can be fitted to these records.")
-    return _compared(judge, values, thetas, parts, refused)
 
 
-def _compared(
+def compared(
     judge: Metric,
-    values: Mapping[str, FloatArray],
-    thetas: Mapping[str, list[FloatArray]],
-    parts: Sequence[IntegerArray],
+    estimated: Callable[[str, str | None, float, bool], Estimate],
+    biases: Mapping[str, Sequence[tuple[float, bool]]],
+    by_fold: Mapping[str, FloatArray],
     refused: Mapping[str, str],
 ) -> CrossValidation:
-    estimates = {}
-    for name, own in values.items():
-        biases = [judge.bias(theta) for theta in thetas[name]]
-        estimates[name] = estimate_of(judge, own, max(bias for bias, _ in biases), all(known for _, known in biases))
+    """Return the table of candidates, whose differences are of the same records.
+
+    Parameters
+    ----------
+    judge : Metric
+        The metric.
+    estimated : callable
+        The estimate of a candidate, less that of another one where one is named, with a bound on its bias and whether
+        it is certified.
+    biases : mapping from str to sequence of (float, bool)
+        By candidate: the bias in each part, and whether it is certified.
+    by_fold, refused
+        As in the table.
+    """
+    estimates = {
+        name: estimated(name, None, max(bias for bias, _ in own), all(known for _, known in own))
+        for name, own in biases.items()
+    }
     best = _best(estimates, judge.higher_is_better)
     differences = {}
     for name, one in estimates.items():
         bias = 0.0 if name == best else one.bias + estimates[best].bias - 2 * judge.common_bias
         certified = one.bias_is_certified and estimates[best].bias_is_certified
-        differences[name] = estimate_of(judge, values[name] - values[best], bias, certified)
-    weights = judge.records.weights
-    by_fold = {
-        name: np.array([np.average(own[part], weights=weights[part]) for part in parts]) for name, own in values.items()
-    }
+        differences[name] = estimated(name, best, bias, certified)
     return CrossValidation(estimates, differences, by_fold, refused, judge.name, judge.higher_is_better)
 
 
 def _best(estimates: Mapping[str, Estimate], higher_is_better: bool) -> str:
     sign = -1 if higher_is_better else 1
     return min(estimates, key=lambda name: sign * estimates[name].value)
+
+
+def dealt(count: int, folds: int, rng: np.random.Generator) -> IntegerArray:
+    """Return the part that each of so many things is in: parts of equal size, by chance."""
+    part_of = np.empty(count, dtype=np.int64)
+    part_of[rng.permutation(count)] = np.arange(count) % folds
+    return part_of
 
 
 def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[IntegerArray]:
@@ -246,8 +282,7 @@ def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[Integ
     if count < folds:
         what = "records" if records.clusters is None else "clusters"
         raise ValueError(f"folds={folds} is more than the {count} {what}. Use fewer folds.")
-    part_of = np.empty(count, dtype=np.int64)
-    part_of[rng.permutation(count)] = np.arange(count) % folds
+    part_of = dealt(count, folds, rng)
     parts = [np.flatnonzero(part_of[codes] == part) for part in range(folds)]
     if not all(records.weights[part].any() for part in parts):
         raise ValueError("sample_weight is 0 for every record of a part. Use fewer folds, or leave such records out.")

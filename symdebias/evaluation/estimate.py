@@ -25,7 +25,7 @@ METRICS = (
 )  # fmt: skip
 HIGHER_IS_BETTER = ("accuracy", *RATES, "roc_auc", "r2")
 # Those that compare a score with a threshold.
-_WITH_THRESHOLD = ("accuracy", *RATES)
+WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
@@ -218,6 +218,19 @@ def evaluate(
     records = Records.checked(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
+    return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
+
+
+def estimated_on(
+    records: Records,
+    theta_or_fit: Fit | ArrayLike,
+    metric: str | Loss,
+    *,
+    radius: float | None,
+    label_model: str,
+    threshold: float,
+) -> Estimate:
+    """Return the estimate of a metric on checked records, with checked options."""
     theta = records.parameters(theta_or_fit, metric)
     judge = corrected_metric(
         metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
@@ -233,9 +246,9 @@ def check_options(metric: Any, radius: float | None, label_model: str, threshold
         POSITIVE.check("radius", radius)
     if label_model not in _LABEL_MODELS:
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
-    if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in _WITH_THRESHOLD):
+    if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in WITH_THRESHOLD):
         raise ValueError(
-            f"threshold={threshold!r} is a score that {', '.join(_WITH_THRESHOLD)} compare scores with, and metric "
+            f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with, and metric "
             "is another. Leave it out."
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from symdebias.evaluation.estimate import Estimate, evaluate
+from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
@@ -120,19 +120,15 @@ def evaluate_all(
     )
     names, refused = _metrics_of(theta_or_fit, records)
     estimates: dict[str, Estimate] = {}
-    options: dict[str, Any] = {
-        "release": release, "sample_weight": sample_weight, "clusters": clusters, "target_values": target_values,
-        "radius": radius,
-    }  # fmt: skip
     error: SymdebiasError | None = None
     for name in names:
-        own = dict(options)
-        if not (records.of_margins and name == "accuracy"):
-            own["label_model"] = label_model
-        if name in ("accuracy", "precision", "recall", "f1"):
-            own["threshold"] = threshold
+        options: dict[str, Any] = {
+            "label_model": "any" if records.of_margins and name == "accuracy" else label_model,
+            "threshold": threshold if name in WITH_THRESHOLD else 0.0,
+        }
+        check_options(name, radius, **options)
         try:
-            estimates[name] = evaluate(theta_or_fit, X, y, metric=name, **own)
+            estimates[name] = estimated_on(records, theta_or_fit, name, radius=radius, **options)
         except SymdebiasError as found:
             error, refused[name] = found, f"{found}"
     if error is not None and not estimates:

@@ -12,10 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray
+from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import Integer
 from symdebias._randomness import generator
-from symdebias.evaluation.cross_validation import Candidate, CrossValidation
+from symdebias.evaluation.cross_validation import (
+    Candidate,
+    CrossValidation,
+    check_candidates,
+    compared,
+    dealt,
+    require_any,
+)
 from symdebias.evaluation.estimate import Estimate, check_options
 from symdebias.evaluation.mean_loss import MeanLoss, mean_loss_of, named_loss, of_residuals, surrogate_is_residual
 from symdebias.evaluation.records import Records
@@ -158,20 +165,14 @@ def cross_validate(
     >>> table.best
     'one'
     """
-    if not isinstance(candidates, Mapping) or not candidates or not all(callable(fit) for fit in candidates.values()):
-        raise TypeError(
-            f"candidates must map names, at least one, to callables of X and y that return a Fit; got "
-            f"{candidates!r:.60}. Pass "
-            "{'l2 = 0.1': functools.partial(sd.distributed.m_estimate, corrected, l2=0.1)}, for instance."
-        )
+    check_candidates(candidates, "sd.distributed.m_estimate")
     check_options(metric, radius, "any")
     folds = Integer(2).check("folds", folds)
     test = _Test.of(Partitions(X=X, y=y, sample_weight=sample_weight), None, metric, release, target_values)
     count = len(test.partitions)
     if count < folds:
         raise ValueError(f"folds={folds} is more than the {count} partitions with records. Use fewer, or repartition.")
-    fold_of = np.empty(count, dtype=np.int64)
-    fold_of[generator(random_state).permutation(count)] = np.arange(count) % folds
+    fold_of = dealt(count, folds, generator(random_state))
     thetas: dict[str, list[FloatArray]] = {}
     refused: dict[str, str] = {}
     for name, fit in candidates.items():
@@ -180,48 +181,44 @@ def cross_validate(
             thetas[name] = [test.sample.parameters(model, metric) for model in models]
         except SymdebiasError as error:
             refused[name] = f"{error}"
-    values: dict[str, _Sums] = {}
-    if thetas:
-        judge = test.judge([theta for fitted in thetas.values() for theta in fitted], radius)
-        for name in list(thetas):
+    require_any(thetas, refused)
+    judge = test.judge([theta for fitted in thetas.values() for theta in fitted], radius)
+    each = _judged_together(test, judge, thetas, fold_of, refused)
+    sums, units = _Sums.together(each), dict(zip(thetas, np.eye(len(thetas)), strict=True))
+
+    def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
+        return _estimate(judge, sums, units[name] - (0.0 if other is None else units[other]), bias, certified)
+
+    by_part = [
+        _Sums.together([one for one, own in zip(each, fold_of, strict=True) if own == fold]) for fold in range(folds)
+    ]
+    by_fold = {name: np.array([float(one.means[place]) for one in by_part]) for place, name in enumerate(thetas)}
+    biases = {name: [test.bias(judge, theta) for theta in fitted] for name, fitted in thetas.items()}
+    return compared(judge, estimated, biases, by_fold, refused)
+
+
+def _judged_together(
+    test: "_Test", judge: MeanLoss, thetas: dict[str, list[FloatArray]], fold_of: IntegerArray, refused: dict[str, str]
+) -> "list[_Sums]":
+    """Return the sums of each partition, a number for each candidate; those that are refused are moved.
+
+    Raises
+    ------
+    SymdebiasError
+        All of them are.
+    """
+    try:
+        return test.sums(judge, [[fitted[fold] for fitted in thetas.values()] for fold in fold_of])
+    except SymdebiasError:
+        # Which of them it is, only passes for each tell.
+        for name, fitted in list(thetas.items()):
             try:
-                values[name] = test.summed(judge, [[thetas[name][fold]] for fold in fold_of])
+                test.sums(judge, [[fitted[fold]] for fold in fold_of])
             except SymdebiasError as error:
                 refused[name] = f"{error}"
                 del thetas[name]
-    if not values:
-        reasons = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
-        raise SymdebiasError(f"every candidate was refused:\n{reasons}\nGive one that can be fitted to these records.")
-    return _compared(test, judge, thetas, fold_of, refused)
-
-
-def _compared(
-    test: "_Test", judge: MeanLoss, thetas: Mapping[str, list[FloatArray]], fold_of: Any, refused: Mapping[str, str]
-) -> CrossValidation:
-    """Return the table of candidates, whose differences are of the same records."""
-    names = list(thetas)
-    by_partition = [[thetas[name][fold] for name in names] for fold in fold_of]
-    each = test.sums(judge, by_partition)
-    sums = _Sums.together(each)
-    units = dict(zip(names, np.eye(len(names)), strict=True))
-    estimates = {}
-    for name in names:
-        biases = [test.bias(judge, theta) for theta in thetas[name]]
-        bias, certified = max(bias for bias, _ in biases), all(known for _, known in biases)
-        estimates[name] = _estimate(judge, sums, units[name], bias, certified)
-    sign = -1 if judge.higher_is_better else 1
-    best = min(names, key=lambda name: sign * estimates[name].value)
-    differences = {}
-    for name, one in estimates.items():
-        bias = 0.0 if name == best else one.bias + estimates[best].bias - 2 * judge.common_bias
-        certified = one.bias_is_certified and estimates[best].bias_is_certified
-        differences[name] = _estimate(judge, sums, units[name] - units[best], bias, certified)
-    folds = [
-        _Sums.together([one for one, own in zip(each, fold_of, strict=True) if own == fold])
-        for fold in range(int(fold_of.max()) + 1)
-    ]
-    by_fold = {name: np.array([float(one.means[place]) for one in folds]) for place, name in enumerate(names)}
-    return CrossValidation(estimates, differences, by_fold, refused, judge.name, judge.higher_is_better)
+    require_any(thetas, refused)
+    return test.sums(judge, [[fitted[fold] for fitted in thetas.values()] for fold in fold_of])
 
 
 def _fitted(fit: Candidate, partitions: Partitions, places: Any) -> Any:
