@@ -324,7 +324,6 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         assembled = self.program.assemble()
         q, p = self.program.number_of_parameters, self.program.width
         add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
-        deal_weight = f"\n{' ' * 32}row_weights[place] = weights[row]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         text = f"""{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
@@ -350,21 +349,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         while position < stop:
             length = stop - position if stop - position < {BLOCK} else {BLOCK}
             if position < dealt:
-                if position//hand != group:
-                    group = position//hand
-                    count = order.shape[0] - group*runs
-                    count = runs if runs < count else count
-                    # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
-                    for tile in range(0, count, 8):
-                        end = tile + 8 if tile + 8 < count else count
-                        for card in range(run_length):
-                            for run in range(tile, end):
-                                row = order[group*runs + run]*run_length + shift + card
-                                row -= records if row >= records else 0
-                                place = card*count + run
-                                for j in range({p}):
-                                    rows[place, j] = X[row, j]
-                                targets[place] = y[row]{deal_weight}
+{_indent(deal_lines("position", p, weighted), 16)}
                 first = position - group*hand
                 length = length if length < count*run_length - first else count*run_length - first
                 accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, kept, sums)
@@ -485,6 +470,26 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
 def smoothing_text(smoothed: bool) -> str:
     """Return the functions that a smoothed step calls."""
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
+
+
+def deal_lines(position: str, columns: int, weighted: bool) -> str:
+    """Return lines that deal the hand that a position of the order lies in, where it is not the one that lies open."""
+    weight = f"\n{' ' * 16}row_weights[place] = weights[row]" if weighted else ""
+    return f"""if {position}//hand != group:
+    group = {position}//hand
+    count = order.shape[0] - group*runs
+    count = runs if runs < count else count
+    # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
+    for eight in range(0, count, 8):
+        end = eight + 8 if eight + 8 < count else count
+        for card in range(run_length):
+            for run in range(eight, end):
+                row = order[group*runs + run]*run_length + shift + card
+                row -= records if row >= records else 0
+                place = card*count + run
+                for j in range({columns}):
+                    rows[place, j] = X[row, j]
+                targets[place] = y[row]{weight}"""
 
 
 def step_lines(

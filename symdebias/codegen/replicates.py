@@ -17,7 +17,16 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.kernels import FASTMATH, Kernels, apart, function, prelude, smoothing_text, step_lines
+from symdebias.codegen.kernels import (
+    FASTMATH,
+    Kernels,
+    apart,
+    deal_lines,
+    function,
+    prelude,
+    smoothing_text,
+    step_lines,
+)
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
 from symdebias.codegen.score.program import ScoreProgram
@@ -139,11 +148,17 @@ def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: 
     assembled = program.assemble()
     q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
     entry = "tile[j, filled + i]" if by_columns(program) else "tile[filled + i, j]"
-    deal_weight = f"\n{' ' * 36}row_weights[place] = weights[row]" if weighted else ""
-    dealt_weight = f"\n{' ' * 24}tile_weights[filled + i] = row_weights[first + i]" if weighted else ""
-    given_weight = f"\n{' ' * 24}tile_weights[filled + i] = weights[first + i]" if weighted else ""
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
     skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
+
+    def fill(records: str, targets: str, weights: str) -> str:
+        """Return lines that copy a part of some records into the tile."""
+        weight = f"\n    tile_weights[filled + i] = {weights}[first + i]" if weighted else ""
+        return f"""for i in range(part):
+    for j in range({p}):
+        {entry} = {records}[first + i, j]
+    tile_targets[filled + i] = {targets}[first + i]{weight}"""
+
     text = f"""{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
@@ -191,37 +206,17 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             while filled < length:
                 at = position + filled
                 if at < dealt:
-                    if at//hand != group:
-                        group = at//hand
-                        count = order.shape[0] - group*runs
-                        count = runs if runs < count else count
-                        # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
-                        for eight in range(0, count, 8):
-                            end = eight + 8 if eight + 8 < count else count
-                            for card in range(run_length):
-                                for run in range(eight, end):
-                                    row = order[group*runs + run]*run_length + shift + card
-                                    row -= records if row >= records else 0
-                                    place = card*count + run
-                                    for j in range({p}):
-                                        rows[place, j] = X[row, j]
-                                    targets[place] = y[row]{deal_weight}
+{_indent(deal_lines("at", p, weighted), 20)}
                     first = at - group*hand
                     part = count*run_length - first
                     part = part if part < length - filled else length - filled
-                    for i in range(part):
-                        for j in range({p}):
-                            {entry} = rows[first + i, j]
-                        tile_targets[filled + i] = targets[first + i]{dealt_weight}
+{_indent(fill("rows", "targets", "row_weights"), 20)}
                 else:
                     first = at + shift
                     first -= records if first >= records else 0
                     part = records - first
                     part = part if part < length - filled else length - filled
-                    for i in range(part):
-                        for j in range({p}):
-                            {entry} = X[first + i, j]
-                        tile_targets[filled + i] = y[first + i]{given_weight}
+{_indent(fill("X", "y", "weights"), 20)}
                 filled += part{add_weights}
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
