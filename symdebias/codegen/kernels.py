@@ -32,8 +32,6 @@ from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 FASTMATH = ("contract", "reassoc")
-# Numbers between a workspace and its neighbours in memory.
-_APART = 64
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
@@ -65,16 +63,6 @@ class WithWorkspace:
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function with a workspace of its own."""
         return self.call(*arguments)
-
-
-def apart(shape: tuple[int, ...]) -> FloatArray:
-    """Return an array of zeros that is nobody's neighbour in memory.
-
-    Compiled loops ask whether what they write overlaps what they read, by ranges that are a little longer than that,
-    and sum in another order where it does: results would depend on where arrays happen to lie.
-    """
-    size = math.prod(shape)
-    return np.zeros(size + 2 * _APART)[_APART : _APART + size].reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -131,7 +119,7 @@ class MeanDerivatives:
         return self.piece.rows(slopes, X, sums["jacobian"])
 
     def _workspace(self) -> list[FloatArray]:
-        return [apart(shape) for _, shape in self.piece.workspace]
+        return [np.zeros(shape) for _, shape in self.piece.workspace]
 
 
 @dataclass(frozen=True)
@@ -208,7 +196,7 @@ class Kernels:
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
         program = self.program
-        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), apart((program.number_kept,))
+        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), np.empty(program.number_kept)
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(

@@ -20,7 +20,6 @@ from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import (
     FASTMATH,
     Kernels,
-    apart,
     deal_lines,
     function,
     prelude,
@@ -102,14 +101,15 @@ class ReplicatesPass:
 
         def passed(part: slice) -> None:
             described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
-            sums, own = program.number_of_sums, apart((q,))
-            tile, targets = apart(_tile_shape(program)), apart((BLOCK,))
-            row_weights, weights = (apart((count if self.weighted else 0,)) for count in (hand, BLOCK))
+            sums, own = program.number_of_sums, np.empty(q)
+            tile, targets = np.empty(_tile_shape(program)), np.empty(BLOCK)
+            row_weights, weights = (np.empty(count if self.weighted else 0) for count in (hand, BLOCK))
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
                 *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
-                apart((len(thetas[part]), sums)), own, own, apart((sums,)), apart((q,)), apart((program.number_kept,)),
-                apart((q if self.turned else 0,)), apart((hand, p)), apart((hand,)), row_weights,
+                np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(q),
+                np.empty(program.number_kept),
+                np.empty(q if self.turned else 0), np.empty((hand, p)), np.empty(hand), row_weights,
                 tile, targets, weights, tile.T if by_columns(program) else tile, targets, weights,
             )  # fmt: skip
 

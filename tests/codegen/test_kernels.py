@@ -6,7 +6,7 @@ import symdebias as sd
 
 
 def test_results_do_not_depend_on_where_arrays_lie_in_memory():
-    """Compiled loops that write beside what they read sum in another order.
+    """Compiled loops that may write into what they read sum in another order.
 
     Where indices were signed, loops asked for room behind an array as long as that is, and 3 to 20 of 100 calls
     differed in the last digits: all of 200 would agree by chance with a probability of at most 0.2%.
