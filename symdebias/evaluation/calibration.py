@@ -104,6 +104,7 @@ def calibration_curve(
     sample_weight: Any = None,
     clusters: Any = None,
     target_values: Sequence[float] | None = None,
+    offset: Any = None,
 ) -> CalibrationCurve:
     """Estimate what a model predicts against what happens, over windows of true scores, from released records.
 
@@ -113,7 +114,7 @@ def calibration_curve(
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters
+    theta_or_fit, X, y, release, sample_weight, clusters, offset
         As for `evaluate`.
     points : int or sequence of float
         How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
@@ -179,8 +180,9 @@ def calibration_curve(
     if link not in _LINKS:
         raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     if records.of_margins:
         raise NoExactCorrectionError(
             "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "

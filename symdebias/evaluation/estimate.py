@@ -119,6 +119,7 @@ def evaluate(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones.
 
@@ -145,6 +146,8 @@ def evaluate(
         Which records belong to the same person: the standard error is that over clusters.
     target_values : pair of float, optional
         The labels, for metrics of labels. By default those of the release, of the loss that was fitted, or -1 and +1.
+    offset : array of shape (n,), optional
+        A known term of the score of each record, as for `m_estimate`. A Fit with an offset needs one.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
         for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
@@ -216,8 +219,9 @@ def evaluate(
     """
     check_options(metric, radius, label_model, threshold)
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 

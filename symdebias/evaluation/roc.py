@@ -123,12 +123,13 @@ def roc_curve(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    offset: Any = None,
 ) -> RocCurve:
     """Estimate the ROC curve of a model on true records from released ones.
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, offset
         As for `evaluate`.
     thresholds : int or sequence of float
         How many scores, at quantiles of what true scores are likely to be: released ones, drawn in to the debiased
@@ -172,8 +173,9 @@ def roc_curve(
     """
     check_options("roc_auc", radius, label_model)
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
     positives = (1 + records.signs_of_labels()) / 2
