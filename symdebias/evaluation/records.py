@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ from symdebias.solvers.offsets import as_offset
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
+# From so many records a standard error is as good as known.
+_MANY_DECIDE = 50.0
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
 
@@ -198,6 +200,26 @@ class Records:
         if self.clusters is not None:
             parts = np.bincount(self.clusters, parts).astype(np.float64)
         return mean, math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+
+    def degrees_of_freedom(self, values: FloatArray) -> float | None:
+        """Return those of the standard error of the mean of a number per record; None where it is as good as known.
+
+        Twice the number of records, or clusters, that decide it is Satterthwaite's; over G clusters there are at most
+        G - 1.
+        """
+        parts = self.share * (values - float(self.share @ values))
+        if self.clusters is not None:
+            parts = np.bincount(self.clusters, parts).astype(np.float64)
+        squares = parts**2
+        fourths = float(squares @ squares)
+        found = 2 * float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
+        freedom = found if found < 2 * _MANY_DECIDE else math.inf
+        freedom = freedom if self.clusters is None else min(freedom, len(parts) - 1)
+        return None if math.isinf(freedom) else freedom
+
+    def under(self, release: Release) -> "Records":
+        """Return the same records under another release of the same columns, not of one vector."""
+        return replace(self, release=release, collected=release)
 
     @property
     def labels(self) -> tuple[float, float]:

@@ -184,7 +184,7 @@ class Formula:
                     "itself: compute the column before."
                 )
             self._require_columns(table, named, term)
-            inside = ast.unparse(ast.parse(factor.expr, mode="eval").body.args[0])  # type: ignore[attr-defined]
+            inside = ast.unparse(ast.parse(factor.expr, mode="eval").body.args[0])
             found = self._made(list(self._formulaic.Formula(f"I({inside}) - 1")), table)
             if found.shape[1] != 1:
                 raise ValueError(f"{term} makes {found.shape[1]} columns. An offset is one number for each record.")
