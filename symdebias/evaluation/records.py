@@ -204,18 +204,14 @@ class Records:
     def degrees_of_freedom(self, values: FloatArray) -> float | None:
         """Return those of the standard error of the mean of a number per record; None where it is as good as known.
 
-        Twice the number of records, or clusters, that decide it is Satterthwaite's; over G clusters there are at most
-        G - 1.
+        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1.
         """
-        parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
-            parts = np.bincount(self.clusters, parts).astype(np.float64)
-        squares = parts**2
+            return float(self.clusters.max())
+        squares = (self.share * (values - float(self.share @ values))) ** 2
         fourths = float(squares @ squares)
-        found = 2 * float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
-        freedom = found if found < 2 * _MANY_DECIDE else math.inf
-        freedom = freedom if self.clusters is None else min(freedom, len(parts) - 1)
-        return None if math.isinf(freedom) else freedom
+        deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
+        return 2 * deciding if deciding < _MANY_DECIDE else None
 
     def under(self, release: Release) -> "Records":
         """Return the same records under another release of the same columns, not of one vector."""

@@ -5,7 +5,7 @@ estimate, independent of the records' own noise, it adds d Var(V) d' to the cova
 the derivative of the root, found by differences of G in V.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,6 +107,23 @@ def moved_releases(release: Release) -> Iterator[Moved]:
             step = min(max(np.sqrt(variance) / 2, _STEP), _LARGEST_STEP)
             more, less = (_with(release, place, mechanism.moved(direction, by)) for by in (step, -step))
             yield Moved(more, less, step, variance, mechanism.degrees_of_freedom)
+
+
+def added_variance(release: Release, function: Callable[[Release], FloatArray]) -> FloatArray | float:
+    """Return what the estimates of noise in a release add to the variances of a function of it, 0 where it has none.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    function : callable
+        Returns numbers under a release with other noise.
+    """
+    total: FloatArray | float = 0.0
+    for one in moved_releases(release):
+        slope = (function(one.more) - function(one.less)) / (2 * one.step)
+        total = total + slope**2 * one.variance
+    return total
 
 
 def is_estimated(release: Release) -> bool:
