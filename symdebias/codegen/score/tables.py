@@ -54,43 +54,56 @@ class ChannelTable:
             text = f"({name}_{c} if {code} == {float(c)} else {text})"
         return text
 
-    def functions(self, name: str) -> tuple[str, frozenset[str]]:
-        """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text.
+    def functions(self, name: str, columns: Sequence[tuple[int, int, int]]) -> tuple[str, frozenset[str]]:
+        """Return the functions ``tables_NAME`` and ``table_gradients_NAME`` of all columns of this form, as text.
 
-        Columns of one form have them in common: they take where the constants of a column begin in ``noise``, and its
-        parameters in ``PLACES``.
+        Parameters
+        ----------
+        name : str
+            What tells this form from others.
+        columns : sequence of tuples of int
+            Where the constants of each column begin in ``noise``, its parameters in ``PLACES``, and its sums in
+            ``sums``.
         """
         inputs, size = len(self.positions), len(self.terms)
         values = self._printed(0)
         slopes = self._printed(1)
-        head = f"""    for a in range({inputs}):
-        place = PLACES[first_place + a]
-        value = theta[place]*noise[start + a] if place >= 0 else 0.0"""
-        fill = "\n".join(f"            table[c, {i}] += weight*({text})" for i, text in enumerate(values.results))
+        head = f"""    for n in range({len(columns)}):
+        start, first_place, first = COLUMNS_{name}[n, 0], COLUMNS_{name}[n, 1], COLUMNS_{name}[n, 2]
+        for a in range({inputs}):
+            place = PLACES[first_place + a]
+            value = theta[place]*noise[start + a] if place >= 0 else 0.0"""
+        fill = "\n".join(
+            f"                tables[n*{self.outputs} + c, {i}] += weight*({text})"
+            for i, text in enumerate(values.results)
+        )
         collect = "\n".join(
-            f"            slope += weight*sums[first + c*{size} + {i}]*({text})"
+            f"                slope += weight*sums[first + c*{size} + {i}]*({text})"
             for i, text in enumerate(slopes.results)
         )
         text = f"""
+COLUMNS_{name} = np.array({[list(column) for column in columns]})
+
+
 @helper()
-def table_{name}(theta, noise, start, first_place, table):
+def tables_{name}(theta, noise, tables):
 {head}
-{indent(chr(10).join(values.setup), 2 * _TAB)}
-        for c in range({self.outputs}):
-            weight = noise[start + {inputs} + c*{inputs} + a]
+{indent(chr(10).join(values.setup), 3 * _TAB)}
+            for c in range({self.outputs}):
+                weight = noise[start + {inputs} + c*{inputs} + a]
 {fill}
 
 
 @helper()
-def table_gradient_{name}(theta, noise, start, first_place, sums, first, gradient):
+def table_gradients_{name}(theta, noise, sums, gradient):
 {head}
-{indent(chr(10).join(slopes.setup), 2 * _TAB)}
-        slope = 0.0
-        for c in range({self.outputs}):
-            weight = noise[start + {inputs} + c*{inputs} + a]
+{indent(chr(10).join(slopes.setup), 3 * _TAB)}
+            slope = 0.0
+            for c in range({self.outputs}):
+                weight = noise[start + {inputs} + c*{inputs} + a]
 {collect}
-        if place >= 0:
-            gradient[place] += slope*noise[start + a]
+            if place >= 0:
+                gradient[place] += slope*noise[start + a]
 """
         return text, values.functions | slopes.functions
 
@@ -275,30 +288,35 @@ class CategoryFactors(Statistic):
         *first, last = (at.noise + start for start in _starts([table.number_of_constants for table in self.tables]))
         *sums, wave_sums = (at.sums + start for start in self._first_sums())
         names = {symbol: f"k{b}_{i}" for b, table in enumerate(self.tables) for i, symbol in enumerate(table.symbols)}
-        # Columns of one form share their functions: what is compiled does not grow with their number.
-        forms = [table.form for table in self.tables]
-        distinct = list(dict.fromkeys(forms))
-        names_of = [f"t{distinct.index(form)}" for form in forms]
-        printed = [self.tables[forms.index(form)].functions(f"t{n}") for n, form in enumerate(distinct)]
+        # Columns of one form share their functions: what is compiled grows little with their number.
+        forms: dict[tuple[object, ...], list[int]] = {}
+        for b, table in enumerate(self.tables):
+            forms.setdefault(table.form, []).append(b)
         places = [place for table in self.tables for place in table.positions]
         first_places = _starts([len(table.positions) for table in self.tables])
-        functions, p = [f"\nPLACES = np.array({places})", *(text for text, _ in printed)], len(at.columns.linear)
+        functions, p = [f"\nPLACES = np.array({places})"], len(at.columns.linear)
+        called: frozenset[str] = frozenset()
         before: list[str] = []
+        entries: dict[int, str] = {}
+        assemble: list[str] = []
+        for n, members in enumerate(forms.values()):
+            table = self.tables[members[0]]
+            text, names_of = table.functions(f"t{n}", [(first[b], first_places[b], sums[b]) for b in members])
+            functions.append(text)
+            called |= names_of
+            before.append(f"k_t{n} = np.zeros(({len(members) * table.outputs}, {len(table.terms)}))")
+            before.append(f"tables_t{n}(theta, noise, k_t{n})")
+            assemble.append(f"table_gradients_t{n}(theta, noise, sums, gradient)")
+            entries |= {b: f"k_t{n}[{place * table.outputs} + " for place, b in enumerate(members)}
         lookups: list[str] = []
         for b, table in enumerate(self.tables):
-            before.append(f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))")
-            before.append(f"table_{names_of[b]}(theta, noise, {first[b]}, {first_places[b]}, k{b})")
             if table.is_selected:
-                before += [f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i, c in table.entries]
+                before += [f"k{b}_{i}_{c} = {entries[b]}{c}, {i}]" for i, c in table.entries]
                 lookups.append(f"c{b} = X[i, {p + b}]")
                 lookups += [f"k{b}_{i} = {table.entry(f'c{b}', f'k{b}_{i}')}" for i in range(len(table.symbols))]
             else:
                 lookups.append(f"c{b} = int(X[i, {p + b}])")
-                lookups += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
-        assemble = [
-            f"table_gradient_{name}(theta, noise, {first[b]}, {first_places[b]}, sums, {sums[b]}, gradient)"
-            for b, name in enumerate(names_of)
-        ]
+                lookups += [f"k{b}_{i} = {entries[b]}c{b}, {i}]" for i in range(len(table.symbols))]
         before_slopes = before
         if self.waves is not None:
             names |= self.waves.names()
@@ -310,7 +328,7 @@ class CategoryFactors(Statistic):
         return Share(
             varying=names,
             functions="\n".join(functions),
-            called=frozenset[str]().union(*(called for _, called in printed)),
+            called=called,
             before=before,
             before_slopes=before_slopes,
             lookups=lookups,
