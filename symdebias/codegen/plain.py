@@ -14,6 +14,18 @@ from symdebias.codegen.score.program import ScoreProgram
 _PLAIN = (Constants, Tails, QuadraticForm, RecordNoise)
 
 
+def is_plain(program: Program) -> bool:
+    """Return whether a loss has neither noise nor categories in it."""
+    if isinstance(program, FeatureProgram):
+        symbols = {*program.parameters, *program.features, program.target}
+        return program.expression.free_symbols <= symbols and not program.codes
+    return (
+        isinstance(program, ScoreProgram)
+        and all(isinstance(one, _PLAIN) for one in program.statistics)
+        and program.expression.free_symbols <= {*program.scores, program.target}
+    )
+
+
 def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray | None:
     """Return the gradients of records, or None where the loss has noise or categories in it.
 
@@ -33,25 +45,22 @@ def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: Float
     gradients : array of shape (n, Q), float64, or None
         As the program's kernel has them, to rounding.
     """
+    if not is_plain(program):
+        return None
     if isinstance(program, FeatureProgram):
         return _in_features(program, theta, X, y)
-    if isinstance(program, ScoreProgram) and all(isinstance(one, _PLAIN) for one in program.statistics):
-        return _in_scores(program, theta, X, y)
-    return None
+    assert isinstance(program, ScoreProgram)
+    return _in_scores(program, theta, X, y)
 
 
-def _in_features(program: FeatureProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray | None:
+def _in_features(program: FeatureProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
     symbols = (*program.parameters, *program.features, program.target)
-    if not program.expression.free_symbols <= set(symbols) or program.codes:
-        return None
     values = (*theta, *(X[:, j] for j in range(len(program.features))), y)
     return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
 
 
-def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray | None:
+def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
     columns, symbols = program.columns, (*program.scores, program.target)
-    if not program.expression.free_symbols <= set(symbols):
-        return None
     p, q, m = columns.sizes
     places, rows = list(columns.linear), X[:, :p]
     parameters = theta.reshape(m, q)
