@@ -24,7 +24,7 @@ import numba
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen import elementary
+from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program
@@ -167,16 +167,16 @@ class Kernels:
     def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
         compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
-        q, p = self.program.number_of_parameters, self.program.width
+        program = self.program
+        q, turned = program.number_of_parameters, tiles.by_columns(program)
 
         def sgd_pass(*arguments: Any) -> int:
-            order, runs, run_length = arguments[4:7]
-            hand = min(runs, len(order)) * run_length
-            dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
-            work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt, *dealt
-            # theta and the records dealt once more, as what is read only: one type for all calls of a function, and an
-            # array that a kernel gives a second name would be counted at each step.
-            taken: int = compiled(*arguments, arguments[0], *work)
+            tile = np.empty(tiles.tile_shape(program, is_by_columns=turned))
+            targets, row_weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
+            work = *self._sums(), np.empty(q if smoothed or scaled else 0), tile, targets, row_weights
+            # theta and the tile once more, as what is read only: one type for all calls of a function, and an array
+            # that a kernel gives a second name would be counted at each step.
+            taken: int = compiled(*arguments, arguments[0], *work, tile.T if turned else tile, targets, row_weights)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -214,7 +214,7 @@ class Kernels:
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
-        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
+        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions, body)}\n\n{body}\n'
         return KernelSource(name, text, signature, FASTMATH, self._probe(name))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
@@ -245,8 +245,8 @@ def kernel(theta, X, y, weights, total, noise):
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector)
         return text, code.functions, signature
 
-    def _accumulate(self, weighted: bool) -> Piece:
-        piece = self.program.accumulate(weighted=weighted)
+    def _accumulate(self, weighted: bool, *, by_columns: bool = False) -> Piece:
+        piece = self.program.accumulate(weighted=weighted, by_columns=by_columns)
         text = f"""{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
@@ -298,8 +298,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         """Minibatch steps over the records from position ``begin`` on.
 
         Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them
-        at a time are read and dealt out like cards, one row of each in turn. The rows left over by the last
-        run come last, and ``shift`` turns all rows cyclically.
+        at a time are dealt out like cards, one row of each in turn. The rows left over by the last run come last, and
+        ``shift`` turns all rows cyclically. ``tile`` holds the records of a part of a batch, where they do not stand in
+        order or are turned into columns; ``read_tile`` is the same as the rows of records.
 
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
@@ -308,21 +309,28 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         counts the projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it
         is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
-        piece = self._accumulate(weighted)
+        turned = tiles.by_columns(self.program)
+        piece = self._accumulate(weighted, by_columns=turned)
         assembled = self.program.assemble()
-        q, p = self.program.number_of_parameters, self.program.width
-        add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
+        q = self.program.number_of_parameters
+        how = {"weighted": weighted, "is_by_columns": turned}
+        add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
-        text = f"""{smoothing_text(smoothed)}{piece.text}
+        in_tile = f"""accumulate(point, read_tile, read_targets, read_weights, noise, 0, part, kept, sums)
+{add_weights.format(weights="read_weights").replace("first + part", "part").replace("first", "0")}"""
+        as_they_stand = f"""{tiles.rows_lines(self.program, **how)}
+{in_tile}"""
+        if not turned:
+            as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
+{add_weights.format(weights="weights")}"""
+        text = f"""{tiles.PREFETCH}{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           kept, smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
-    records = X.shape[0]
-    dealt = order.shape[0]*run_length
-    hand = rows.shape[0]
-    group, count = -1, 0
+           kept, smoothed, tile, tile_targets, tile_weights, read_tile, read_targets, read_weights):
+{_indent(tiles.BEGIN_DEALING, 4)}
+    filled = 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
@@ -335,31 +343,29 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            length = stop - position if stop - position < {BLOCK} else {BLOCK}
+            part = stop - position if stop - position < {BLOCK} else {BLOCK}
             if position < dealt:
-{_indent(deal_lines("position", p, weighted), 16)}
-                first = position - group*hand
-                length = length if length < count*run_length - first else count*run_length - first
-                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, kept, sums)
-{_indent(add_weights.format(weights="read_weights"), 16)}
+                part = part if part < dealt - position else dealt - position
+{_indent(tiles.deal_lines(self.program, **how), 16)}
+{_indent(in_tile, 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
-                length = length if length < records - first else records - first
-                accumulate(point, X, y, weights, noise, first, first + length, kept, sums)
-{_indent(add_weights.format(weights="weights"), 16)}
-            position += length
+                part = part if part < records - first else records - first
+{_indent(as_they_stand, 16)}
+            position += part
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
 {_indent(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
+        tile = numba.types.Array(number, 2, "F" if turned else "C", readonly=True)
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
+            _vector, _vector, _matrix, _vector, _vector, tile, _given_vector, _given_vector,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -433,10 +439,13 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 out += theta
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
+                turned = tiles.by_columns(self.program)
+                tile = np.empty(tiles.tile_shape(self.program, is_by_columns=turned))
+                targets, own_weights = np.empty(BLOCK), np.empty(BLOCK)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, *work, np.empty(q),
-                    np.empty((0, p)), np.empty(0), np.empty(0), np.empty((0, p)), np.empty(0), np.empty(0),
+                    tile, targets, own_weights, tile.T if turned else tile, targets, own_weights,
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -458,26 +467,6 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
 def smoothing_text(smoothed: bool) -> str:
     """Return the functions that a smoothed step calls."""
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
-
-
-def deal_lines(position: str, columns: int, weighted: bool) -> str:
-    """Return lines that deal the hand that a position of the order lies in, where it is not the one that lies open."""
-    weight = f"\n{' ' * 16}row_weights[place] = weights[row]" if weighted else ""
-    return f"""if {position}//hand != group:
-    group = {position}//hand
-    count = order.shape[0] - group*runs
-    count = runs if runs < count else count
-    # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
-    for eight in range(0, count, 8):
-        end = eight + 8 if eight + 8 < count else count
-        for card in range(run_length):
-            for run in range(eight, end):
-                row = order[group*runs + run]*run_length + shift + card
-                row -= records if row >= records else 0
-                place = card*count + run
-                for j in range({columns}):
-                    rows[place, j] = X[row, j]
-                targets[place] = y[row]{weight}"""
 
 
 def step_lines(
@@ -551,8 +540,8 @@ def _indent(text: str, by: int) -> str:
     return textwrap.indent(text, " " * by)
 
 
-def prelude(functions: frozenset[str]) -> str:
-    """Return the imports and the elementary functions that a module needs, in order of their use."""
+def prelude(functions: frozenset[str], body: str) -> str:
+    """Return the imports and the elementary functions that a module with a body needs, in order of their use."""
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:
         needed.add("sign")
@@ -561,7 +550,8 @@ def prelude(functions: frozenset[str]) -> str:
     if "inverse_mills" in needed:
         needed.add("mills_excess")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
-    parts = [_IMPORTS]
+    parts = [_IMPORTS.replace("from numba import njit\n", f"from numba import njit\n{tiles.PREFETCH_IMPORTS.lstrip()}")]
+    parts = parts if tiles.PREFETCH in body else [_IMPORTS]
     for name in order:
         body = inspect.getsource(getattr(elementary, name))
         parts.append(f"\n\n@helper(forceinline=True)\n{body.rstrip()}")
