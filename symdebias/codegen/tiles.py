@@ -76,29 +76,37 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """
     p, ahead = program.width, max(1, min(_ROWS_AHEAD, _NUMBERS_AHEAD // program.width))
     vectors = ("y", "weights") if weighted else ("y",)
-    return f"""for n in range(part):
-    row = order[first_run + run]*run_length + card + shift
-    row -= records if row >= records else 0
-{_indent(_copy(p, weighted, is_by_columns), 4)}
-    # The same run is read again {ahead} rows further on, or the one that takes its place is.
-    later = card + {ahead}
-    coming = row + {ahead}
+    return f"""last = filled + part
+place = filled
+while place < last:
+    # Whole rounds of cards where there are some, else a part of one.
+    width = count - run if count - run < last - place else last - place
+    rounds = (last - place)//count if width == count else 1
+    rounds = rounds if rounds < run_length - card else run_length - card
+    # The same runs are read again {ahead} rows further on, or those that take their places are.
+    later, follower = card + {ahead}, first_run + run
     if later >= run_length:
         later -= run_length
         follower = first_run + runs + run
-        follower = follower if follower < order.shape[0] else first_run + run
-        coming = order[follower]*run_length + later + shift
-    coming -= records if coming >= records else 0
-    # Lines that begin in the row, and that in which a run begins.
-    place = coming*{p} if later == 0 else coming*{p} + 7
-    for line in range(place & -8, coming*{p} + {p}, 8):
-        prefetch(X, line)
-    if later == 0 or coming & 7 == 0:
-{_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in vectors), 8)}
-    run += 1
+        follower = follower if follower + width <= order.shape[0] else first_run + run
+    for n in range(width):
+        row = order[np.uint64(first_run + run + n)]*run_length + card + shift
+        for i in range(rounds):
+            row -= records if row >= records else 0
+{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 12)}
+            row += 1
+        coming = order[np.uint64(follower + n)]*run_length + later + shift
+        coming -= records if coming >= records else 0
+        # Lines that begin in the rows, and that in which a run begins.
+        for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds)*{p}, 8):
+            prefetch(X, line)
+        if later == 0 or coming & 7 < rounds:
+{_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in vectors), 12)}
+    place += rounds*width
+    run += width
     if run == count:
         run = 0
-        card += 1
+        card += rounds
         if card == run_length:
             card = 0
             first_run += runs
@@ -108,19 +116,21 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
 
 def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """Return lines that copy ``part`` records from row ``first`` on into the tile, behind the ``filled`` ones."""
-    copy = _copy(program.width, weighted, is_by_columns)
+    copy = _copy(program.width, weighted, is_by_columns, "filled + n")
     return f"""for n in range(part):
     row = first + n
 {_indent(copy, 4)}"""
 
 
-def _copy(columns: int, weighted: bool, is_by_columns: bool) -> str:
-    """Return lines that copy a record, for a loop over ``n``."""
-    entry = "tile[j, filled + n]" if is_by_columns else "tile[filled + n, j]"
-    weight = "\ntile_weights[filled + n] = weights[row]" if weighted else ""
-    return f"""for j in range({columns}):
-    {entry} = X[row, j]
-tile_targets[filled + n] = y[row]{weight}"""
+def _copy(columns: int, weighted: bool, is_by_columns: bool, place: str) -> str:
+    """Return lines that copy a row to a place of the tile."""
+    entry = "tile[j, to]" if is_by_columns else "tile[to, j]"
+    weight = "\ntile_weights[to] = weights[taken]" if weighted else ""
+    # Without a sign an index need not be looked at: it might count from the end.
+    return f"""to, taken = np.uint64({place}), np.uint64(row)
+for j in range({columns}):
+    {entry} = X[taken, j]
+tile_targets[to] = y[taken]{weight}"""
 
 
 def _indent(text: str, by: int) -> str:
