@@ -149,6 +149,10 @@ class FeatureProgram:
         last = (f"sums[{j}] += g{j}" for j in range(len(self.parameters)))
         return Piece("\n".join((text, *last)), statements.functions)
 
+    def sums_of_row(self) -> str | None:
+        """Return None: nothing is kept of a block."""
+        return None
+
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.
 

@@ -128,6 +128,14 @@ class Kernels:
 
     program: Program  # The corrected loss.
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        # That of an expression takes as long as a pass over some thousand records, and kernels are looked up by it.
+        return hash(self.program)
+
     @functools.cached_property
     def loss(self) -> Callable[..., Any]:
         """Compiled ``loss(theta, X, y, noise, out)``: out of shape (n,)."""
@@ -195,8 +203,13 @@ class Kernels:
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
+        sums, gradient, kept = self._numbers
+        return np.empty(sums), np.empty(gradient), np.empty(kept)
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[int, int, int]:
         program = self.program
-        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), np.empty(program.number_kept)
+        return program.number_of_sums, program.number_of_parameters, program.number_kept
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
@@ -255,22 +268,38 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         return Piece(text, piece.functions)
 
     def _mean_gradient(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
-        """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``."""
+        """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``.
+
+        Single records have a row each. Where what `Program.accumulate` keeps of a block is enough, they are taken by
+        blocks as well.
+        """
         piece = self._accumulate(weighted)
-        assembled = self.program.assemble()
+        assembled, row = self.program.assemble(), self.program.sums_of_row()
+        q, parameters = self.program.number_of_sums, self.program.number_of_parameters
+        each = "" if row is None else f"""
+            if size == 1:
+                for n in range(stop - start):
+                    i = start + n
+{_indent(row, 20)}
+                    assemble(theta, noise, sums, total, gradient)
+                    for j in range({parameters}):
+                        out[i, j] = gradient[j]"""
+        span = "size" if row is None else f"size if size > 1 else {BLOCK}"
+        skip = "" if row is None else "\n        if size == 1:\n            continue"
         text = f"""{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
-    for part in range(out.shape[0]):
-        for j in range({self.program.number_of_sums}):
+    span = {span}
+    for part in range((X.shape[0] + span - 1)//span):
+        for j in range({q}):
             sums[j] = 0.0
-        end = (part + 1)*size if (part + 1)*size < X.shape[0] else X.shape[0]
-        for start in range(part*size, end, {BLOCK}):
+        end = (part + 1)*span if (part + 1)*span < X.shape[0] else X.shape[0]
+        for start in range(part*span, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-            accumulate(theta, X, y, weights, noise, start, stop, kept, sums)
+            accumulate(theta, X, y, weights, noise, start, stop, kept, sums){each}{skip}
         assemble(theta, noise, sums, total, gradient)
-        for j in range({self.program.number_of_parameters}):
+        for j in range({parameters}):
             out[part, j] = gradient[j]
 """
         signature = numba.void(

@@ -141,6 +141,12 @@ class Program(Protocol):
         ``by_columns`` says whether the columns of X stand one after another, and not its rows.
         """
 
+    def sums_of_row(self) -> str | None:
+        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+
+        None where `accumulate` does not keep enough of it.
+        """
+
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.
 

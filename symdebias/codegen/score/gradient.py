@@ -10,6 +10,8 @@ from symdebias.codegen.score.statistic import Collected
 # Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
 # a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
 _MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
+# The slopes in so many symbols of statistics are kept.
+_MOST_KEPT = 4
 
 
 def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_columns: bool = False) -> Piece:
@@ -42,7 +44,11 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
         own = [rest.pop(0) for _ in statistic.record_symbols]
         by_symbol += [rest.pop(0) for _ in statistic.symbols]
         collected.append(statistic.collect(at, own, factor, enumerated=enumerated))
-    inside += [f"d{n} += ({text}){factor}" for n, text in enumerate(by_symbol)]
+    for n, text in enumerate(by_symbol):
+        if _is_kept(loop):
+            inside += [f"turn{n} = ({text}){factor}", f"{_kept(loop, n)} = turn{n}", f"d{n} += turn{n}"]
+        else:
+            inside.append(f"d{n} += ({text}){factor}")
     inside += [line for part in collected for line in part.inside]
     reset = [*(f"slope{k} = 0.0" for k in range(m)), *(line for part in collected for line in part.reset)]
     each = [
@@ -64,10 +70,47 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     return Piece("\n".join(lines), statements.functions | loop.called, loop.functions)
 
 
-def numbers_kept(columns: ScoreColumns) -> int:
-    """Return how many numbers are kept of a block: scores and then slopes, and the sums of slopes times columns."""
-    p, _, m = columns.sizes
-    return m * (BLOCK + p)
+def numbers_kept(loop: RecordLoop) -> int:
+    """Return how many numbers are kept of a block.
+
+    They are scores and then slopes, the sums of slopes times columns, and the slopes in the symbols of statistics where
+    these and the columns make all of a gradient.
+    """
+    p, _, m = loop.columns.sizes
+    return m * (BLOCK + p) + (len(loop.symbols) * BLOCK if _is_kept(loop) else 0)
+
+
+def sums_of_row(loop: RecordLoop) -> str | None:
+    """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+
+    None where not all of them are kept.
+    """
+    if not _is_kept(loop):
+        return None
+    columns = loop.columns
+    p, q, m = columns.sizes
+    lines = []
+    for k in range(m):
+        lines += [f"slope = kept[{k * BLOCK} + n]", f"for j in range({p}):"]
+        lines.append(f"    sums[{k * q} + {columns.place('j')}] = slope*X[i, j]")
+        if columns.intercept is not None:
+            lines.append(f"sums[{k * q + columns.intercept}] = slope")
+    return "\n".join(
+        [*lines, *(f"sums[{columns.number_of_parameters + n}] = {_kept(loop, n)}" for n in range(len(loop.symbols)))]
+    )
+
+
+def _is_kept(loop: RecordLoop) -> bool:
+    """Whether all that makes the gradient of a record is kept."""
+    symbols = len(loop.symbols)
+    is_all = loop.number_of_sums == loop.columns.number_of_parameters + symbols
+    return is_all and loop.combinations is None and not loop.record_symbols and symbols <= _MOST_KEPT
+
+
+def _kept(loop: RecordLoop, symbol: int) -> str:
+    """Return where the slope of a record in a symbol is kept."""
+    p, _, m = loop.columns.sizes
+    return f"kept[{m * (BLOCK + p) + symbol * BLOCK} + n]"
 
 
 def _in_loops(

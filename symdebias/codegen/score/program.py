@@ -196,12 +196,16 @@ class ScoreProgram:
     @property
     def number_kept(self) -> int:
         """How many numbers `accumulate` keeps of a block of records."""
-        return gradient.numbers_kept(self.columns)
+        return gradient.numbers_kept(self._loop)
 
     def accumulate(self, *, weighted: bool, by_columns: bool = False) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
         statements = self._statements("gradient")
         return gradient.accumulate(self._loop, statements, weighted=weighted, by_columns=by_columns)
+
+    def sums_of_row(self) -> str | None:
+        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated."""
+        return gradient.sums_of_row(self._loop)
 
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses."""
