@@ -227,7 +227,7 @@ class Kernels:
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
-        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions, body)}\n\n{body}\n'
+        text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
         return KernelSource(name, text, signature, FASTMATH, self._probe(name))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
@@ -352,7 +352,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         if not turned:
             as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="weights")}"""
-        text = f"""{tiles.PREFETCH}{smoothing_text(smoothed)}{piece.text}
+        text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
@@ -569,8 +569,8 @@ def _indent(text: str, by: int) -> str:
     return textwrap.indent(text, " " * by)
 
 
-def prelude(functions: frozenset[str], body: str) -> str:
-    """Return the imports and the elementary functions that a module with a body needs, in order of their use."""
+def prelude(functions: frozenset[str]) -> str:
+    """Return the imports and the elementary functions that a module needs, in order of their use."""
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
     if "step" in needed:
         needed.add("sign")
@@ -579,8 +579,7 @@ def prelude(functions: frozenset[str], body: str) -> str:
     if "inverse_mills" in needed:
         needed.add("mills_excess")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
-    parts = [_IMPORTS.replace("from numba import njit\n", f"from numba import njit\n{tiles.PREFETCH_IMPORTS.lstrip()}")]
-    parts = parts if tiles.PREFETCH in body else [_IMPORTS]
+    parts = [_IMPORTS]
     for name in order:
         body = inspect.getsource(getattr(elementary, name))
         parts.append(f"\n\n@helper(forceinline=True)\n{body.rstrip()}")

@@ -140,7 +140,7 @@ def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: 
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
     skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
 
-    text = f"""{tiles.PREFETCH}{smoothing_text(smoothed)}{piece.helpers}
+    text = f"""{tiles.functions_text(program)}{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {_indent(piece.text, 4)}
@@ -218,7 +218,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 """
     name = "replicates_pass"
     functions = piece.functions | assembled.functions
-    whole = f'"""Generated: {name} for {p} columns."""\n{prelude(functions, text)}\n\n{text}\n'
+    whole = f'"""Generated: {name} for {p} columns."""\n{prelude(functions)}\n\n{text}\n'
     return KernelSource(name, whole, _signature(turned), FASTMATH, _probe(program, smoothed or scaled))
 
 

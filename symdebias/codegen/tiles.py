@@ -6,6 +6,7 @@ a pass will deal soon is asked for ahead, so that the processor fetches it while
 
 import textwrap
 
+from symdebias.codegen import vectors
 from symdebias.codegen.program import BLOCK, Program
 from symdebias.codegen.score.program import ScoreProgram
 
@@ -15,34 +16,8 @@ from symdebias.codegen.score.program import ScoreProgram
 _MOST_TURNED = 15
 # How many rows ahead of each run the processor is asked for, at most, and how many numbers of all of its rows.
 _ROWS_AHEAD, _NUMBERS_AHEAD = 8, 512
-
-# In plain Python nothing is asked for ahead.
-PREFETCH = '''
-def prefetch(typing, array, place):
-    """Ask the processor for the cache line of the number at a place of an array, counted in its memory."""
-
-    def asked(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        line = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        # For reading, into all caches, of data.
-        builder.call(called, [line, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, place), asked
-
-
-prefetch = (lambda array, place: None) if config.DISABLE_JIT else intrinsic(prefetch)
-'''
-PREFETCH_IMPORTS = """
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-"""
-
+# The same where rows are taken as they stand.
+_ROWS_AHEAD_IN_ORDER = 256
 
 def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     """Whether a tile has its columns one after another: loops over records then go along them."""
@@ -68,6 +43,11 @@ if begin < dealt:
     run = begin - first_run*run_length - card*count"""
 
 
+def functions_text(program: Program) -> str:
+    """Return the functions that lines which fill a tile call."""
+    return vectors.text(program.width, BLOCK)
+
+
 def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """Return lines that deal the next ``part`` records of the order into the tile, behind the ``filled`` ones.
 
@@ -75,7 +55,37 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     sets what they begin with. Numbers that a run has a few rows further on are asked for.
     """
     p, ahead = program.width, max(1, min(_ROWS_AHEAD, _NUMBERS_AHEAD // program.width))
-    vectors = ("y", "weights") if weighted else ("y",)
+    asked = ("y", "weights") if weighted else ("y",)
+    ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
+coming -= records if coming >= records else 0
+# Lines that begin in the rows, and that in which a run begins.
+for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds)*{p}, 8):
+    prefetch(X, line)
+if later == 0 or coming & 7 < rounds:
+{_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
+    single = f"""for n in range({"turned, " if is_by_columns else ""}width):
+    row = order[np.uint64(first_run + run + n)]*run_length + card + shift
+    for i in range(rounds):
+        row -= records if row >= records else 0
+{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 8)}
+        row += 1
+{_indent(ask, 4)}"""
+    eight = range(8)
+    begin = chr(10).join(f"r{k} = order[np.uint64(at + {k})]*run_length + card + shift" for k in eight)
+    within = chr(10).join(f"r{k} -= records if r{k} >= records else 0" for k in eight)
+    onwards = chr(10).join(f"r{k} += 1" for k in eight)
+    turned = f"""turned = width//8*8
+for eight in range(0, turned, 8):
+    at = first_run + run + eight
+{_indent(begin, 4)}
+    for i in range(rounds):
+{_indent(within, 8)}
+        to = place + i*count + eight
+{_indent(_turn(weighted, [f"r{k}" for k in eight]), 8)}
+{_indent(onwards, 8)}
+    for n in range(eight, eight + 8):
+{_indent(ask, 8)}
+"""
     return f"""last = filled + part
 place = filled
 while place < last:
@@ -89,19 +99,7 @@ while place < last:
         later -= run_length
         follower = first_run + runs + run
         follower = follower if follower + width <= order.shape[0] else first_run + run
-    for n in range(width):
-        row = order[np.uint64(first_run + run + n)]*run_length + card + shift
-        for i in range(rounds):
-            row -= records if row >= records else 0
-{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 12)}
-            row += 1
-        coming = order[np.uint64(follower + n)]*run_length + later + shift
-        coming -= records if coming >= records else 0
-        # Lines that begin in the rows, and that in which a run begins.
-        for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds)*{p}, 8):
-            prefetch(X, line)
-        if later == 0 or coming & 7 < rounds:
-{_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in vectors), 12)}
+{_indent((turned if is_by_columns else "") + single, 4)}
     place += rounds*width
     run += width
     if run == count:
@@ -116,10 +114,29 @@ while place < last:
 
 def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     """Return lines that copy ``part`` records from row ``first`` on into the tile, behind the ``filled`` ones."""
-    copy = _copy(program.width, weighted, is_by_columns, "filled + n")
-    return f"""for n in range(part):
+    p = program.width
+    copy = _copy(p, weighted, is_by_columns, "filled + n")
+    if not is_by_columns:
+        return f"""for n in range(part):
     row = first + n
 {_indent(copy, 4)}"""
+    return f"""turned = part//8*8
+for n in range(0, turned, 8):
+    row = first + n
+    to = filled + n
+{_indent(_turn(weighted, [f"row + {k}" for k in range(8)]), 4)}
+    for line in range({p}):
+        prefetch(X, (row + {_ROWS_AHEAD_IN_ORDER})*{p} + 8*line)
+for n in range(turned, part):
+    row = first + n
+{_indent(copy, 4)}"""
+
+
+def _turn(weighted: bool, rows: list[str]) -> str:
+    """Return lines that turn eight rows into columns, from the place ``to`` of the tile on."""
+    eight = ", ".join(rows)
+    weight = f"\nturn_numbers(tile_weights, to, weights, {eight})" if weighted else ""
+    return f"turn_rows(tile, to, X, {eight})\nturn_numbers(tile_targets, to, y, {eight}){weight}"
 
 
 def _copy(columns: int, weighted: bool, is_by_columns: bool, place: str) -> str:
