@@ -14,9 +14,10 @@ from symdebias.codegen.score.program import ScoreProgram
 # than loops over rows, eight at a time (measured at 2 to 50 columns). Passes that read a tile many times turn all that
 # are written out.
 _MOST_TURNED = 15
-# How many rows ahead of each run the processor is asked for, at most, and how many numbers of all of its rows.
-_ROWS_AHEAD, _NUMBERS_AHEAD = 8, 512
-# The same where rows are taken as they stand.
+# How many rows ahead of each run the processor is asked for, at least and at most, and about how many numbers: some ten
+# kilobytes of all runs are under way, less than a first-level cache has (measured at 2, 10 and 50 columns).
+_FEWEST_AHEAD, _MOST_AHEAD, _NUMBERS_AHEAD = 4, 16, 200
+# How many rows ahead where they are taken as they stand.
 _ROWS_AHEAD_IN_ORDER = 256
 
 def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
@@ -54,7 +55,7 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     The next card is that of the run ``first_run + run``, of ``count`` runs that are dealt together; `BEGIN_DEALING`
     sets what they begin with. Numbers that a run has a few rows further on are asked for.
     """
-    p, ahead = program.width, max(1, min(_ROWS_AHEAD, _NUMBERS_AHEAD // program.width))
+    p, ahead = program.width, max(_FEWEST_AHEAD, min(_MOST_AHEAD, _NUMBERS_AHEAD // program.width))
     asked = ("y", "weights") if weighted else ("y",)
     ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
 coming -= records if coming >= records else 0
