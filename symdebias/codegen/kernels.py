@@ -147,7 +147,7 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient"))
 
         def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
-            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), out)
+            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), *self._tile(weighted=False), out)
 
         return WithWorkspace(compiled, gradient)
 
@@ -161,7 +161,8 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient", weighted=weighted))
 
         def mean_gradient(theta: Any, X: Any, y: Any, weights: Any, total: Any, noise: Any, gradient: Any) -> None:
-            compiled(theta, X, y, weights, total, noise, len(X), *self._sums(), gradient.reshape(1, -1))
+            work = *self._sums(), *self._tile(weighted=weighted)
+            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1))
 
         return WithWorkspace(compiled, mean_gradient)
 
@@ -175,16 +176,13 @@ class Kernels:
     def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
         compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
-        program = self.program
-        q, turned = program.number_of_parameters, tiles.by_columns(program)
+        q = self.program.number_of_parameters if smoothed or scaled else 0
 
         def sgd_pass(*arguments: Any) -> int:
-            tile = np.empty(tiles.tile_shape(program, is_by_columns=turned))
-            targets, row_weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
-            work = *self._sums(), np.empty(q if smoothed or scaled else 0), tile, targets, row_weights
-            # theta and the tile once more, as what is read only: one type for all calls of a function, and an array
-            # that a kernel gives a second name would be counted at each step.
-            taken: int = compiled(*arguments, arguments[0], *work, tile.T if turned else tile, targets, row_weights)
+            # theta once more, as what is read only: one type for all calls of a function, and an array that a kernel
+            # gives a second name would be counted at each step.
+            work = *self._sums(), np.empty(q), *self._tile(weighted=weighted)
+            taken: int = compiled(*arguments, arguments[0], *work)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -205,6 +203,13 @@ class Kernels:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
         sums, gradient, kept = self._numbers
         return np.empty(sums), np.empty(gradient), np.empty(kept)
+
+    def _tile(self, *, weighted: bool) -> tuple[FloatArray, ...]:
+        """Return workspaces for a tile with its targets and weights, and the same once more, as what is read only."""
+        turned = tiles.by_columns(self.program)
+        tile = np.empty(tiles.tile_shape(self.program, is_by_columns=turned))
+        targets, weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
+        return tile, targets, weights, tile.T if turned else tile, targets, weights
 
     @functools.cached_property
     def _numbers(self) -> tuple[int, int, int]:
@@ -258,8 +263,8 @@ def kernel(theta, X, y, weights, total, noise):
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector)
         return text, code.functions, signature
 
-    def _accumulate(self, weighted: bool, *, by_columns: bool = False) -> Piece:
-        piece = self.program.accumulate(weighted=weighted, by_columns=by_columns)
+    def _accumulate(self, weighted: bool) -> Piece:
+        piece = self.program.accumulate(weighted=weighted, by_columns=tiles.by_columns(self.program))
         text = f"""{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
@@ -271,9 +276,15 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``.
 
         Single records have a row each. Where what `Program.accumulate` keeps of a block is enough, they are taken by
-        blocks as well.
+        blocks as well. The tile is that of `_sgd_pass`.
         """
         piece = self._accumulate(weighted)
+        added = "accumulate(theta, X, y, weights, noise, start, stop, kept, sums)"
+        if tiles.by_columns(self.program):
+            added = f"""first, part, filled = start, stop - start, 0
+{tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
+first = np.int64(0)
+accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
         each = "" if row is None else f"""
@@ -286,25 +297,27 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
                         out[i, j] = gradient[j]"""
         span = "size" if row is None else f"size if size > 1 else {BLOCK}"
         skip = "" if row is None else "\n        if size == 1:\n            continue"
-        text = f"""{piece.text}
+        text = f"""{tiles.functions_text(self.program)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
-def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
+def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, tile, tile_targets, tile_weights, read_tile,
+           read_targets, read_weights, out):
     span = {span}
-    for part in range((X.shape[0] + span - 1)//span):
+    for group in range((X.shape[0] + span - 1)//span):
         for j in range({q}):
             sums[j] = 0.0
-        end = (part + 1)*span if (part + 1)*span < X.shape[0] else X.shape[0]
-        for start in range(part*span, end, {BLOCK}):
+        end = (group + 1)*span if (group + 1)*span < X.shape[0] else X.shape[0]
+        for start in range(group*span, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-            accumulate(theta, X, y, weights, noise, start, stop, kept, sums){each}{skip}
+{_indent(added, 12)}{each}{skip}
         assemble(theta, noise, sums, total, gradient)
         for j in range({parameters}):
-            out[part, j] = gradient[j]
+            out[group, j] = gradient[j]
 """
         signature = numba.void(
-            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector, _matrix
-        )
+            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector,
+            *self._tile_types, _matrix,
+        )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
     @functools.cache  # noqa: B019  (as for `source`)
@@ -339,19 +352,22 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
         turned = tiles.by_columns(self.program)
-        piece = self._accumulate(weighted, by_columns=turned)
+        piece = self._accumulate(weighted)
         assembled = self.program.assemble()
         q = self.program.number_of_parameters
         how = {"weighted": weighted, "is_by_columns": turned}
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
-        in_tile = f"""accumulate(point, read_tile, read_targets, read_weights, noise, 0, part, kept, sums)
-{add_weights.format(weights="read_weights").replace("first + part", "part").replace("first", "0")}"""
-        as_they_stand = f"""{tiles.rows_lines(self.program, **how)}
-{in_tile}"""
-        if not turned:
-            as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
+        # A plain 0 has a type of its own, for which Numba would compile another function.
+        in_tile = f"""first = np.int64(0)
+accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
+{add_weights.format(weights="read_weights")}"""
+        # What stands in order is read where it stands, if it is not turned.
+        as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="weights")}"""
+        dealt, rest, both = in_tile, as_they_stand, ""
+        if turned:
+            dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
@@ -376,12 +392,13 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             if position < dealt:
                 part = part if part < dealt - position else dealt - position
 {_indent(tiles.deal_lines(self.program, **how), 16)}
-{_indent(in_tile, 16)}
+{_indent(dealt, 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
                 part = part if part < records - first else records - first
-{_indent(as_they_stand, 16)}
+{_indent(rest, 16)}
+{_indent(both, 12)}
             position += part
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
@@ -389,14 +406,20 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
     return step_sizes.shape[0]
 """
         number, count = numba.float64, numba.int64
-        tile = numba.types.Array(number, 2, "F" if turned else "C", readonly=True)
         signature = numba.int64(
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _vector, _matrix, _vector, _vector, tile, _given_vector, _given_vector,
+            _vector, _vector, *self._tile_types,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
+
+    @property
+    def _tile_types(self) -> tuple[Any, ...]:
+        """The types of what `_tile` returns."""
+        order = "F" if tiles.by_columns(self.program) else "C"
+        read_only = numba.types.Array(numba.float64, 2, order, readonly=True)
+        return _matrix, _vector, _vector, read_only, _given_vector, _given_vector
 
     def _noisy_pass(self, smoothed: bool) -> tuple[str, frozenset[str], Any]:
         """Take steps along sums of clipped gradients that are noised before anything else is done with them.
@@ -468,13 +491,10 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 out += theta
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
                 steps, penalty = np.full(2, 0.1), np.zeros(q)
-                turned = tiles.by_columns(self.program)
-                tile = np.empty(tiles.tile_shape(self.program, is_by_columns=turned))
-                targets, own_weights = np.empty(BLOCK), np.empty(BLOCK)
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, *work, np.empty(q),
-                    tile, targets, own_weights, tile.T if turned else tile, targets, own_weights,
+                    *self._tile(weighted=True),
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -487,7 +507,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, n, *work, out.reshape(1, q))
+                kernel(theta, X, y, weights, 3.5, noise, n, *work, *self._tile(weighted=True), out.reshape(1, q))
             return [float(value) for value in out.ravel()]
 
         return probe

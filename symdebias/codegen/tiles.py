@@ -64,29 +64,33 @@ for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds
     prefetch(X, line)
 if later == 0 or coming & 7 < rounds:
 {_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
-    single = f"""for n in range({"turned, " if is_by_columns else ""}width):
-    row = order[np.uint64(first_run + run + n)]*run_length + card + shift
-    for i in range(rounds):
-        row -= records if row >= records else 0
-{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 8)}
-        row += 1
+    single = f"""row = order[np.uint64(first_run + run + n)]*run_length + card + shift
+for i in range(rounds):
+    row -= records if row >= records else 0
+{_indent(_copy(p, weighted, is_by_columns, "place + i*count + n"), 4)}
+    row += 1"""
+    taken = f"""for n in range(width):
+{_indent(single, 4)}
 {_indent(ask, 4)}"""
-    eight = range(8)
-    begin = chr(10).join(f"r{k} = order[np.uint64(at + {k})]*run_length + card + shift" for k in eight)
-    within = chr(10).join(f"r{k} -= records if r{k} >= records else 0" for k in eight)
-    onwards = chr(10).join(f"r{k} += 1" for k in eight)
-    turned = f"""turned = width//8*8
-for eight in range(0, turned, 8):
-    at = first_run + run + eight
-{_indent(begin, 4)}
-    for i in range(rounds):
-{_indent(within, 8)}
-        to = place + i*count + eight
-{_indent(_turn(weighted, [f"r{k}" for k in eight]), 8)}
-{_indent(onwards, 8)}
-    for n in range(eight, eight + 8):
-{_indent(ask, 8)}
-"""
+    if is_by_columns:
+        numbers = range(8)
+        begin = chr(10).join(f"r{k} = order[np.uint64(at + {k})]*run_length + card + shift" for k in numbers)
+        within = chr(10).join(f"r{k} -= records if r{k} >= records else 0" for k in numbers)
+        onwards = chr(10).join(f"r{k} += 1" for k in numbers)
+        taken = f"""for eight in range(0, width, 8):
+    at, end = first_run + run + eight, eight + 8 if eight + 8 < width else width
+    if eight + 8 <= width:
+{_indent(begin, 8)}
+        for i in range(rounds):
+{_indent(within, 12)}
+            to = place + i*count + eight
+{_indent(_turn(weighted, [f"r{k}" for k in numbers]), 12)}
+{_indent(onwards, 12)}
+    else:
+        for n in range(eight, end):
+{_indent(single, 12)}
+    for n in range(eight, end):
+{_indent(ask, 8)}"""
     return f"""last = filled + part
 place = filled
 while place < last:
@@ -100,7 +104,7 @@ while place < last:
         later -= run_length
         follower = first_run + runs + run
         follower = follower if follower + width <= order.shape[0] else first_run + run
-{_indent((turned if is_by_columns else "") + single, 4)}
+{_indent(taken, 4)}
     place += rounds*width
     run += width
     if run == count:

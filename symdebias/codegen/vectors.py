@@ -60,7 +60,7 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
             starts = [builder.mul(row, index(columns)) for row in arguments[3:]]
             column = 0
             while column < columns:
-                width = max(size for size in (1, 2, 4, 8) if size <= columns - column)
+                width = next(size for size in (8, 4, 2, 1) if size <= columns - column)
                 kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
                 rows = []
                 for start in starts:
