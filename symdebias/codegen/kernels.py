@@ -204,12 +204,8 @@ class Kernels:
         sums, gradient, kept = self._numbers
         return np.empty(sums), np.empty(gradient), np.empty(kept)
 
-    def _tile(self, *, weighted: bool) -> tuple[FloatArray, ...]:
-        """Return workspaces for a tile with its targets and weights, and the same once more, as what is read only."""
-        turned = tiles.by_columns(self.program)
-        tile = np.empty(tiles.tile_shape(self.program, is_by_columns=turned))
-        targets, weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
-        return tile, targets, weights, tile.T if turned else tile, targets, weights
+    def _tile(self, *, weighted: bool) -> tuple[Any, ...]:
+        return tiles.workspace(self.program, weighted=weighted, is_by_columns=tiles.by_columns(self.program))
 
     @functools.cached_property
     def _numbers(self) -> tuple[int, int, int]:
@@ -300,8 +296,8 @@ accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kep
         text = f"""{tiles.functions_text(self.program)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
-def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, tile, tile_targets, tile_weights, read_tile,
-           read_targets, read_weights, out):
+def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tiles.ARGUMENTS},
+           out):
     span = {span}
     for group in range((X.shape[0] + span - 1)//span):
         for j in range({q}):
@@ -316,7 +312,7 @@ def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, tile,
 """
         signature = numba.void(
             *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector,
-            *self._tile_types, _matrix,
+            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix,
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -373,7 +369,7 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           kept, smoothed, tile, tile_targets, tile_weights, read_tile, read_targets, read_weights):
+           kept, smoothed, {tiles.ARGUMENTS}):
 {_indent(tiles.BEGIN_DEALING, 4)}
     filled = 0
     for step in range(step_sizes.shape[0]):
@@ -410,16 +406,9 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _vector, *self._tile_types,
+            _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
-
-    @property
-    def _tile_types(self) -> tuple[Any, ...]:
-        """The types of what `_tile` returns."""
-        order = "F" if tiles.by_columns(self.program) else "C"
-        read_only = numba.types.Array(numba.float64, 2, order, readonly=True)
-        return _matrix, _vector, _vector, read_only, _given_vector, _given_vector
 
     def _noisy_pass(self, smoothed: bool) -> tuple[str, frozenset[str], Any]:
         """Take steps along sums of clipped gradients that are noised before anything else is done with them.

@@ -100,15 +100,13 @@ class ReplicatesPass:
         def passed(part: slice) -> None:
             described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
             sums, own = program.number_of_sums, np.empty(q)
-            tile, targets = np.empty(tiles.tile_shape(program, is_by_columns=turned)), np.empty(BLOCK)
-            weights = np.empty(BLOCK if self.weighted else 0)
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
                 *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
                 np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(q),
                 np.empty(program.number_kept),
                 np.empty(q if self.turned else 0),
-                tile, targets, weights, tile.T if turned else tile, targets, weights,
+                *tiles.workspace(program, weighted=self.weighted, is_by_columns=turned),
             )  # fmt: skip
 
         over_parts(len(thetas), _FEWEST, passed)
@@ -155,8 +153,7 @@ def is_within(theta, noise, limits):
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
-           own_sums, gradient, kept, smoothed, tile, tile_targets, tile_weights, read_tile, read_targets,
-           read_weights):
+           own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}):
 {_indent(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
@@ -228,12 +225,11 @@ def _signature(columnwise: bool) -> Any:
     matrix, given_matrix = (numba.types.Array(number, 2, "C", readonly=given) for given in (False, True))
     order = numba.types.Array(count, 1, "C", readonly=True)
     reports, scalings = numba.types.Array(count, 2, "C"), numba.types.Array(number, 3, "C", readonly=True)
-    tile = numba.types.Array(number, 2, "F" if columnwise else "C", readonly=True)
     return numba.void(
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
         given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
         scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector,
-        matrix, vector, vector, tile, given_vector, given_vector,
+        *tiles.workspace_types(is_by_columns=columnwise),
     )  # fmt: skip
 
 
@@ -250,15 +246,13 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
         own = np.empty(q)
         averages, reports, infinite = thetas.copy(), np.zeros((2, 3), np.int64), np.full(2, math.inf)
         by_columns = tiles.by_columns(program, is_read_often=True)
-        tile = np.empty(tiles.tile_shape(program, is_by_columns=by_columns))
-        targets, weights = np.empty(BLOCK), np.ones(BLOCK)
         kernel(
             thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
             np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
             np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports,
             np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
             np.empty(program.number_kept), np.empty(q if turned else 0),
-            tile, targets, weights, tile.T if by_columns else tile, targets, weights,
+            *tiles.workspace(program, weighted=True, is_by_columns=by_columns),
         )  # fmt: skip
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
 

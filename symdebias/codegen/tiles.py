@@ -5,6 +5,10 @@ a pass will deal soon is asked for ahead, so that the processor fetches it while
 """
 
 import textwrap
+from typing import Any
+
+import numba
+import numpy as np
 
 from symdebias.codegen import vectors
 from symdebias.codegen.program import BLOCK, Program
@@ -33,6 +37,8 @@ def tile_shape(program: Program, *, is_by_columns: bool) -> tuple[int, int]:
     return (program.width, BLOCK) if is_by_columns else (BLOCK, program.width)
 
 
+# What a kernel that fills tiles takes for them.
+ARGUMENTS = "tile, tile_targets, tile_weights, read_tile, read_targets, read_weights, eight_rows"
 BEGIN_DEALING = """records = X.shape[0]
 dealt = order.shape[0]*run_length
 first_run, count, card, run = 0, 0, 0, 0
@@ -42,6 +48,23 @@ if begin < dealt:
     count = runs if runs < count else count
     card = (begin - first_run*run_length)//count
     run = begin - first_run*run_length - card*count"""
+
+
+def workspace(program: Program, *, weighted: bool, is_by_columns: bool) -> tuple[Any, ...]:
+    """Return what stands for `ARGUMENTS`: a tile with targets and weights, the same as what is read only, and rows."""
+    tile = np.empty(tile_shape(program, is_by_columns=is_by_columns))
+    targets, weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
+    # Twice what is written and read: as what is read only, it has one type for all calls of a function.
+    return tile, targets, weights, tile.T if is_by_columns else tile, targets, weights, np.empty(8, dtype=np.int64)
+
+
+def workspace_types(*, is_by_columns: bool) -> tuple[Any, ...]:
+    """Return the Numba types of what `workspace` returns."""
+    number = numba.float64
+    vector, given = (numba.types.Array(number, 1, "C", readonly=is_given) for is_given in (False, True))
+    tile, turned = (numba.types.Array(number, 2, order, readonly=True) for order in "CF")
+    written, rows = numba.types.Array(number, 2, "C"), numba.types.Array(numba.int64, 1, "C")
+    return written, vector, vector, turned if is_by_columns else tile, given, given, rows
 
 
 def functions_text(program: Program) -> str:
@@ -73,19 +96,18 @@ for i in range(rounds):
 {_indent(single, 4)}
 {_indent(ask, 4)}"""
     if is_by_columns:
-        numbers = range(8)
-        begin = chr(10).join(f"r{k} = order[np.uint64(at + {k})]*run_length + card + shift" for k in numbers)
-        within = chr(10).join(f"r{k} -= records if r{k} >= records else 0" for k in numbers)
-        onwards = chr(10).join(f"r{k} += 1" for k in numbers)
         taken = f"""for eight in range(0, width, 8):
     at, end = first_run + run + eight, eight + 8 if eight + 8 < width else width
     if eight + 8 <= width:
-{_indent(begin, 8)}
+        for k in range(8):
+            eight_rows[k] = order[np.uint64(at + k)]*run_length + card + shift
         for i in range(rounds):
-{_indent(within, 12)}
+            for k in range(8):
+                eight_rows[k] -= records if eight_rows[k] >= records else 0
             to = place + i*count + eight
-{_indent(_turn(weighted, [f"r{k}" for k in numbers]), 12)}
-{_indent(onwards, 12)}
+{_indent(_turn(weighted), 12)}
+            for k in range(8):
+                eight_rows[k] += 1
     else:
         for n in range(eight, end):
 {_indent(single, 12)}
@@ -129,7 +151,9 @@ def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
 for n in range(0, turned, 8):
     row = first + n
     to = filled + n
-{_indent(_turn(weighted, [f"row + {k}" for k in range(8)]), 4)}
+    for k in range(8):
+        eight_rows[k] = row + k
+{_indent(_turn(weighted), 4)}
     for line in range({p}):
         prefetch(X, (row + {_ROWS_AHEAD_IN_ORDER})*{p} + 8*line)
 for n in range(turned, part):
@@ -137,11 +161,10 @@ for n in range(turned, part):
 {_indent(copy, 4)}"""
 
 
-def _turn(weighted: bool, rows: list[str]) -> str:
+def _turn(weighted: bool) -> str:
     """Return lines that turn eight rows into columns, from the place ``to`` of the tile on."""
-    eight = ", ".join(rows)
-    weight = f"\nturn_numbers(tile_weights, to, weights, {eight})" if weighted else ""
-    return f"turn_rows(tile, to, X, {eight})\nturn_numbers(tile_targets, to, y, {eight}){weight}"
+    weight = "\nturn_numbers(tile_weights, to, weights, eight_rows)" if weighted else ""
+    return f"turn_rows(tile, to, X, eight_rows)\nturn_numbers(tile_targets, to, y, eight_rows){weight}"
 
 
 def _copy(columns: int, weighted: bool, is_by_columns: bool, place: str) -> str:

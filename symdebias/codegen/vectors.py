@@ -37,7 +37,7 @@ def prefetching(typing: Any, array: Any, place: Any) -> Any:
 
 
 def turning(columns: int, apart: int) -> Callable[..., Any]:
-    """Return what writes the rows a to h of an array, one number of each after another, column by column.
+    """Return what writes eight rows of an array, by their numbers, column by column from a place on.
 
     Parameters
     ----------
@@ -50,32 +50,32 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
     def shuffled(builder: Any, first: Any, second: Any, mask: list[int]) -> Any:
         return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), len(mask))(mask))
 
-    def turn(typing: Any, into: Any, place: Any, array: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any,
-             h: Any) -> Any:  # fmt: skip
+    def turn(typing: Any, into: Any, place: Any, array: Any, rows: Any) -> Any:
         def turned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            to, source = (
-                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2)
+            to, source, numbers = (
+                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2, 3)
             )
             index = arguments[1].type
-            starts = [builder.mul(row, index(columns)) for row in arguments[3:]]
+            asked = [builder.load(builder.gep(numbers, [index(n)])) for n in range(8)]
+            starts = [builder.mul(row, index(columns)) for row in asked]
             column = 0
             while column < columns:
                 width = next(size for size in (8, 4, 2, 1) if size <= columns - column)
                 kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
-                rows = []
+                lines = []
                 for start in starts:
-                    place = builder.gep(source, [builder.add(start, index(column))])
-                    rows.append(builder.load(builder.bitcast(place, kind), align=8))
+                    number = builder.gep(source, [builder.add(start, index(column))])
+                    lines.append(builder.load(builder.bitcast(number, kind), align=8))
                 # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
                 size = width
                 while size < 8:
-                    half = len(rows) // 2
+                    half = len(lines) // 2
                     if size == width and width == 2:
-                        rows = [rows[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
+                        lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
                     elif size == width and width == 1:
-                        rows = [rows[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
-                    rows = [
-                        shuffled(builder, rows[n], rows[n + half], list(range(2 * size))) for n in range(half)
+                        lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
+                    lines = [
+                        shuffled(builder, lines[n], lines[n + half], list(range(2 * size))) for n in range(half)
                     ]
                     size *= 2
                 # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
@@ -83,20 +83,20 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
                     if group >= width:
                         break
                     low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
-                    after = list(rows)
-                    for n in range(len(rows)):
+                    after = list(lines)
+                    for n in range(len(lines)):
                         if n // group % 2 == 0:
-                            after[n] = shuffled(builder, rows[n], rows[n + group], low)
-                            after[n + group] = shuffled(builder, rows[n], rows[n + group], [m + group for m in low])
-                    rows = after
+                            after[n] = shuffled(builder, lines[n], lines[n + group], low)
+                            after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
+                    lines = after
                 whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
-                for n, vector in enumerate(rows):
+                for n, vector in enumerate(lines):
                     at = builder.add(arguments[1], index((column + n) * apart))
                     builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
                 column += width
             return context.get_dummy_value()
 
-        return types.void(into, place, array, a, b, c, d, e, f, g, h), turned
+        return types.void(into, place, array, rows), turned
 
     return turn
 
@@ -104,7 +104,7 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
 def plainly_turning(columns: int, apart: int) -> Callable[..., Any]:
     """Return the twin of what `turning` comes to."""
 
-    def turn(into: Any, place: Any, array: Any, *rows: Any) -> None:
+    def turn(into: Any, place: Any, array: Any, rows: Any) -> None:
         for n, row in enumerate(rows):
             for column in range(columns):
                 into.reshape(-1)[column * apart + place + n] = array.reshape(-1)[row * columns + column]
