@@ -4,6 +4,7 @@ import gc
 import os
 import tempfile
 
+import browser
 import numpy as np
 import pytest
 import tiers
@@ -80,8 +81,12 @@ def pytest_report_header():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks."""
+def pytest_collection_modifyitems(config, items):
+    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks; leave out what no program here runs."""
     for item in items:
         if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == TENTH:
             item.add_marker("turn")
+    if browser.FOUND is None:
+        left_out = [item for item in items if item.get_closest_marker("browser")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("browser")]
