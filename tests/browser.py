@@ -21,7 +21,8 @@ _OVERFLOW = """(() => {
   };
   const beyond = [...document.querySelectorAll('body *')].filter(
     one => one.getBoundingClientRect().right > wide + 1 && !scrolled(one));
-  return {wide, reach: document.documentElement.scrollWidth, beyond: beyond.map(one => one.tagName + '.' + one.className)};
+  const named = beyond.map(one => one.tagName + '.' + one.className);
+  return {wide, reach: document.documentElement.scrollWidth, beyond: named};
 })()"""
 
 
