@@ -181,7 +181,7 @@ def pages(tmp_path_factory):
     return sorted(folder.iterdir())
 
 
-@pytest.mark.browser
+@pytest.mark.needs("chromium")
 def test_pages_fit_screens_and_paper(pages, tmp_path):
     """A page that is wider than its window, of 1280 pixels, of a phone, or of A4 less its margins, is caught."""
     with Browser(tmp_path) as shown:
