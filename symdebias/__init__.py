@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         VarianceWarning,
     )
     from symdebias.interfaces import distributed
+    from symdebias.interfaces.compilation import compile_kernels
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -97,6 +98,7 @@ _HOMES = {
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
     "interfaces": ("distributed",),
+    "interfaces.compilation": ("compile_kernels",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
@@ -169,6 +171,7 @@ __all__ = [
     "bias",
     "blocks",
     "checks",
+    "compile_kernels",
     "debias",
     "derivation_limits",
     "distributed",

@@ -267,8 +267,8 @@ def check_options(metric: Any, radius: float | None, label_model: str, threshold
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
     if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in WITH_THRESHOLD):
         raise ValueError(
-            f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with, and metric "
-            "is another. Leave it out."
+            f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with; the "
+            f"metric {metric if isinstance(metric, str) else 'of a loss'} has none. Leave it out."
         )
 
 

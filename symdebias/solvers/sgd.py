@@ -310,7 +310,9 @@ def _trained(
     )  # fmt: skip
 
     def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
-        theta, examination = descent.result, Examination(run, metric, known)
+        # The pilot of a surrogate has compiled the pass of derivatives: then no kernel for single gradients is needed.
+        theta = descent.result
+        examination = Examination(run, metric, known, by_derivatives=not corrected.is_resolved)
         health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(radius)
         if is_stream:
