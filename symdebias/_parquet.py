@@ -20,7 +20,7 @@ import numpy as np
 from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import seen, shown
-from symdebias._rows import WINDOW, Rows
+from symdebias._rows import WINDOW, Rows, counted_from
 
 # Pieces that are kept: those that threads work on, the next, and some for a thread that is late.
 _KEPT = 5
@@ -184,13 +184,8 @@ class ParquetColumns:
                 # What is read is behind, whatever comes of it.
                 begin, position = position, position + len(batch)
                 columns = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in names}
-                try:
+                with counted_from(begin):
                     rows = make(columns)
-                except (TypeError, ValueError) as error:
-                    if begin == 0 or len(error.args) != 1:
-                        raise
-                    error.args = (f"in the records from {begin:,} on, with rows counted from there: {error}",)
-                    raise
                 if len(rows) == end - start:
                     return rows
                 if found is None:
