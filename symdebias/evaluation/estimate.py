@@ -11,6 +11,7 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
@@ -215,7 +216,7 @@ def evaluate(
     (True, 'surrogate', False)
     """
     check_options(metric, radius, label_model, threshold)
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
     return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
@@ -235,7 +236,7 @@ def estimated_on(
     judge = corrected_metric(
         metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
     )
-    return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
+    return estimate_at(judge, theta)
 
 
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
@@ -276,6 +277,13 @@ def corrected_metric(
         return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
     found = zonal_loss(metric, records, thetas) if metric in PARTS else None
     return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+
+
+def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
+    """Return the estimate of a metric at theta, by passes over all records."""
+    value, error, sums = metric.value_and_error(theta)
+    bias = metric.bias(theta, sums)
+    return Estimate(value, error, *bias, sums.records, metric.name, metric.method, sums.count_of_clusters)
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:

@@ -1,14 +1,16 @@
 """What a metric is: numbers per record with the right mean over the noise, and a bound on what is still wrong."""
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.records import Records
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
@@ -35,11 +37,47 @@ class Metric(ABC):
     higher_is_better: ClassVar[bool] = False
 
     @abstractmethod
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records, as it is corrected here."""
+
+    @abstractmethod
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return numbers of some records whose mean over the noise is the metric of the true record."""
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
-        """Return a bound on the absolute bias of the mean at theta, and whether it is certified."""
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return numbers of some records, shape (m, k), whose means over all the metric is made of."""
+        return self.values(theta, rows)[:, None]
+
+    def sums(self, theta: FloatArray) -> Sums:
+        """Return the sums of `columns` over all records, part by part."""
+        return Sums.together(self.records.over_parts(functools.partial(_sums_of, judge=self.light, theta=theta)))
+
+    @property
+    def light(self) -> Self:
+        """The metric as it goes to parts of the records: with few records of its own where they lie elsewhere."""
+        return self if self.records.light is self.records else self.on(self.records.light)
+
+    def value_and_error(self, theta: FloatArray) -> tuple[float, float, Sums]:
+        """Return the metric of all records, its standard error, and the sums that both are made of.
+
+        Raises
+        ------
+        DivergenceError
+            A number of a record is not finite.
+        """
+        sums = self.sums(theta)
+        return sums.mean(np.ones(1)), sums.error(np.ones(1)), sums
+
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
+        """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        sums : Sums, optional
+            Those of all records at theta, where they are known.
+        """
         return 0.0, True
 
     @property
@@ -58,10 +96,27 @@ class Metric(ABC):
         values = np.empty(len(self.records.matrix))
         for theta, part in zip(thetas, parts, strict=True):
             values[part] = self.values(theta, part)
+        self.require_finite(values, 0)
+        return values
+
+    def require_finite(self, values: FloatArray, first: int) -> None:
+        """Raise DivergenceError where a number of consecutive records is not finite."""
         bad = ~(np.abs(values) < LARGEST)
         if bad.any():
             raise DivergenceError(
-                f"the corrected {self.name} of record {int(np.argmax(bad))} is beyond {LARGEST:g} or not finite at "
-                "these parameters: its score is too large. Use smaller parameters, or a metric that grows less."
+                f"the corrected {self.name} of record {first + int(np.argmax(bad))} is beyond {LARGEST:g} or not "
+                "finite at these parameters: its score is too large. Use smaller parameters, or a metric that grows "
+                "less."
             )
-        return values
+
+
+def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
+    """Return the sums of some records."""
+    own = judge if part is judge.records else judge.on(part)
+    found = []
+    for rows in part.pieces():
+        values = own.columns(theta, rows)
+        own.require_finite(np.abs(values).max(axis=1), part.first + rows.start)
+        clusters = None if part.clusters is None else part.clusters[rows]
+        found.append(Sums.of(values, part.weights[rows], clusters))
+    return Sums.together(found)

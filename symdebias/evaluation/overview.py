@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
+from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
@@ -115,7 +116,7 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
     names, refused = _metrics_of(theta_or_fit, records)
