@@ -161,7 +161,7 @@ class Rows:
 
 
 @contextlib.contextmanager
-def counted_from(first: int, place: str = "") -> Iterator[None]:
+def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
     """Raise errors of a part of the records with their rows counted from the first record of all.
 
     Parameters
@@ -170,12 +170,14 @@ def counted_from(first: int, place: str = "") -> Iterator[None]:
         The row of all records that is row 0 of the part.
     place : str
         What the part is called, for the message.
+    every : int
+        How far the rows of the part are from each other among all.
     """
     try:
         yield
     except (TypeError, ValueError) as error:
         if len(error.args) == 1:
-            counted = re.sub(r"\brow (\d+)\b", lambda found: f"row {int(found[1]) + first}", f"{error.args[0]}")
+            counted = re.sub(r"\brow (\d+)\b", lambda found: f"row {int(found[1]) * every + first}", f"{error.args[0]}")
             error.args = (f"{place}: {counted}" if place else counted,)
         raise
 

@@ -6,16 +6,15 @@ all: quantiles of scores are told from them, and what a metric needs to be set u
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from symdebias._arrays import check_same_index, cluster_codes, weights_array
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, weights_array
 from symdebias._rows import Rows, counted_from
 from symdebias.evaluation.records import ROWS, SAMPLED, Records
 from symdebias.release import Release
-from symdebias.solvers.fit import Fit
 
 
 class Parts(Protocol):
@@ -40,18 +39,20 @@ class PartedRecords(Records):
         How many they are.
     weight, square : float
         The sums of their weights and of the squares of these.
+    every : int
+        How far those at hand are from each other among all.
     """
 
     parts: Parts | None = None
     count: int = 0
     weight: float = 0.0
     square: float = 0.0
+    every: int = 1
 
     @classmethod
-    def of(cls, some: Records, parts: Parts, *, count: int, weight: float, square: float) -> Self:
-        """Return records of which some, at most `SAMPLED` at equal distances, are at hand."""
-        own = {name: getattr(some, name) for name in Records.__dataclass_fields__ if name != "memo"}
-        return cls(**own, parts=parts, count=count, weight=weight, square=square)
+    def of(cls, some: Records, parts: Parts, *, count: int, weight: float, square: float, every: int) -> Self:
+        """Return records of which some, at equal distances, are at hand."""
+        return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every)
 
     def __len__(self) -> int:
         return self.count
@@ -74,8 +75,7 @@ class PartedRecords(Records):
     @functools.cached_property
     def light(self) -> Records:
         """One of those that are at hand."""
-        own = {name: getattr(self, name) for name in Records.__dataclass_fields__ if name != "memo"}
-        return Records(**own).only(slice(0, 1))
+        return Records(**_fields(self)).only(slice(0, 1))
 
     def over_parts(self, work: Callable[[Records], Any]) -> Iterator[Any]:
         """Yield what a function says of the records of each part, in order."""
@@ -86,6 +86,20 @@ class PartedRecords(Records):
         """Return what a function says of the records of each part, put together by another one of several of such."""
         assert self.parts is not None
         return self.parts.reduced(work, combine)
+
+    def require_labels(self) -> None:
+        """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
+        with counted_from(0, every=self.every):
+            super().require_labels()
+
+    def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
+        """Return unbiased estimates of an affine function of the true targets at hand; as that of `Records`."""
+        with counted_from(0, every=self.every):
+            return super().unbiased_target(affine)
+
+
+def _fields(records: Records) -> dict[str, Any]:
+    return {one.name: getattr(records, one.name) for one in fields(Records) if one.name != "memo"}
 
 
 @dataclass(frozen=True)
@@ -100,17 +114,18 @@ class _Blocks:
 
     def rows(self, rows: slice) -> Records:
         """Return some consecutive records, checked, or some at equal distances."""
-        X, y = self.X[rows], None if self.y is None else self.y[rows]
-        with counted_from(rows.start or 0):
-            found = self.check(X, y)
+        found = self.check(self.X[rows], None if self.y is None else self.y[rows])
         if self.weights is not None:
             found = replace(found, weights=self.weights[rows])
-        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start or 0)
+        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start)
 
     def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
         """Yield what a function says of each block, in order."""
         count = len(self.X)
-        return (work(self.rows(slice(start, min(start + ROWS, count)))) for start in range(0, count, ROWS))
+        for start in range(0, count, ROWS):
+            with counted_from(start):
+                said = work(self.rows(slice(start, min(start + ROWS, count))))
+            yield said
 
     def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
         """Return what a function says of each block, put together."""
@@ -139,8 +154,6 @@ def checked_records(
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
     check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
-    # Where the pass is set up anew for each block, a fit's history would be handed on in vain.
-    model = replace(model, history=type(model.history).empty(model.theta)) if isinstance(model, Fit) else None
     blocks = _Blocks(
         X,
         y if y is None or isinstance(y, Rows) else np.asarray(y),
@@ -148,8 +161,10 @@ def checked_records(
         None if clusters is None else cluster_codes(clusters, rows=count),
         lambda X, y: Records.checked(model, X, y, release, target_values=target_values),
     )
-    some = blocks.rows(slice(0, None, max(1, -(-count // SAMPLED))))
+    every = max(1, -(-count // SAMPLED))
+    with counted_from(0, every=every):
+        some = blocks.rows(slice(0, count, every))
     weight, square = float(count), float(count)
     if blocks.weights is not None:
         weight, square = float(blocks.weights.sum()), float(blocks.weights @ blocks.weights)
-    return PartedRecords.of(some, blocks, count=count, weight=weight, square=square).require_several()
+    return PartedRecords.of(some, blocks, count=count, weight=weight, square=square, every=every).require_several()
