@@ -178,11 +178,23 @@ def calibration_curve(
     >>> bool(np.abs(error).max() < 4)
     True
     """
-    if link not in _LINKS:
-        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     records = checked_records(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
+    return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
+
+
+def calibration_curve_of(
+    records: Records,
+    theta_or_fit: Fit | ArrayLike,
+    *,
+    points: int | Sequence[float],
+    bandwidth: float | None,
+    link: str,
+) -> CalibrationCurve:
+    """Return the curve on checked records; arguments as for `calibration_curve`."""
+    if link not in _LINKS:
+        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     if records.of_margins:
         raise NoExactCorrectionError(
             "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "

@@ -119,6 +119,13 @@ def evaluate_all(
     records = checked_records(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
+    return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
+
+
+def overview_of(
+    records: Records, theta_or_fit: Fit | ArrayLike, *, radius: float | None, label_model: str, threshold: float
+) -> Evaluation:
+    """Return all metrics on checked records; arguments as for `evaluate_all`."""
     names, refused = _metrics_of(theta_or_fit, records)
     estimates: dict[str, Estimate] = {}
     error: SymdebiasError | None = None

@@ -169,10 +169,22 @@ def roc_curve(
     >>> bool(abs(curve.true_positive_rates[0] - truth) < 4 * curve.true_positive_errors[0])
     True
     """
-    check_options("roc_auc", radius, label_model)
     records = checked_records(
         theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
     )
+    return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
+
+
+def roc_curve_of(
+    records: Records,
+    theta_or_fit: Fit | ArrayLike,
+    *,
+    thresholds: int | Sequence[float],
+    radius: float | None,
+    label_model: str,
+) -> RocCurve:
+    """Return the curve on checked records; arguments as for `roc_curve`."""
+    check_options("roc_auc", radius, label_model)
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
     options: dict[str, Any] = {"radius": radius}
