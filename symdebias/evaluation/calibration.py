@@ -21,6 +21,7 @@ from symdebias.evaluation.windows import NormalWindows, WaveWindows, Windows
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.noise_estimates import added_variance
 
 _LINKS = ("logistic", "identity", "exponential")
 
@@ -106,6 +107,7 @@ def calibration_curve(
     sample_weight: Any = None,
     clusters: Any = None,
     target_values: Sequence[float] | None = None,
+    offset: Any = None,
 ) -> CalibrationCurve:
     """Estimate what a model predicts against what happens, over windows of true scores, from released records.
 
@@ -115,7 +117,7 @@ def calibration_curve(
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters
+    theta_or_fit, X, y, release, sample_weight, clusters, offset
         As for `evaluate`.
     points : int or sequence of float
         How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
@@ -179,8 +181,9 @@ def calibration_curve(
     True
     """
     records = checked_records(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
 
 
@@ -201,6 +204,24 @@ def calibration_curve_of(
             "x: no prediction is known. Evaluate a margin loss or accuracy, or release the label apart."
         )
     theta = records.parameters(theta_or_fit)
+    found = _curve(records, theta, points, bandwidth, link)
+
+    def curves(release: Release) -> FloatArray:
+        other = _curve(records.under(release), theta, found.scores, found.bandwidth, link)
+        return np.stack([other.predicted, other.observed, other.observed - other.predicted])
+
+    errors = (found.predicted_standard_errors, found.observed_standard_errors, found.difference_standard_errors)
+    whole = np.sqrt(np.stack(errors) ** 2 + added_variance(records.collected, curves))
+    return replace(
+        found,
+        predicted_standard_errors=whole[0],
+        observed_standard_errors=whole[1],
+        difference_standard_errors=whole[2],
+    )
+
+
+def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | None, link: str) -> CalibrationCurve:
+    """Return the curve, with arguments as for `calibration_curve` and the noise taken as known."""
     scores = ReleasedScores.of(records, theta)
     if scores.zonal is not None:
         raise NoExactCorrectionError(

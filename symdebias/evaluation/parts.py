@@ -15,6 +15,7 @@ from symdebias._arrays import FloatArray, check_same_index, cluster_codes, weigh
 from symdebias._rows import Rows, counted_from
 from symdebias.evaluation.records import ROWS, SAMPLED, Records
 from symdebias.release import Release
+from symdebias.solvers.offsets import as_offset
 
 
 class Parts(Protocol):
@@ -87,6 +88,11 @@ class PartedRecords(Records):
         assert self.parts is not None
         return self.parts.reduced(work, combine)
 
+    def under(self, release: Release) -> "PartedRecords":
+        """Return the same records under another release of the same columns, not of one vector."""
+        assert self.parts is not None
+        return replace(self, release=release, collected=release, parts=_Under(self.parts, release), memo={})
+
     def require_labels(self) -> None:
         """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
         with counted_from(0, every=self.every):
@@ -103,6 +109,26 @@ def _fields(records: Records) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class _Under:
+    """Where records are that are taken under another release."""
+
+    parts: Parts
+    release: Release
+
+    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order."""
+        return self.parts.each(functools.partial(_work_under, work=work, release=self.release))
+
+    def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together."""
+        return self.parts.reduced(functools.partial(_work_under, work=work, release=self.release), combine)
+
+
+def _work_under(part: Records, *, work: Callable[[Records], Any], release: Release) -> Any:
+    return work(part.under(release))
+
+
+@dataclass(frozen=True)
 class _Blocks:
     """Records that are read block by block in each pass, and checked in each; attributes as for `evaluate`."""
 
@@ -110,11 +136,13 @@ class _Blocks:
     y: Any
     weights: Any
     clusters: Any
-    check: Callable[[Any, Any], Records]
+    offset: Any
+    check: Callable[..., Records]
 
     def rows(self, rows: slice) -> Records:
         """Return some consecutive records, checked, or some at equal distances."""
-        found = self.check(self.X[rows], None if self.y is None else self.y[rows])
+        offset = None if self.offset is None else self.offset[rows]
+        found = self.check(self.X[rows], None if self.y is None else self.y[rows], offset=offset)
         if self.weights is not None:
             found = replace(found, weights=self.weights[rows])
         return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start)
@@ -132,6 +160,10 @@ class _Blocks:
         return functools.reduce(combine, self.each(work))
 
 
+def _checked(X: Any, y: Any, *, offset: Any, model: Any, release: Any, target_values: Any) -> Records:
+    return Records.checked(model, X, y, release, target_values=target_values, offset=offset)
+
+
 def checked_records(
     model: Any,
     X: Any,
@@ -141,6 +173,7 @@ def checked_records(
     sample_weight: Any = None,
     clusters: Any = None,
     target_values: Any = None,
+    offset: Any = None,
 ) -> Records:
     """Return records of any kind, checked, with arguments as for `evaluate`: two at least.
 
@@ -148,18 +181,20 @@ def checked_records(
     """
     if not (isinstance(X, Rows) or isinstance(y, Rows) or (isinstance(X, np.memmap) and len(X) > ROWS)):
         return Records.checked(
-            model, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-        ).require_several()
+            model, X, y, release,
+            sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+        ).require_several()  # fmt: skip
     count = len(X)
     if y is not None and np.ndim(y) == 1 and len(y) != count:
         raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
-    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
+    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
     blocks = _Blocks(
         X,
         y if y is None or isinstance(y, Rows) else np.asarray(y),
         None if sample_weight is None else weights_array(sample_weight, rows=count),
         None if clusters is None else cluster_codes(clusters, rows=count),
-        lambda X, y: Records.checked(model, X, y, release, target_values=target_values),
+        None if offset is None else as_offset(offset, count),
+        functools.partial(_checked, model=model, release=release, target_values=target_values),
     )
     every = max(1, -(-count // SAMPLED))
     with counted_from(0, every=every):

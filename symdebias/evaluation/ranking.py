@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.ratios import error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
@@ -309,14 +309,21 @@ class AreaUnderCurve(Metric):
             self._found[theta.tobytes()] = self.records.reduced(look, functools.partial(_together, pairs=light.pairs))
         return self._found[theta.tobytes()]
 
-    def value_and_error(self, theta: FloatArray) -> tuple[float, float, Sums]:
-        """Return the area of all records, its standard error, and the sums that both are made of."""
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return the area of all records and its standard error."""
         labels = Sums.together(self.records.over_parts(functools.partial(_labels, judge=self.light)))
         for place, what in enumerate((LARGER, SMALLER)):
             positive_mean(labels, place, what)
         sums = replace(self, every=self.among_all(theta)).sums(theta)
         ratio = sums.mean(sums.only(0))
-        return 0.5 + ratio / 2, sums.error(sums.only(0) - ratio * sums.only(1)), sums
+        of = sums.only(0) - ratio * sums.only(1)
+        return Judged(0.5 + ratio / 2, sums.error(of), sums, of)
+
+    def degrees_of_freedom(self, theta: FloatArray, found: Judged) -> float | None:
+        """Return those of the standard error over records; None where it is as good as known."""
+        if self.every is None:
+            return replace(self, every=self.among_all(theta)).degrees_of_freedom(theta, found)
+        return super().degrees_of_freedom(theta, found)
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the mean error of signs over pairs of likely scores, by the labels that are possible."""

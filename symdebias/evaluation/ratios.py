@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.mean_loss import MeanLoss
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.evaluation.sums import Sums
@@ -62,10 +62,11 @@ def positive_mean(sums: Sums, place: int, what: str) -> float:
     return told_positive(sums.mean(of), sums.squared_error(of) if sums.low[place] < 0 else 0.0, what)
 
 
-def ratio_and_error(sums: Sums, numerator: int, denominator: int, below: float) -> tuple[float, float]:
+def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judged:
     """Return the ratio of a mean to another one, whose value is given, and its standard error by the delta method."""
     ratio = sums.mean(sums.only(numerator)) / below
-    return ratio, sums.error((sums.only(numerator) - ratio * sums.only(denominator)) / below)
+    of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
+    return Judged(ratio, sums.error(of), sums, of)
 
 
 def require_positive(values: FloatArray, share: FloatArray, what: str, noise: FloatArray | None = None) -> float:
@@ -143,10 +144,10 @@ class Rate(Metric):
         """Return numerator, denominator and positives of some records."""
         return np.stack([*self._parts(theta, rows), self.positives[rows]], axis=1)
 
-    def value_and_error(self, theta: FloatArray) -> tuple[float, float, Sums]:
-        """Return the ratio of all records, its standard error, and the sums that both are made of."""
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return the ratio of all records and its standard error."""
         sums = self.sums(theta)
-        return *ratio_and_error(sums, 0, 1, positive_mean(sums, 1, self._share)), sums
+        return ratio_of(sums, 0, 1, positive_mean(sums, 1, self._share))
 
     def _parts(self, theta: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
         hits, predicted, positive = RATES[self.name]
@@ -263,16 +264,16 @@ class RSquared(Metric):
         noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
         return np.stack([self.errors.values(theta, rows), squares, excess, noise], axis=1)
 
-    def value_and_error(self, theta: FloatArray) -> tuple[float, float, Sums]:
-        """Return R2 of all records, its standard error, and the sums that both are made of."""
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return R2 of all records and its standard error."""
         sums = self.sums(theta)
         # Sums of w^2 v: the noise of the mean is in its square.
         squares = (sums.first + sums.square * sums.means) / sums.weight**2
         of_mean = float(squares[2])
         below = sums.mean(sums.only(1)) + of_mean
         told_positive(below, float(squares[3]) if sums.low[1] + of_mean < 0 else 0.0, _VARIANCE)
-        ratio, _ = ratio_and_error(sums, 0, 1, below)
-        return 1 - ratio, sums.error((sums.only(0) - ratio * sums.only(1)) / below), sums
+        found = ratio_of(sums, 0, 1, below)
+        return replace(found, value=1 - found.value)
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""

@@ -9,16 +9,17 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, is_integer
-from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at
+from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs
-from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_and_error, require_labels_apart
+from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.noise_estimates import added_variance
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,13 @@ def roc_curve(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    offset: Any = None,
 ) -> RocCurve:
     """Estimate the ROC curve of a model on true records from released ones.
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, offset
         As for `evaluate`.
     thresholds : int or sequence of float
         How many scores, at quantiles of what true scores are likely to be: released ones, drawn in to the debiased
@@ -170,8 +172,9 @@ def roc_curve(
     True
     """
     records = checked_records(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
@@ -194,8 +197,29 @@ def roc_curve_of(
     else:
         given = _given(thresholds)
     levels: list[float] = np.sort(given)[::-1].tolist()
-    signs = signs_of("the ROC curve", records, [theta], thresholds=levels, **options)
+    found = _curve(records, theta, levels, radius, label_model)
+
+    def rates(release: Release) -> FloatArray:
+        other = _curve(records.under(release), theta, levels, radius, label_model)
+        return np.stack([other.true_positive_rates, other.false_positive_rates])
+
+    def area(records: Records) -> Estimate:
+        return _curve(records, theta, levels[:1], radius, label_model).area
+
+    true, false = np.sqrt(
+        np.stack([found.true_positive_errors, found.false_positive_errors]) ** 2
+        + added_variance(records.collected, rates)
+    )
+    whole = with_noise_estimated(found.area, records, area)
+    return replace(found, true_positive_errors=true, false_positive_errors=false, area=whole)
+
+
+def _curve(
+    records: Records, theta: FloatArray, levels: list[float], radius: float | None, label_model: str
+) -> RocCurve:
+    """Return the curve at some thresholds, falling, with the noise taken as known."""
     positives = (1 + records.signs_of_labels()) / 2
+    signs = signs_of("the ROC curve", records, [theta], thresholds=levels, radius=radius)
     area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
     estimate = estimate_at(area, theta)
 
@@ -210,7 +234,8 @@ def roc_curve_of(
         errors = signs.errors(theta, threshold) / 2
         for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
             below = positive_mean(sums, 2 * count + side, what)
-            row += ratio_and_error(sums, side * count + place, 2 * count + side, below)
+            rate = ratio_of(sums, side * count + place, 2 * count + side, below)
+            row += [rate.value, rate.error]
             known = min(below, 1.0) if labels is None else turned * labels
             row.append(error_bound(errors, 1 / min(below, 1.0), 0.0, known) if errors.any() else 0.0)
         rows.append(row)

@@ -34,6 +34,8 @@ class Sums:
         The sums of w^2 (v - m)(v - m)'.
     low, high : array of shape (k,), float64
         The smallest and the largest numbers.
+    heaviest : float
+        The largest weight.
     clusters : tuple of arrays of shapes (G,), (G,) and (G, k), or None
         The clusters, and the sums of w and of w v of each.
     """
@@ -46,6 +48,7 @@ class Sums:
     second: FloatArray
     low: FloatArray
     high: FloatArray
+    heaviest: float
     clusters: tuple[Any, FloatArray, FloatArray] | None = None
 
     @classmethod
@@ -60,7 +63,8 @@ class Sums:
             by_cluster = _grouped(clusters, weights, values * weights[:, None])
         return cls(
             len(values), total, float(squares.sum()), means, squares @ centred,
-            (centred * squares[:, None]).T @ centred, values.min(axis=0), values.max(axis=0), by_cluster,
+            (centred * squares[:, None]).T @ centred, values.min(axis=0), values.max(axis=0),
+            float(weights.max()), by_cluster,
         )  # fmt: skip
 
     @classmethod
@@ -90,6 +94,7 @@ class Sums:
         return cls(
             sum(part.records for part in parts), weight, sum(part.square for part in parts), means, first, second,
             np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0),
+            max(part.heaviest for part in parts),
             _grouped(*(np.concatenate(one) for one in zip(*grouped, strict=True))) if grouped else None,
         )  # fmt: skip
 
@@ -113,6 +118,11 @@ class Sums:
     def squared_error(self, of: FloatArray) -> float:
         """Return the weighted sum of squares about the mean of the combination, over the squared sum of weights."""
         return max(float(of @ self.second @ of), 0.0) / self.weight**2
+
+    def largest_square(self, of: FloatArray) -> float:
+        """Return what the part of one record in `squared_error` is at most."""
+        away = np.maximum(self.high - self.means, self.means - self.low)
+        return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
     def only(self, place: int) -> FloatArray:
         """Return the combination that is one of the numbers."""
