@@ -16,6 +16,7 @@ import sympy as sp
 from symdebias import _arrays, _optional, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
+from symdebias._losses import why_outside
 from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
@@ -388,8 +389,9 @@ def fit(
     if isinstance(loss, str):
         if loss not in losses.__all__:
             raise ValueError(
-                f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or pass a "
-                "Loss."
+                why_outside(loss)
+                or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
+                "pass a Loss."
             )
         loss = getattr(losses, loss)()
     if not isinstance(loss, Loss) or not loss.scores:

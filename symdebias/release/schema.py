@@ -308,8 +308,9 @@ def _loss(loss: Any) -> str | None:
     known = _losses.BY_NAME_AND_LABELS
     if not isinstance(loss, str) or loss.replace("-", "_") not in known:
         raise ValueError(
-            f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your own "
-            "declare a Release by hand."
+            (_losses.why_outside(loss) if isinstance(loss, str) else "")
+            or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your "
+            "own declare a Release by hand."
         )
     return loss.replace("-", "_")
 
