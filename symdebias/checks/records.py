@@ -8,7 +8,7 @@ holds for arbitrary true values within the declared bounds: nothing is assumed o
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ _RESOLUTION = 1e-4
 _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
 # Sample moments count as exactly 0 or 1 within this.
 _EXACT = 1e-9
+# Lengths of vectors are counted in so many cells.
+_LENGTHS = 16
 # Fewer records tell nothing.
 FEWEST = 20
 # Labels are looked at in so many records at least and at most, and are others from so many standard errors on.
@@ -202,6 +204,10 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
         one value, of numbers that were written with four digits of the scale of the noise.
     ``standardised``
         Sample moments are exactly 0 and 1, or the extremes 0 and 1, as scalers leave them and noise does not.
+    ``length``
+        A point of a sphere has a density within [a, b] times the uniform one, whatever the true vector is, so that the
+        squared length of its first d coordinates lies in each sixteenth of the law Beta(d/2, 1/2) with a probability
+        within [a/16, b/16]: binomial tails. Vectors that were shortened or brought to one length are seen.
     ``frequency``
         A channel sends an output with a probability between the least and the largest entry of its column, whatever
         goes in: binomial tails.
@@ -233,6 +239,10 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     skipped: list[str] = []
     for place, mechanism in apart.placed(matrix.shape[1]):
         width = place.stop - place.start
+        noise = None if isinstance(mechanism, ChannelMechanism) else mechanism.noise_on(width)
+        if isinstance(noise, ZonalNoise):
+            found += _of_sphere(noise, matrix[:, place] * mechanism.divisors_on(width) * noise.gain, names[place])
+            continue
         for index in range(width):
             name, column = names[place.start + index], matrix[:, place.start + index]
             found += _probed(mechanism, width, index, name, column, skipped)
@@ -284,7 +294,7 @@ def _probed(
             "grid", name, max(beyond, 0.0), beyond > 1e-9 * (noise.high - noise.low), "values beyond the ends"
         )
         return
-    if isinstance(noise, (ZonalNoise, CoordinateNoise)):
+    if isinstance(noise, CoordinateNoise):
         skipped.append(f"{name}, whose noise is that of a vector on a sphere")
         return
     divisor = float(mechanism.divisors_on(width)[index])
@@ -420,7 +430,28 @@ def _size(middle: float, reach: float, variance: float, fourth: float, name: str
     return _Found("size", name, mean / limit, log_p, "values at the ends with thrice the noise", power)
 
 
-def _rounded(sigma: float, name: str, column: FloatArray) -> _Found:
+def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -> Iterator[_Found]:
+    """Yield the probes of vectors that are R times the first coordinates of points of a sphere."""
+    size = noise.dimension
+    cosines = np.concatenate([np.linspace(-1.0, 1.0, 201), noise.law.rule(size + 1)[0]])
+    density = noise.law.density(size + 1, cosines)
+    low, high = float(density.min()), float(density.max())
+    squares = np.minimum(np.einsum("ij,ij->i", vectors, vectors) / noise.radius**2, 1.0)
+    codes = np.minimum(special.betainc(size / 2, 0.5, squares) * _LENGTHS, _LENGTHS - 1).astype(np.int64)
+    bounds = np.array([[low / _LENGTHS], [min(1.0, high / _LENGTHS)]]).repeat(_LENGTHS, axis=1)
+    (found,) = _frequencies(bounds, codes, ", ".join(names))
+    yield replace(found, name="length", sees="no vector among the longest sixteenth")
+    if size < 3:
+        # The density of one coordinate has no bound at the ends.
+        return
+    # Uniformly, one coordinate of D has a density of at most sqrt(D/(2 pi)) over R.
+    likelier = max(1.0, high * math.sqrt((size + 1) / (2 * math.pi)))
+    for name, column in zip(names, vectors.T, strict=True):
+        yield _rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
+        yield _clipped(name, column, likelier)
+
+
+def _rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
     first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
     coarsest = 0.0
     for exponent in range(first, last + 1):
@@ -428,28 +459,33 @@ def _rounded(sigma: float, name: str, column: FloatArray) -> _Found:
         quotients = column / step
         if np.all(np.abs(quotients - np.rint(quotients)) <= _ON_GRID):
             coarsest = step
-    # In each of at most four grids a number has a place with a probability below 1e-4.
-    log_p = math.log(max(1, last - first + 1)) - len(column) * math.log(1e4) if coarsest else 0.0
-    return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", lambda level: 1.0)
-
-
-def _clipped(name: str, column: FloatArray) -> _Found:
-    n = len(column)
-    count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
-    found = _log_p_of_ties(n, count)
+    # In each of at most four grids a number has a place with a probability below 1e-4, or as many times likelier.
+    on_grid = math.log(max(1, last - first + 1)) + len(column) * math.log(min(1.0, 1e-4 * likelier))
 
     def power(level: float) -> float:
-        needed = next((k for k in range(2, n) if _log_p_of_ties(n, k) <= math.log(level)), n)
+        return float(on_grid <= math.log(level))
+
+    log_p = on_grid if coarsest else 0.0
+    return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", power)
+
+
+def _clipped(name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+    n = len(column)
+    count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
+    found = _log_p_of_ties(n, count, likelier)
+
+    def power(level: float) -> float:
+        needed = next((k for k in range(2, n) if _log_p_of_ties(n, k, likelier) <= math.log(level)), n)
         return float(scipy.stats.binom.sf(needed - 1, n, 0.05))
 
     return _Found("clipped", name, count, found, "a twentieth of the records at one end", power)
 
 
-def _log_p_of_ties(n: int, count: int) -> float:
+def _log_p_of_ties(n: int, count: int, likelier: float = 1.0) -> float:
     if count < 2:
         return 0.0
     choices = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
-    return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(_RESOLUTION))
+    return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(min(1.0, _RESOLUTION * likelier)))
 
 
 def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
