@@ -32,8 +32,8 @@ _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 0.001."
 _RESOLUTION = 1e-4
 # Numbers count as on a grid within this share of a step; steps from a hundredth to ten scales of the noise are tried.
 _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
-# Sample moments count as exactly 0 or 1 within this.
-_EXACT = 1e-9
+# Sample moments count as exactly 0 or 1 within this, and extremes, which scalers meet to the last digits.
+_EXACT, _END = 1e-9, 1e-12
 # Lengths of vectors are counted in so many cells.
 _LENGTHS = 16
 # Fewer records tell nothing.
@@ -520,13 +520,13 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     if not private:
         return
     means, lows = _means_and_minima(matrix)
-    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
+    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _END) | (np.abs(lows + 1) <= _END)
     for place, mechanism, noise in private:
         for index in place.start + np.flatnonzero(suspects[place]):
             how = _scaled_how(matrix, int(index), float(means[index]), float(lows[index]))
-            if how and _log_p_of_scaling(math.sqrt(noise.variance), n) < math.log(1e-7):
+            if how and _log_p_of_scaling(how, math.sqrt(noise.variance), n) < math.log(1e-7):
                 raise ValueError(
-                    f"column {index} of X has {how}, to nine digits: a scaler was fitted to the released "
+                    f"column {index} of X has {how}, to nine digits and more: a scaler was fitted to the released "
                     f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
                     "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
                 )
@@ -592,6 +592,9 @@ def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray
     return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 
 
+_OF_MOMENTS = "a mean of 0 and a standard deviation of 1"
+
+
 def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float) -> str:
     """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
     high = max(over_blocks(matrix, lambda block: float(block[:, column].max())))
@@ -600,24 +603,29 @@ def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float)
     if abs(mean) <= _EXACT:
         squares = sum(over_blocks(matrix, lambda block: float(np.sum((block[:, column] - mean) ** 2))))
         if any(abs(math.sqrt(squares / (len(matrix) - less)) - 1) <= _EXACT for less in (0, 1)):
-            return "a mean of 0 and a standard deviation of 1"
-    if min(abs(low), abs(low + 1)) <= _EXACT and abs(high - 1) <= _EXACT:
+            return _OF_MOMENTS
+    if min(abs(low), abs(low + 1)) <= _END and abs(high - 1) <= _END:
         return f"a minimum of {round(low)} and a maximum of 1"
     return ""
 
 
-def _log_p_of_scaling(sigma: float, n: int) -> float:
-    """Return a bound on the log probability that noise makes a column look scaled.
+def _log_p_of_scaling(how: str, sigma: float, n: int) -> float:
+    """Return a bound on the log probability that noise makes a column look scaled so.
 
-    One of three pairs of numbers is within 1e-9 of its place, where a mean, a minimum or a maximum of n numbers with
-    noise has a density of at most n over the scale of the noise.
+    The mean of n numbers whose noise has a density of at most M has one of at most sqrt(e n) M (Bobkov & Chistyakov
+    2014), and M is below 1.8 over the scale of the noise; their variance has one of as much over the scale squared.
+    Each of two extremes has a density of at most n over the scale.
     """
-    return math.log(3) + 2 * math.log(min(1.0, 2 * _EXACT * n / min(sigma, 1.0)))
+    least = min(sigma, 1.0)
+    if how == _OF_MOMENTS:
+        densities = 3 * math.sqrt(n) / least, 3 * math.sqrt(n) / least**2
+        return sum(math.log(min(1.0, 2 * _EXACT * density)) for density in densities)
+    return math.log(2) + 2 * math.log(min(1.0, 2 * _END * n / least))
 
 
 def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
     how = _scaled_how(column[:, None], 0, float(column.mean()), float(column.min()))
-    log_p = _log_p_of_scaling(sigma, n) if how else 0.0
+    log_p = _log_p_of_scaling(how, sigma, n) if how else 0.0
     return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
 
 

@@ -211,3 +211,14 @@ def test_fits_refuse_what_a_scaler_has_learned_from_noise(solver):
     refuse_scaled(sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5))), standardised)
     # True records are fitted as they are.
     refuse_scaled(sd.debias(sd.losses.least_squares(), release, method="none"), standardised)
+
+
+@pytest.mark.parametrize("n", [500, 20_000, 1_000_000])
+def test_scalers_are_refused_however_many_records_there_are(n):
+    release = sd.Release({"a": sd.LaplaceMechanism(8.0, bounds=(-0.6, 0.6))})
+    X = release.privatize(np.random.default_rng(0).uniform(-0.6, 0.6, (n, 1)), random_state=0).X
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    refuse_scaled(corrected, X)
+    for scaled in ((X - X.mean()) / X.std(), (X - X.min()) / np.ptp(X), 2 * (X - X.min()) / np.ptp(X) - 1):
+        with pytest.raises(ValueError, match="a scaler was fitted to the released records"):
+            refuse_scaled(corrected, scaled)
