@@ -18,44 +18,68 @@ from symdebias.codegen.program import BLOCK, Piece
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 
-# The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
+# Columns of a tile, from one to the next: a power of two would put all columns of a record into one place of the cache.
+_STRIDE = BLOCK + 8
+# Up to so many columns a tile is filled record by record; with more of them the lines that are written at a time leave
+# the cache.
+_MOST_BY_RECORD = 16
+
+# The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
 _MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
     squares, rows = square.shape[0], square.shape[1]
+    upper, lower = scaled[:count], scaled[{BLOCK}:{BLOCK} + count]
     for n in range(squares):
-        for j in range(rows):
-            weight, column = kept[n*{BLOCK}:n*{BLOCK} + count], tile[j*{BLOCK}:j*{BLOCK} + count]
+        weight = kept[n*{BLOCK}:n*{BLOCK} + count]
+        for j in range(0, rows, 2):
+            # The last of an odd number of columns is taken twice. What stands below the diagonal is not looked at.
+            k = j + 1 if j + 1 < rows else j
+            left, right = tile[j*{_STRIDE}:j*{_STRIDE} + count], tile[k*{_STRIDE}:k*{_STRIDE} + count]
             for i in range(count):
-                scaled[i] = weight[i]*column[i]
+                upper[i] = weight[i]*left[i]
+                lower[i] = weight[i]*right[i]
             l = j
             while l + 4 <= rows:
                 a, b, c, d = 0.0, 0.0, 0.0, 0.0
-                place = l*{BLOCK}
-                first, second = tile[place:place + count], tile[place + {BLOCK}:place + {BLOCK} + count]
-                third, fourth = tile[place + 2*{BLOCK}:place + 2*{BLOCK} + count], tile[place + 3*{BLOCK}:]
+                e, f, g, h = 0.0, 0.0, 0.0, 0.0
+                place = l*{_STRIDE}
+                first, second = tile[place:place + count], tile[place + {_STRIDE}:place + {_STRIDE} + count]
+                third, fourth = tile[place + 2*{_STRIDE}:place + 2*{_STRIDE} + count], tile[place + 3*{_STRIDE}:]
                 for i in range(count):
-                    a += scaled[i]*first[i]
-                    b += scaled[i]*second[i]
-                    c += scaled[i]*third[i]
-                    d += scaled[i]*fourth[i]
+                    a += upper[i]*first[i]
+                    b += upper[i]*second[i]
+                    c += upper[i]*third[i]
+                    d += upper[i]*fourth[i]
+                    e += lower[i]*first[i]
+                    f += lower[i]*second[i]
+                    g += lower[i]*third[i]
+                    h += lower[i]*fourth[i]
                 square[n, j, l] += a
                 square[n, j, l + 1] += b
                 square[n, j, l + 2] += c
                 square[n, j, l + 3] += d
+                if k > j:
+                    square[n, k, l] += e
+                    square[n, k, l + 1] += f
+                    square[n, k, l + 2] += g
+                    square[n, k, l + 3] += h
                 l += 4
             while l < rows:
-                a = 0.0
-                first = tile[l*{BLOCK}:l*{BLOCK} + count]
+                a, e = 0.0, 0.0
+                first = tile[l*{_STRIDE}:l*{_STRIDE} + count]
                 for i in range(count):
-                    a += scaled[i]*first[i]
+                    a += upper[i]*first[i]
+                    e += lower[i]*first[i]
                 square[n, j, l] += a
+                if k > j:
+                    square[n, k, l] += e
                 l += 1
     for n in range(line.shape[0]):
         weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
         for j in range(rows):
-            column = tile[j*{BLOCK}:j*{BLOCK} + count]
+            column = tile[j*{_STRIDE}:j*{_STRIDE} + count]
             a = 0.0
             for i in range(count):
                 a += weight[i]*column[i]
@@ -117,7 +141,7 @@ class _Pass:
         lines = [
             *self.loop.before(self.statements),
             *(columns.unrolled_parameters() if columns.is_unrolled else []),
-            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * BLOCK} + i] = 1.0"]),
+            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * _STRIDE} + i] = 1.0"]),
             "value = 0.0",
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
@@ -127,16 +151,13 @@ class _Pass:
             f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
-            # Scores first: a loop that reads columns of records and has much to do is not vectorised.
-            "    for i in range(count):",
-            *("        " + line for line in columns.base(unrolled=columns.is_unrolled)),
-            *(f"        bases[{k * BLOCK} + i] = base{k}" for k in range(len(columns.scores))),
+            *("    " + line for line in self._filled()),
+            # Scores from the tile, in a loop of their own: one that reads columns of records and has much to do is not
+            # vectorised.
+            *("    " + line for line in self._scored()),
             "    for i in range(count):",
             *("        " + line for line in self._record()),
             *self._left(),
-            f"    for j in range({p}):",
-            "        for i in range(count):",
-            f"            tile[j*{BLOCK} + i] = X[i, j]",
             "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",
@@ -178,9 +199,9 @@ class _Pass:
         twice, rows, size = len(self.twice), self.rows, self.columns.number_of_parameters
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
-            "tile": (rows * BLOCK,),
+            "tile": (rows * _STRIDE,),
             "kept": (self.kept * BLOCK,),
-            "scaled": (BLOCK,),
+            "scaled": (2 * BLOCK,),
             "bases": (len(self.columns.scores) * BLOCK,),
         }
         if self.combinations is not None:
@@ -191,6 +212,35 @@ class _Pass:
         if self.moving:
             return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
+
+    def _filled(self) -> list[str]:
+        """Return lines that fill the tile with the columns of a block."""
+        p = len(self.columns.linear)
+        if p <= _MOST_BY_RECORD:
+            return ["for i in range(count):", *(f"    tile[{j * _STRIDE} + i] = X[i, {j}]" for j in range(p))]
+        return [f"for j in range({p}):", "    for i in range(count):", f"        tile[j*{_STRIDE} + i] = X[i, j]"]
+
+    def _scored(self) -> list[str]:
+        """Return lines that compute the scores of a block."""
+        columns = self.columns
+        p, q, m = columns.sizes
+        lines = []
+        for k in range(m):
+            constant = "0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]"
+            if columns.is_unrolled:
+                terms = [f"t{k}_{j}*tile[{j * _STRIDE} + i]" for j in range(p)]
+                terms += [constant] if columns.intercept is not None or not terms else []
+                lines += ["for i in range(count):", f"    bases[{k * BLOCK} + i] = {' + '.join(terms)}"]
+                continue
+            lines += [
+                "for i in range(count):",
+                f"    bases[{k * BLOCK} + i] = {constant}",
+                f"for j in range({p}):",
+                f"    part = {columns.theta(k, 'j')}",
+                "    for i in range(count):",
+                f"        bases[{k * BLOCK} + i] += part*tile[j*{_STRIDE} + i]",
+            ]
+        return lines
 
     def _record(self) -> list[str]:
         """Return the lines of record i: what is summed of it, and what is kept."""
@@ -289,7 +339,7 @@ class _Pass:
         first, once = len(self.twice), len(self.once)
         lines = ["for i in range(count):"]
         lines += [
-            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * BLOCK} + i]"
+            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * _STRIDE} + i]"
             for k in range(m)
             for j, place in enumerate(self.places)
         ]
@@ -410,7 +460,7 @@ class _Pass:
 
 
 def _whole(upper: FloatArray) -> FloatArray:
-    """Return a symmetric matrix by its upper triangle, below which are zeros."""
-    whole = upper + upper.T
+    """Return a symmetric matrix by its upper triangle."""
+    whole = np.triu(upper) + np.triu(upper).T
     np.fill_diagonal(whole, upper.diagonal())
     return whole
