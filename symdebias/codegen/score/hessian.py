@@ -20,9 +20,8 @@ from symdebias.codegen.score.loop import RecordLoop
 
 # Columns of a tile, from one to the next: a power of two would put all columns of a record into one place of the cache.
 _STRIDE = BLOCK + 8
-# Up to so many columns a tile is filled record by record; with more of them the lines that are written at a time leave
-# the cache.
-_MOST_BY_RECORD = 16
+# Of so many columns a record is put into a tile at a time: each is a line that is written to, and a few stay in the cache.
+_BY_RECORD = 16
 
 # The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
 _MOMENTS = f"""
@@ -214,11 +213,14 @@ class _Pass:
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
 
     def _filled(self) -> list[str]:
-        """Return lines that fill the tile with the columns of a block."""
+        """Return lines that fill the tile with the columns of a block, several of each record at a time."""
         p = len(self.columns.linear)
-        if p <= _MOST_BY_RECORD:
-            return ["for i in range(count):", *(f"    tile[{j * _STRIDE} + i] = X[i, {j}]" for j in range(p))]
-        return [f"for j in range({p}):", "    for i in range(count):", f"        tile[j*{_STRIDE} + i] = X[i, j]"]
+        whole = p - p % _BY_RECORD if p > _BY_RECORD else 0
+        lines = []
+        if whole:
+            lines += [f"for j in range(0, {whole}, {_BY_RECORD}):", "    for i in range(count):"]
+            lines += [f"        tile[(j + {k})*{_STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
+        return [*lines, *(["for i in range(count):"] if p > whole else []), *(f"    tile[{j * _STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
 
     def _scored(self) -> list[str]:
         """Return lines that compute the scores of a block."""
