@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import LEAST_SHARE, positive
@@ -22,7 +23,9 @@ _NEAR, _ARRIVED = 1e-2, 1e-6
 # lengths away: does it still fall there?
 _FLAT, _FAR = 1e-12, 1e6
 # Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
-_POLISHED = 3e-5
+# Where that is no longer than the second figure a part of the records may tell it: to a tenth or so, which leaves as
+# much as a step with an old Hessian does.
+_POLISHED, _TOLD = 3e-5, 3e-6
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def newton(
     penalty: FloatArray,
     near: Near,
     *,
-    is_close: bool = False,
+    part: Records | None = None,
     has_noisy_curvature: bool = True,
     arrived: float = _ARRIVED,
     with_meat: bool = True,
@@ -55,8 +58,8 @@ def newton(
     Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
     released records, in place of negative ones. Steps are halved until the loss falls.
 
-    `derivatives` is what `Records.derivatives_or_differences` returned. `is_close` says that theta is a step away from
-    the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
+    `derivatives` is what `Records.derivatives_or_differences` returned. `part` is a part of the records that has found
+    theta a step away from the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
     noise's own (without, all but those of rounding are taken as they are); `arrived` how short the last step is,
     relative to theta, both in units of the released score; `with_meat` that the outer products of gradients are wanted.
 
@@ -72,11 +75,7 @@ def newton(
     metric = near.metric
 
     def allowed(point: FloatArray) -> bool:
-        try:
-            correction.limits.require(point, finite_variance=True)
-        except (NoExactCorrectionError, InfiniteVarianceError):
-            return False
-        return True
+        return is_allowed(correction, point)
 
     def length(move: FloatArray) -> float:
         return math.sqrt(max(float(move @ metric @ move), 0.0))
@@ -85,6 +84,7 @@ def newton(
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
     correction.limits.require(theta, finite_variance=True, at="at the start")
+    is_close = part is not None
     before = derivatives(theta, is_close and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
@@ -107,9 +107,15 @@ def newton(
         scale = max(length(theta), length(theta + move))
         size = length(move) / scale if scale > 0 else 0.0
         has_meat = bool(before.meat.size) or not with_meat
-        if is_close and has_meat and size <= _NEAR and allowed(theta + move):
+        if part is not None and has_meat and size <= _NEAR and allowed(theta + move):
             # Many records are spared another pass with second derivatives: one more step with the same ones.
             end = theta + move
+            if allowed(theta - move):
+                # They are spared one with first derivatives as well, where that step is hardly one.
+                gradient_there = gradient + before.hessian @ move + penalty * move + _bend(part, theta, move)
+                again = near.minimiser(end, gradient_there, matrix) - end
+                if length(again) <= _TOLD * scale and allowed(end + again):
+                    return root(end + again, before, step, length(again) / scale, least)
             again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
             if length(again) <= _POLISHED * scale and allowed(end + again):
                 return root(end + again, before, step, length(again) / scale, least)
@@ -137,6 +143,21 @@ def newton(
         "mean corrected loss has no clear minimum near the pilot. Raise l2, use more records, or release with less "
         "noise."
     )
+
+
+def is_allowed(correction: Correction, theta: FloatArray) -> bool:
+    """Whether the correction exists at theta, and has finite variance."""
+    try:
+        correction.limits.require(theta, finite_variance=True)
+    except (NoExactCorrectionError, InfiniteVarianceError):
+        return False
+    return True
+
+
+def _bend(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
+    """Return the change of the mean gradient over a move less what the Hessian says of it, to the third order."""
+    there, back = (records.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
+    return (there + back) / 2 - records.mean_gradient(theta)
 
 
 def _require_held(records: Records, theta: FloatArray, move: FloatArray, penalty: FloatArray) -> None:
