@@ -57,6 +57,8 @@ class Records:
         Standard deviations of the records' own noise.
     journal : Journal or None
         What remembers passes over these records.
+    seen : dict
+        What passes saw of the columns, by name: the same under another correction.
     """
 
     correction: Correction
@@ -65,6 +67,7 @@ class Records:
     weights: FloatArray
     scales: FloatArray | None = None
     journal: Journal | None = field(default=None, repr=False, compare=False)
+    seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -209,6 +212,7 @@ class Records:
             weights=np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
             scales=None if self.scales is None else np.ascontiguousarray(self.scales[rows]),
             journal=None,
+            seen={},
         )
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
+from symdebias.codegen.rows import leverages_of_rows, moments_of_rows
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
@@ -18,6 +19,8 @@ from symdebias.zonal import ZonalNoise
 _NUMBERS = 2**14
 # Rows that are laid side by side where columns are compared: few columns alone are short loops.
 _SIDE_BY_SIDE = 64
+# From so many records on passes over design rows are compiled ones. NumPy's take three times as long, but compile nothing.
+COMPILED_FROM = 2**17
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,27 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
 
 
 def _sums_of(part: Records) -> tuple[Any, ...]:
-    return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
+    """Return the sums of `_sums` without multipliers; of many records their corner is kept as well, see `_corner`."""
+    if len(part) < COMPILED_FROM:
+        return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
+    design, matrix, target, weights = part.correction.design, part.matrix, part.target, part.weights
+
+    def passed(rows: slice) -> tuple[Any, ...]:
+        block, released = matrix[rows], target[rows]
+        own = weights[rows] if len(weights) else weights
+        product, mean, cross, largest = moments_of_rows(design.estimated_rows(block), released, own)
+        _place_categories(design, block, own if len(own) else None, product)
+        weighted = own * released if len(own) else released
+        return product, mean, cross, float(weighted @ released), largest
+
+    products, means, crosses, squares, corners = zip(*over_chunks(len(matrix), passed), strict=True)
+    total = part.total
+    part.seen["corner"] = (part.correction.release, part.columns), np.max(corners, axis=0)
+    mass = float(weights @ weights) if len(weights) else total
+    return (
+        np.sum(products, axis=0)[None], np.sum(means, axis=0)[None], np.array([total]), np.sum(crosses, axis=0),
+        sum(squares), total, mass,
+    )  # fmt: skip
 
 
 def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
@@ -154,6 +177,14 @@ def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | No
 def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
     """Return the sum of share x x', an unbiased one within a column of categories as well."""
     product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
+    _place_categories(design, matrix, share, product)
+    return product
+
+
+def _place_categories(
+    design: ColumnDesign, matrix: FloatArray, share: FloatArray | None, product: FloatArray
+) -> None:
+    """Put unbiased sums of share x x' within columns of categories in their places."""
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
         places = sorted({place for place in column.parameters if place >= 0})
@@ -162,11 +193,24 @@ def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, sh
         counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
         block = counts @ column.weights @ outer
         product[np.ix_(places, places)] = block.reshape(len(places), -1)
-    return product
 
 
-def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray) -> FloatArray:
-    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
+def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray, *, compiled: bool = False) -> FloatArray:
+    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M.
+
+    Parameters
+    ----------
+    design : ColumnDesign
+        How columns enter a score.
+    matrix : array of shape (n, p), float64
+        Released records.
+    root : array of shape (q, q), float64
+        The root.
+    compiled : bool
+        Whether they are a part of so many that a compiled pass pays.
+    """
+    if compiled:
+        return leverages_of_rows(design.estimated_rows(matrix), root)
     found = np.empty(len(matrix))
     step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
     for start in range(0, len(matrix), step):
@@ -198,6 +242,10 @@ def most_leverage(records: Records, root: FloatArray) -> float:
 def _corner(part: Records) -> tuple[FloatArray, float]:
     """Return the largest absolute entries of estimated design rows, and the largest weight."""
     design, matrix = part.correction.design, part.matrix
+    weight = float(part.weights.max()) if len(part.weights) else 1.0
+    made_by, corner = part.seen.get("corner", (None, None))
+    if made_by == (part.correction.release, part.columns):
+        return corner, weight
 
     def largest(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
@@ -206,7 +254,6 @@ def _corner(part: Records) -> tuple[FloatArray, float]:
         ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
         return np.asarray(np.abs(np.concatenate([*ends, estimated[whole:]])).max(axis=0))
 
-    weight = float(part.weights.max()) if len(part.weights) else 1.0
     return np.asarray(np.max(over_chunks(len(matrix), largest), axis=0)), weight
 
 

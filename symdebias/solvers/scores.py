@@ -23,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import Moments, leverages, moments_of_records
+from symdebias.solvers.moments import COMPILED_FROM, Moments, leverages, moments_of_records
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -423,9 +423,9 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
     return told, chances / chances.sum()
 
 
-def _distances(records: Records, rows: slice, root: FloatArray, square: float) -> FloatArray:
+def _distances(records: Records, rows: slice, root: FloatArray, square: float, *, compiled: bool = False) -> FloatArray:
     """Return how far some records are from the rest, with the target where its mean square is not 0."""
-    found = leverages(records.correction.design, records.matrix[rows], root)
+    found = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
     return found if square == 0 else found + records.target[rows] ** 2 / square
 
 
@@ -453,7 +453,7 @@ def _beyond(
     """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
 
     def beyond(rows: slice) -> Any:
-        distances = _distances(records, rows, root, square)
+        distances = _distances(records, rows, root, square, compiled=len(records) >= COMPILED_FROM)
         places = np.flatnonzero(distances > within)
         return rows.start + places, distances[places]
 

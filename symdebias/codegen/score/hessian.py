@@ -19,12 +19,12 @@ from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 
 # Columns of a tile, from one to the next: a power of two would put all columns of a record into one place of the cache.
-_STRIDE = BLOCK + 8
+STRIDE = BLOCK + 8
 # Of so many columns a record is put into a tile at a time: each is a line that is written to, and a few stay in the cache.
 _BY_RECORD = 16
 
 # The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
-_MOMENTS = f"""
+MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
@@ -35,7 +35,7 @@ def add_moments(tile, kept, count, square, line, scaled):
         for j in range(0, rows, 2):
             # The last of an odd number of columns is taken twice. What stands below the diagonal is not looked at.
             k = j + 1 if j + 1 < rows else j
-            left, right = tile[j*{_STRIDE}:j*{_STRIDE} + count], tile[k*{_STRIDE}:k*{_STRIDE} + count]
+            left, right = tile[j*{STRIDE}:j*{STRIDE} + count], tile[k*{STRIDE}:k*{STRIDE} + count]
             for i in range(count):
                 upper[i] = weight[i]*left[i]
                 lower[i] = weight[i]*right[i]
@@ -43,9 +43,9 @@ def add_moments(tile, kept, count, square, line, scaled):
             while l + 4 <= rows:
                 a, b, c, d = 0.0, 0.0, 0.0, 0.0
                 e, f, g, h = 0.0, 0.0, 0.0, 0.0
-                place = l*{_STRIDE}
-                first, second = tile[place:place + count], tile[place + {_STRIDE}:place + {_STRIDE} + count]
-                third, fourth = tile[place + 2*{_STRIDE}:place + 2*{_STRIDE} + count], tile[place + 3*{_STRIDE}:]
+                place = l*{STRIDE}
+                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
                 for i in range(count):
                     a += upper[i]*first[i]
                     b += upper[i]*second[i]
@@ -67,7 +67,7 @@ def add_moments(tile, kept, count, square, line, scaled):
                 l += 4
             while l < rows:
                 a, e = 0.0, 0.0
-                first = tile[l*{_STRIDE}:l*{_STRIDE} + count]
+                first = tile[l*{STRIDE}:l*{STRIDE} + count]
                 for i in range(count):
                     a += upper[i]*first[i]
                     e += lower[i]*first[i]
@@ -78,7 +78,7 @@ def add_moments(tile, kept, count, square, line, scaled):
     for n in range(line.shape[0]):
         weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
         for j in range(rows):
-            column = tile[j*{_STRIDE}:j*{_STRIDE} + count]
+            column = tile[j*{STRIDE}:j*{STRIDE} + count]
             a = 0.0
             for i in range(count):
                 a += weight[i]*column[i]
@@ -140,7 +140,7 @@ class _Pass:
         lines = [
             *self.loop.before(self.statements),
             *(columns.unrolled_parameters() if columns.is_unrolled else []),
-            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * _STRIDE} + i] = 1.0"]),
+            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * STRIDE} + i] = 1.0"]),
             "value = 0.0",
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
@@ -171,7 +171,7 @@ class _Pass:
         return Piece(
             "\n".join(lines),
             self.statements.functions | self.loop.called,
-            self.loop.functions + _MOMENTS,
+            self.loop.functions + MOMENTS,
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
@@ -198,7 +198,7 @@ class _Pass:
         twice, rows, size = len(self.twice), self.rows, self.columns.number_of_parameters
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
-            "tile": (rows * _STRIDE,),
+            "tile": (rows * STRIDE,),
             "kept": (self.kept * BLOCK,),
             "scaled": (2 * BLOCK,),
             "bases": (len(self.columns.scores) * BLOCK,),
@@ -219,8 +219,8 @@ class _Pass:
         lines = []
         if whole:
             lines += [f"for j in range(0, {whole}, {_BY_RECORD}):", "    for i in range(count):"]
-            lines += [f"        tile[(j + {k})*{_STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
-        return [*lines, *(["for i in range(count):"] if p > whole else []), *(f"    tile[{j * _STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
+            lines += [f"        tile[(j + {k})*{STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
+        return [*lines, *(["for i in range(count):"] if p > whole else []), *(f"    tile[{j * STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
 
     def _scored(self) -> list[str]:
         """Return lines that compute the scores of a block."""
@@ -230,7 +230,7 @@ class _Pass:
         for k in range(m):
             constant = "0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]"
             if columns.is_unrolled:
-                terms = [f"t{k}_{j}*tile[{j * _STRIDE} + i]" for j in range(p)]
+                terms = [f"t{k}_{j}*tile[{j * STRIDE} + i]" for j in range(p)]
                 terms += [constant] if columns.intercept is not None or not terms else []
                 lines += ["for i in range(count):", f"    bases[{k * BLOCK} + i] = {' + '.join(terms)}"]
                 continue
@@ -240,7 +240,7 @@ class _Pass:
                 f"for j in range({p}):",
                 f"    part = {columns.theta(k, 'j')}",
                 "    for i in range(count):",
-                f"        bases[{k * BLOCK} + i] += part*tile[j*{_STRIDE} + i]",
+                f"        bases[{k * BLOCK} + i] += part*tile[j*{STRIDE} + i]",
             ]
         return lines
 
@@ -341,7 +341,7 @@ class _Pass:
         first, once = len(self.twice), len(self.once)
         lines = ["for i in range(count):"]
         lines += [
-            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * _STRIDE} + i]"
+            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * STRIDE} + i]"
             for k in range(m)
             for j, place in enumerate(self.places)
         ]
