@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
+from symdebias._arrays import FloatArray, check_same_index, features_array, real_array, weights_array
 from symdebias._rows import WINDOW, Rows, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.score.program import ScoreProgram
@@ -115,6 +115,11 @@ class Records:
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+
+    def require_finite(self) -> None:
+        """Raise ValueError where columns that were not checked for it have NaN or infinity, naming the place."""
+        if not isinstance(self.matrix, Rows):
+            features_array(self.matrix)
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""

@@ -30,7 +30,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive, undecided
-from symdebias.solvers.moments import released_moments
+from symdebias.solvers.moments import COMPILED_FROM, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of
@@ -172,8 +172,12 @@ def m_estimate(
     factor = 1.0
     if offset is not None:
         y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
-    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
-    refuse_scaled(corrected, checked.matrix)
+    checked = corrected.records(
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True, check_finite=not _are_told(corrected, X)
+    )  # fmt: skip
+    # What is not finite is found by the moments.
+    with np.errstate(invalid="ignore"):
+        refuse_scaled(corrected, checked.matrix)
     refuse_other_labels(corrected, checked.target)
     check_same_index(X, y, clusters=clusters)
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
@@ -182,6 +186,11 @@ def m_estimate(
             corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
             codes=codes, factor=None if offset is None else factor, began=began, journal=journal,
         )  # fmt: skip
+
+
+def _are_told(corrected: CorrectedLoss, X: Any) -> bool:
+    """Whether X is an array that moments are taken of by a compiled pass, which tells of NaN and infinity in it."""
+    return type(X) is np.ndarray and len(X) >= COMPILED_FROM and bool(corrected.declared.scores)
 
 
 def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrogate_radius: Any) -> float:
@@ -262,6 +271,8 @@ def estimated(
         checked = replace(checked, journal=journal)
     known = known_scores(corrected, checked)
     metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
+    if not np.all(np.isfinite(metric)):
+        checked.require_finite()
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)

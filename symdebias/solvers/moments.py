@@ -1,6 +1,6 @@
 """Moments of records: unbiased ones of true records, the noise taken out, and plain ones of released records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,24 +125,34 @@ def _sums_of(part: Records) -> tuple[Any, ...]:
     """Return the sums of `_sums` without multipliers; of many records their corner is kept as well, see `_corner`."""
     if len(part) < COMPILED_FROM:
         return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
-    design, matrix, target, weights = part.correction.design, part.matrix, part.target, part.weights
+    target, weights = part.target, part.weights
 
-    def passed(rows: slice) -> tuple[Any, ...]:
-        block, released = matrix[rows], target[rows]
-        own = weights[rows] if len(weights) else weights
-        product, mean, cross, largest = moments_of_rows(design.estimated_rows(block), released, own)
-        _place_categories(design, block, own if len(own) else None, product)
-        weighted = own * released if len(own) else released
-        return product, mean, cross, float(weighted @ released), largest
+    def added(rows: slice, block: FloatArray, product: FloatArray, mean: FloatArray, cross: FloatArray) -> Any:
+        own = weights[rows] if len(weights) else None
+        _place_categories(part.correction.design, block, own, product)
+        released = target[rows]
+        return product, mean, cross, float((released if own is None else own * released) @ released)
 
-    products, means, crosses, squares, corners = zip(*over_chunks(len(matrix), passed), strict=True)
+    products, means, crosses, squares = zip(*_compiled(part, weights, added), strict=True)
     total = part.total
-    part.seen["corner"] = (part.correction.release, part.columns), np.max(corners, axis=0)
-    mass = float(weights @ weights) if len(weights) else total
     return (
         np.sum(products, axis=0)[None], np.sum(means, axis=0)[None], np.array([total]), np.sum(crosses, axis=0),
-        sum(squares), total, mass,
+        sum(squares), total, float(weights @ weights) if len(weights) else total,
     )  # fmt: skip
+
+
+def _compiled(part: Records, weights: FloatArray, work: Callable[..., Any]) -> list[Any]:
+    """Return what a function says of the sums of `moments_of_rows` of each chunk; the corner is kept, see `_corner`."""
+    design, matrix, target = part.correction.design, part.matrix, part.target
+
+    def passed(rows: slice) -> tuple[Any, FloatArray]:
+        block, own = matrix[rows], weights[rows] if len(weights) else weights
+        *sums, largest = moments_of_rows(design.estimated_rows(block), target[rows], own)
+        return work(rows, block, *sums), largest
+
+    found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
+    part.seen["corner"] = (part.correction.release, part.columns), np.max(corners, axis=0)
+    return list(found)
 
 
 def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
@@ -275,6 +285,8 @@ def released_moments(records: Records) -> FloatArray:
 def _products(part: Records) -> tuple[FloatArray]:
     """Return the sum of the products of estimated design rows."""
     design, matrix = part.correction.design, part.matrix
+    if len(part) >= COMPILED_FROM:
+        return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, product, *others: product), axis=0),)
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
