@@ -1,4 +1,4 @@
-"""Kernels on design rows, the same for every loss: their moments and largest entries, and how far each is from the rest.
+"""Kernels on design rows, the same for every loss: their moments and largest entries, and how far out each is.
 
 Blocks of rows are turned into tiles of columns, as in `symdebias.codegen.score.hessian`: all that is asked of a block
 is then computed while it is near, and one reading of the rows does.
@@ -162,7 +162,9 @@ def moments_of_rows(
     return _moments(_compiled("row_moments"), X, y, weights)
 
 
-def _moments(kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray) -> tuple[FloatArray, ...]:
+def _moments(
+    kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     q = X.shape[1]
     square, line, largest = np.zeros((1, q, q)), np.zeros((2, q)), np.zeros(q, np.int64)
     tile = np.zeros(q * STRIDE)

@@ -16,7 +16,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.moments import COMPILED_FROM, leverages, most_leverage
+from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.scores import ReleasedRecords
 
@@ -251,7 +251,7 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
     """Return the records of more than so much weighted leverage, that of each, and the number of all."""
 
     def far(rows: slice) -> Any:
-        compiled = len(records) >= COMPILED_FROM
+        compiled = pays_to_compile(len(records), records.columns)
         leverage = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
         if len(records.weights):
             leverage *= records.weights[rows]

@@ -30,7 +30,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.metric import positive, undecided
-from symdebias.solvers.moments import COMPILED_FROM, released_moments
+from symdebias.solvers.moments import pays_to_compile, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of
@@ -172,10 +172,11 @@ def m_estimate(
     factor = 1.0
     if offset is not None:
         y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+    # What is not finite in a long array is found by its moments.
     checked = corrected.records(
-        X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True, check_finite=not _are_told(corrected, X)
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
+        check_finite=not _are_told(corrected, X),
     )  # fmt: skip
-    # What is not finite is found by the moments.
     with np.errstate(invalid="ignore"):
         refuse_scaled(corrected, checked.matrix)
     refuse_other_labels(corrected, checked.target)
@@ -189,8 +190,9 @@ def m_estimate(
 
 
 def _are_told(corrected: CorrectedLoss, X: Any) -> bool:
-    """Whether X is an array that moments are taken of by a compiled pass, which tells of NaN and infinity in it."""
-    return type(X) is np.ndarray and len(X) >= COMPILED_FROM and bool(corrected.declared.scores)
+    """Whether X is an array that a compiled pass takes moments of, which tell of NaN and infinity in it."""
+    is_long = type(X) is np.ndarray and X.ndim == 2 and pays_to_compile(*X.shape)
+    return is_long and bool(corrected.declared.scores)
 
 
 def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrogate_radius: Any) -> float:
@@ -516,7 +518,8 @@ class _Search:
             begin = self._moved_by_all(records, first, near)
         derivatives, kind = records.derivatives_or_differences(self.units)
         root = newton(
-            records, derivatives, begin, self.penalty, near, part=None if first is None else self._part.under(records.correction),
+            records, derivatives, begin, self.penalty, near,
+            part=None if first is None else self._part.under(records.correction),
             has_noisy_curvature=self.known is None or self.known.wants_a_pilot,
         )  # fmt: skip
         return resolved, records, root, kind

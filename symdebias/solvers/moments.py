@@ -19,8 +19,8 @@ from symdebias.zonal import ZonalNoise
 _NUMBERS = 2**14
 # Rows that are laid side by side where columns are compared: few columns alone are short loops.
 _SIDE_BY_SIDE = 64
-# From so many records on passes over design rows are compiled ones. NumPy's take three times as long, but compile nothing.
-COMPILED_FROM = 2**17
+# From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
+_COMPILED_FROM = 2**20
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class Moments:
     cross: FloatArray  # Of shape (q,): mean(x y).
     target_square: float  # mean(y^2) of the released target.
     records: float  # The sample size; with weights (sum w)^2/(sum w^2).
+
+
+def pays_to_compile(rows: int, columns: int) -> bool:
+    """Whether records are so many that passes over their design rows are compiled ones."""
+    return rows * columns >= _COMPILED_FROM
 
 
 def moments_of(
@@ -123,7 +128,7 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
 
 def _sums_of(part: Records) -> tuple[Any, ...]:
     """Return the sums of `_sums` without multipliers; of many records their corner is kept as well, see `_corner`."""
-    if len(part) < COMPILED_FROM:
+    if not pays_to_compile(len(part), part.columns):
         return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
     target, weights = part.target, part.weights
 
@@ -191,9 +196,7 @@ def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, sh
     return product
 
 
-def _place_categories(
-    design: ColumnDesign, matrix: FloatArray, share: FloatArray | None, product: FloatArray
-) -> None:
+def _place_categories(design: ColumnDesign, matrix: FloatArray, share: FloatArray | None, product: FloatArray) -> None:
     """Put unbiased sums of share x x' within columns of categories in their places."""
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
@@ -285,7 +288,7 @@ def released_moments(records: Records) -> FloatArray:
 def _products(part: Records) -> tuple[FloatArray]:
     """Return the sum of the products of estimated design rows."""
     design, matrix = part.correction.design, part.matrix
-    if len(part) >= COMPILED_FROM:
+    if pays_to_compile(len(part), part.columns):
         return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, product, *others: product), axis=0),)
 
     def products(rows: slice) -> FloatArray:

@@ -59,9 +59,10 @@ def newton(
     released records, in place of negative ones. Steps are halved until the loss falls.
 
     `derivatives` is what `Records.derivatives_or_differences` returned. `part` is a part of the records that has found
-    theta a step away from the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
-    noise's own (without, all but those of rounding are taken as they are); `arrived` how short the last step is,
-    relative to theta, both in units of the released score; `with_meat` that the outer products of gradients are wanted.
+    theta a step away from the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small
+    curvatures may be the noise's own (without, all but those of rounding are taken as they are); `arrived` how short
+    the last step is, relative to theta, both in units of the released score; `with_meat` that the outer products of
+    gradients are wanted.
 
     Raises
     ------
@@ -84,8 +85,7 @@ def newton(
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
     correction.limits.require(theta, finite_variance=True, at="at the start")
-    is_close = part is not None
-    before = derivatives(theta, is_close and with_meat)
+    before = derivatives(theta, part is not None and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
     last, curved = math.inf, 0.0

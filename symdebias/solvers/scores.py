@@ -23,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import COMPILED_FROM, Moments, leverages, moments_of_records
+from symdebias.solvers.moments import Moments, leverages, moments_of_records, pays_to_compile
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -453,7 +453,7 @@ def _beyond(
     """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
 
     def beyond(rows: slice) -> Any:
-        distances = _distances(records, rows, root, square, compiled=len(records) >= COMPILED_FROM)
+        distances = _distances(records, rows, root, square, compiled=pays_to_compile(len(records), records.columns))
         places = np.flatnonzero(distances > within)
         return rows.start + places, distances[places]
 

@@ -18,10 +18,13 @@ from symdebias.codegen.program import BLOCK, Piece
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 
-# Columns of a tile, from one to the next: a power of two would put all columns of a record into one place of the cache.
+# From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
 STRIDE = BLOCK + 8
-# Of so many columns a record is put into a tile at a time: each is a line that is written to, and a few stay in the cache.
+# So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
 _BY_RECORD = 16
+
+# Numbers of gradients that are filled in at a time.
+_NUMBERS = 2**14
 
 # The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
 MOMENTS = f"""
@@ -220,7 +223,9 @@ class _Pass:
         if whole:
             lines += [f"for j in range(0, {whole}, {_BY_RECORD}):", "    for i in range(count):"]
             lines += [f"        tile[(j + {k})*{STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
-        return [*lines, *(["for i in range(count):"] if p > whole else []), *(f"    tile[{j * STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
+        if p > whole:
+            lines += ["for i in range(count):", *(f"    tile[{j * STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
+        return lines
 
     def _scored(self) -> list[str]:
         """Return lines that compute the scores of a block."""
@@ -290,11 +295,19 @@ class _Pass:
 
     def _rows(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the gradients of records, shape (n, Q), from their slopes."""
-        m = len(self.columns.scores)
-        rows = slopes[m:].T @ jacobian
+        rows = np.empty((len(matrix), self.columns.number_of_parameters))
+        # Block by block, so that what is added stays in the cache.
+        step = max(1, _NUMBERS // rows.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self._fill_rows(rows[part], slopes[:, part], matrix[part], jacobian)
+        return rows
+
+    def _fill_rows(self, rows: FloatArray, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> None:
+        m, linear = len(self.columns.scores), self.columns.linear
+        np.matmul(slopes[m:].T, jacobian, out=rows)
         for k in range(m):
             start = k * self.columns.parameters
-            linear = self.columns.linear
             if linear == tuple(range(len(linear))):
                 rows[:, start : start + len(linear)] += slopes[k, :, None] * matrix[:, : len(linear)]
             else:
@@ -302,7 +315,6 @@ class _Pass:
                     rows[:, start + place] += slopes[k] * matrix[:, j]
             if self.columns.intercept is not None:
                 rows[:, start + self.columns.intercept] += slopes[k]
-        return rows
 
     def _shifted(self, n: int) -> list[str]:
         """Return lines that keep what multiplies x apart by combination, whose offset it multiplies too."""
