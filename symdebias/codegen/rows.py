@@ -118,7 +118,8 @@ def kernel(X, root, out, tile, turned):
 
 
 @functools.cache
-def _compiled(name: str) -> Callable[..., Any]:
+def source(name: str) -> KernelSource:
+    """Return the generated source of ``"row_moments"`` or of ``"row_leverages"``."""
     texts: dict[str, tuple[str, Any, Callable[[Callable[..., Any]], Sequence[float]]]] = {
         "row_moments": (
             _OF_MOMENTS,
@@ -133,7 +134,12 @@ def _compiled(name: str) -> Callable[..., Any]:
     }  # fmt: skip
     body, signature, probe = texts[name]
     text = f'"""Generated: {name} for any number of columns."""\n{prelude(frozenset())}\n\n{body}\n'
-    return compile_kernel(KernelSource(name, text, signature, FASTMATH, probe))
+    return KernelSource(name, text, signature, FASTMATH, probe)
+
+
+def compiled(name: str) -> Callable[..., Any]:
+    """Return the compiled kernel of a name."""
+    return compile_kernel(source(name))
 
 
 def moments_of_rows(
@@ -159,7 +165,7 @@ def moments_of_rows(
     largest : array of shape (q,), float64
         The largest absolute entries; infinite or NaN where there are entries that are not finite.
     """
-    return _moments(_compiled("row_moments"), X, y, weights)
+    return _moments(compiled("row_moments"), X, y, weights)
 
 
 def _moments(
@@ -186,7 +192,7 @@ def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
     root : array of shape (q, q), float64
         R.
     """
-    return _leverages(_compiled("row_leverages"), X, root)
+    return _leverages(compiled("row_leverages"), X, root)
 
 
 def _leverages(kernel: Callable[..., Any], X: FloatArray, root: FloatArray) -> FloatArray:

@@ -537,15 +537,17 @@ class _Search:
         """
         begin, correction = first.theta, records.correction
         part = self._part.under(correction)
-        gradient = records.mean_gradient(begin)
-        apart = gradient - part.mean_gradient(begin)
+        apart = records.mean_gradient(begin) - part.mean_gradient(begin)
         curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
-        moved = near.minimiser(begin, gradient + self.penalty * begin, curvature)
-        for _ in range(_CORRECTIONS):
+        moved = begin
+        for _ in range(1 + _CORRECTIONS):
+            gradient = part.mean_gradient(moved) + apart + self.penalty * moved
+            if not np.all(np.isfinite(gradient)):
+                return begin
+            moved = near.minimiser(moved, gradient, curvature)
             if not is_allowed(correction, moved):
                 return begin
-            moved = near.minimiser(moved, part.mean_gradient(moved) + apart + self.penalty * moved, curvature)
-        return moved if is_allowed(correction, moved) else begin
+        return moved
 
     def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:
         """Run Newton's method on a part of many records, or return None where that finds no place to start from.

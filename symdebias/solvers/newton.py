@@ -23,9 +23,9 @@ _NEAR, _ARRIVED = 1e-2, 1e-6
 # lengths away: does it still fall there?
 _FLAT, _FAR = 1e-12, 1e6
 # Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
-# Where that is no longer than the second figure a part of the records may tell it: to a tenth or so, which leaves as
-# much as a step with an old Hessian does.
-_POLISHED, _TOLD = 3e-5, 3e-6
+# A part of the records may tell it, where by the spread over so many pieces of it it does so to the second figure: to
+# what a step with an old Hessian may leave.
+_POLISHED, _TOLD, _PIECES = 3e-5, 3e-7, 4
 
 
 @dataclass(frozen=True)
@@ -110,11 +110,14 @@ def newton(
         if part is not None and has_meat and size <= _NEAR and allowed(theta + move):
             # Many records are spared another pass with second derivatives: one more step with the same ones.
             end = theta + move
-            if allowed(theta - move):
-                # They are spared one with first derivatives as well, where that step is hardly one.
-                gradient_there = gradient + before.hessian @ move + penalty * move + _bend(part, theta, move)
+            bends = _bends(part, theta, move) if allowed(theta - move) else np.full((1, 1), math.nan)
+            if np.all(np.isfinite(bends)):
+                # They are spared one with first derivatives as well, where a part knows that step.
+                gradient_there = gradient + before.hessian @ move + penalty * move + bends.mean(axis=0)
                 again = near.minimiser(end, gradient_there, matrix) - end
-                if length(again) <= _TOLD * scale and allowed(end + again):
+                apart = np.linalg.solve(matrix, (bends - bends.mean(axis=0)).T).T
+                error = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
+                if length(again) <= _POLISHED * scale and error <= _TOLD * scale and allowed(end + again):
                     return root(end + again, before, step, length(again) / scale, least)
             again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
             if length(again) <= _POLISHED * scale and allowed(end + again):
@@ -154,10 +157,17 @@ def is_allowed(correction: Correction, theta: FloatArray) -> bool:
     return True
 
 
-def _bend(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
-    """Return the change of the mean gradient over a move less what the Hessian says of it, to the third order."""
-    there, back = (records.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
-    return (there + back) / 2 - records.mean_gradient(theta)
+def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
+    """Return for pieces of the records what a Hessian does not say of the change of their mean gradients over a move.
+
+    It is right to the third order, shape (pieces, Q).
+    """
+    found = []
+    for piece in range(_PIECES):
+        some = records.taken(slice(piece, None, _PIECES))
+        there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
+        found.append((there + back) / 2 - some.mean_gradient(theta))
+    return np.array(found)
 
 
 def _require_held(records: Records, theta: FloatArray, move: FloatArray, penalty: FloatArray) -> None:
