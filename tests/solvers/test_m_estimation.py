@@ -696,8 +696,8 @@ def test_of_many_records_two_passes_are_taken(monkeypatch, is_sorted):
     monkeypatch.setattr(Records, "derivatives", derivatives)
     fit = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
     assert taken == ["gradient", "derivatives"]
-    gradient = EXPONENTIAL.mean_gradient(fit.theta, X, y) + 1.0 * fit.theta
-    step = np.linalg.solve(EXPONENTIAL.mean_hessian(fit.theta, X, y) + 1.0 * np.eye(2), gradient)
+    gradient = EXPONENTIAL.mean_gradient(fit.theta, X, y) + fit.theta
+    step = np.linalg.solve(EXPONENTIAL.mean_hessian(fit.theta, X, y) + np.eye(2), gradient)
     assert np.abs(step).max() < 1e-6 * np.abs(fit.theta).max()
     assert np.all(
         np.abs(fit.theta - sd.m_estimate(EXPONENTIAL, X[::2], y[::2], l2=1.0).theta) < 5 * fit.standard_errors
