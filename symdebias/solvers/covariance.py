@@ -27,8 +27,8 @@ _MANY_CLUSTERS = 1000
 # From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
 # of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
-# Numbers that are squared at a time: they stay in the cache, and are enough work for a call.
-_NUMBERS = 2**14
+# Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
+_NUMBERS, _ROWS = 2**14, 256
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
@@ -201,7 +201,7 @@ def of_records(
 
     def powers(rows: slice) -> FloatArray:
         gradients, found = part.centred(theta, -penalty * theta, rows), np.zeros((2, len(theta)))
-        step = max(1, _NUMBERS // len(theta))
+        step = max(_ROWS, _NUMBERS // len(theta))
         # A product is several times as fast as a sum over the rows of few columns.
         ones = np.ones(step)
         for start in range(0, len(gradients), step):
