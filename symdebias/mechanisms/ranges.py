@@ -6,7 +6,7 @@ how far two values inside can lie apart, is exact: a fraction, rounded once and 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,7 +16,6 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, check_labels, places_among
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
-from symdebias.codegen.parallel import over_parts
 from symdebias.noise import declared_state
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
@@ -251,8 +250,7 @@ class Ball(Range):
         # Rounding moves a row within the ball by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
         most = (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)
         places = np.empty(values.shape, dtype=np.int64)
-
-        def work(rows: slice) -> None:
+        for rows in _row_blocks(*values.shape):
             steps = values[rows] / step
             nearest = np.rint(steps)
             if not np.all(self._powers(np.abs(nearest)) <= most):
@@ -264,8 +262,6 @@ class Ball(Range):
             if np.any(self._powers(np.abs(found)) > limit):
                 raise ValueError(_UNCLIPPED)
             places[rows] = found
-
-        over_row_blocks(len(values), values.shape[1], work)
         return places
 
 
@@ -540,31 +536,15 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
         Of the norm.
     """
     clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
-
-    def work(rows: slice) -> None:
+    for rows in _row_blocks(*values.shape):
         clipped[rows], outside[rows] = _in_ball(values[rows], radius, order)
-
-    over_row_blocks(len(values), values.shape[1], work)
     return clipped, outside
 
 
-def over_row_blocks(rows: int, columns: int, work: Callable[[slice], None]) -> None:
-    """Run what is done for each row by itself, in blocks that stay in a cache, on all cores.
-
-    Parameters
-    ----------
-    rows, columns : int
-        How many there are.
-    work : callable
-        Takes a slice of the rows; runs on several threads at once.
-    """
+def _row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Return slices of so many rows: their numbers stay in a cache."""
     step = max(1, _NUMBERS // max(1, columns))
-
-    def blocks(part: slice) -> None:
-        for start in range(part.start, part.stop, step):
-            work(slice(start, min(start + step, part.stop)))
-
-    over_parts(rows, 2 * step, blocks)
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:

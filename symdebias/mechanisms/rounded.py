@@ -200,13 +200,9 @@ def _released(places: IntegerArray, step: float, origin: int) -> FloatArray:
 
 def _in_blocks(draw: Callable[[int, Source], IntegerArray], shape: tuple[int, ...], source: Source) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64)
-
-    def work(blocks: slice) -> None:
-        for start in range(_BLOCK * blocks.start, min(_BLOCK * blocks.stop, len(found)), _BLOCK):
-            part = found[start : start + _BLOCK]
-            part[:] = draw(len(part), source)
-
-    source.over_blocks(-(-len(found) // _BLOCK), work)
+    for start in range(0, len(found), _BLOCK):
+        part = found[start : start + _BLOCK]
+        part[:] = draw(len(part), source)
     return found.reshape(shape)
 
 

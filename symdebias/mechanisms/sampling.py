@@ -16,7 +16,6 @@ import math
 import os
 import secrets
 import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,6 @@ from scipy import special
 
 from symdebias import _randomness
 from symdebias._arrays import FloatArray
-from symdebias.codegen.parallel import over_parts
 from symdebias.mechanisms import directions
 
 # How noise is drawn: as its law is realised exactly, or in floating point.
@@ -76,16 +74,6 @@ class Source:
         if self.seeded:
             return self.generator.integers(0, 255, size=count, dtype=np.uint8, endpoint=True)
         return np.frombuffer(_secret_bytes(count), dtype=np.uint8)
-
-    def over_blocks(self, count: int, work: Callable[[slice], None]) -> None:
-        """Run what draws so many blocks, which takes a slice of their numbers: on all cores, but in order where seeded.
-
-        What is drawn from a seed then depends on the seed alone. Secret bits have no order.
-        """
-        if self.seeded:
-            work(slice(0, count))
-        else:
-            over_parts(count, 1, work)
 
     def uniform(self, count: int) -> FloatArray:
         """Return uniform multiples of 2^-53 in [0, 1)."""
@@ -176,16 +164,12 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
         return np.full(count, threshold > 0)
     first, rest = np.uint8(threshold >> 45), threshold & (2**45 - 1)
     found = np.empty(count, dtype=bool)
-
-    def work(blocks: slice) -> None:
-        for begin in range(_COINS * blocks.start, min(_COINS * blocks.stop, count), _COINS):
-            octets = source.octets(min(_COINS, count - begin))
-            coins = found[begin : begin + _COINS]
-            np.less(octets, first, out=coins)
-            ties = np.flatnonzero(octets == first)
-            coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
-
-    source.over_blocks(-(-count // _COINS), work)
+    for begin in range(0, count, _COINS):
+        octets = source.octets(min(_COINS, count - begin))
+        coins = found[begin : begin + _COINS]
+        np.less(octets, first, out=coins)
+        ties = np.flatnonzero(octets == first)
+        coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
     return found
 
 
@@ -204,22 +188,18 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
     Exclusive or with the bits in which the two differ exchanges them, in the same time for both.
     """
     low, high = (np.array(pair) + 0.0).view(np.int64)
-
-    def work(blocks: slice) -> None:
-        bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
-        for begin in range(_COINS * blocks.start, min(_COINS * blocks.stop, len(values)), _COINS):
-            part = values[begin : begin + _COINS]
-            # Zero has two signs, and the sum with 0.0 one.
-            part += 0.0
-            changed = bits[: len(part)]
-            # 0 or -1, of which all bits are set.
-            np.copyto(changed, flips(probability, len(part), source).view(np.int8))
-            np.negative(changed, out=changed)
-            changed &= low ^ high
-            places = part.view(np.int64)
-            places ^= changed
-
-    source.over_blocks(-(-len(values) // _COINS), work)
+    bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
+    for begin in range(0, len(values), _COINS):
+        part = values[begin : begin + _COINS]
+        # Zero has two signs, and the sum with 0.0 one.
+        part += 0.0
+        changed = bits[: len(part)]
+        # 0 or -1, of which all bits are set.
+        np.copyto(changed, flips(probability, len(part), source).view(np.int8))
+        np.negative(changed, out=changed)
+        changed &= low ^ high
+        places = part.view(np.int64)
+        places ^= changed
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
