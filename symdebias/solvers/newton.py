@@ -116,8 +116,8 @@ def newton(
                 gradient_there = gradient + before.hessian @ move + penalty * move + bends.mean(axis=0)
                 again = near.minimiser(end, gradient_there, matrix) - end
                 apart = np.linalg.solve(matrix, (bends - bends.mean(axis=0)).T).T
-                error = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
-                if length(again) <= _POLISHED * scale and error <= _TOLD * scale and allowed(end + again):
+                off = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
+                if length(again) <= _POLISHED * scale and off <= _TOLD * scale and allowed(end + again):
                     return root(end + again, before, step, length(again) / scale, least)
             again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
             if length(again) <= _POLISHED * scale and allowed(end + again):

@@ -406,13 +406,14 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
         told = records.taken(slice(None))
         chances = told.weights if len(told.weights) else np.ones(len(told))
     else:
-        sampled = records.taken(slice(None, None, step))
+        places = records.every(step)
+        sampled = records.taken(places)
         root, square = inverse_root(metric), 0.0
         if corrected.surrogate_parts.is_residual:
             square = records.mean_square_target()
         within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
         far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
-        near = np.setdiff1d(np.arange(0, len(records), step), far, assume_unique=True)
+        near = np.setdiff1d(np.arange(len(records))[places], far, assume_unique=True)
         told = records.taken(np.concatenate([near, far]))
         own = told.weights if len(told.weights) else np.ones(len(told))
         of_near, of_far = own[: len(near)], own[len(near) :]

@@ -711,3 +711,15 @@ def test_what_is_not_finite_in_a_long_array_is_found_by_its_moments(bad):
     X[400_000, 1] = bad
     with pytest.raises(ValueError, match=r"^X has (NaN|infinity) in row 400000, column 1\. Remove or impute"):
         sd.m_estimate(EXPONENTIAL, X, y)
+
+
+@pytest.mark.parametrize("name", ["log loss", "exponential"])
+def test_weights_of_which_every_third_is_zero(name):
+    """Parts of the records are taken in strides, of which 3 may be a divisor: then they would have no weight."""
+    X, y = simulated(250_000, 5)
+    corrected = EXPONENTIAL if name == "exponential" else sd.debias(sd.losses.logistic(), EXPONENTIAL.release)
+    weights = np.ones(len(X))
+    weights[::3] = 0.0
+    fit = sd.m_estimate(corrected, X, y, l2=1.0, sample_weight=weights)
+    left = sd.m_estimate(corrected, X[weights > 0], y[weights > 0], l2=1.0)
+    assert np.all(np.abs(fit.theta - left.theta) < 0.02 * left.standard_errors)
