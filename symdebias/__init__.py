@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from symdebias._budget import derivation_limits
     from symdebias.assessment import Certificate, bias
     from symdebias.corrected import CorrectedLoss
+    from symdebias.derivation.fractions import FractionSurrogate, surrogate_of_fractions
     from symdebias.driver import debias
     from symdebias.exceptions import (
         CacheWarning,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         VarianceWarning,
     )
     from symdebias.interfaces import distributed
+    from symdebias.interfaces.compilation import compile_kernels
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -88,6 +90,7 @@ _HOMES = {
     "_budget": ("derivation_limits",),
     "assessment": ("Certificate", "bias"),
     "corrected": ("CorrectedLoss",),
+    "derivation.fractions": ("FractionSurrogate", "surrogate_of_fractions"),
     "driver": ("debias",),
     "exceptions": (
         "CacheWarning", "ClippingWarning", "ConvergenceWarning", "DerivationLimitError", "DivergenceError",
@@ -95,6 +98,7 @@ _HOMES = {
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
     "interfaces": ("distributed",),
+    "interfaces.compilation": ("compile_kernels",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
@@ -142,6 +146,7 @@ __all__ = [
     "FitInterrupted",
     "FormatError",
     "Formula",
+    "FractionSurrogate",
     "GaussianMechanism",
     "Guarantee",
     "InferenceError",
@@ -166,6 +171,7 @@ __all__ = [
     "bias",
     "blocks",
     "checks",
+    "compile_kernels",
     "debias",
     "derivation_limits",
     "distributed",
@@ -189,6 +195,7 @@ __all__ = [
     "sgd",
     "sgd_replicates",
     "step_sizes",
+    "surrogate_of_fractions",
 ]
 
 

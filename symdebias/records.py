@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index, features_array, real_array, weights_array
-from symdebias._rows import WINDOW, Rows, has_any_row, paired
+from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
+from symdebias.codegen.plain import plain_gradients
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -375,6 +376,14 @@ class Records:
         self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
         return out
 
+    def plain_gradients(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of all records, as `gradients` does, of a loss that is looked at a few times only.
+
+        Where it stands as it is, without noise or categories in it, nothing is compiled.
+        """
+        found = plain_gradients(self.correction.program, theta.ravel(), *self.encoded)
+        return self.gradients(theta, slice(None)) if found is None else found
+
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.
 
@@ -464,7 +473,7 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
     Raises
     ------
     ValueError, TypeError
-        As for `Records.of`; rows are counted from the first of a block.
+        As for `Records.of`.
     """
     count = len(X)
     if y is not None and np.ndim(y) == 1 and len(y) != count:
@@ -475,12 +484,9 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
         target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
     for start in range(0, count, WINDOW):
         rows = slice(start, min(start + WINDOW, count))
-        try:
-            correction.checked_records(columns[rows], None if y is None else target[rows])
-        except ValueError as error:
-            if start == 0:
-                raise
-            raise ValueError(f"in the records from {start:,} on, with rows counted from there: {error}") from None
+        read = columns[rows], None if y is None else target[rows]
+        with counted_from(start):
+            correction.checked_records(*read)
     if correction.collected is None and y is not None:
 
         def checked_columns(part: FloatArray) -> FloatArray:

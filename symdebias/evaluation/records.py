@@ -1,16 +1,18 @@
-"""Released records, checked once: columns, targets, weights and clusters, and means over them with standard errors."""
+"""Released records, checked once: columns, targets, weights and clusters, and means over them with standard errors.
+
+What is asked of all records is asked part by part, so that they need not be in one place.
+"""
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import (
     FloatArray,
-    IntegerArray,
     check_same_index,
     cluster_codes,
     label_array,
@@ -26,12 +28,19 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.release.known_term import with_known_term
+from symdebias.release.matrices import released_matrix
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.offsets import as_offset
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
+# From so many records a standard error is as good as known.
+MANY_DECIDE = 50.0
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
+# Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
+SAMPLED, ROWS = 2**17, 2**16
 
 
 @dataclass(frozen=True)
@@ -52,10 +61,16 @@ class Records:
         Released targets, codes for text.
     weights : array of shape (n,), float64
         Weights.
-    clusters : array of shape (n,), int64, or None
-        Codes of the clusters.
+    clusters : array of shape (n,), or None
+        The clusters: codes, int64, or labels where records lie elsewhere.
     declared : pair of float or None
         The two labels that the caller declares, or the loss of a Fit.
+    known_term : int or None
+        The place of the parameter of an offset, which is a column without noise; it is 1 for every model.
+    first : int
+        The row of the first of them among all records.
+    memo : dict
+        What passes over these records came to.
     """
 
     release: Release
@@ -65,8 +80,11 @@ class Records:
     matrix: FloatArray
     target: FloatArray
     weights: FloatArray
-    clusters: IntegerArray | None
+    clusters: Any
     declared: tuple[float, float] | None
+    known_term: int | None = None
+    first: int = 0
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
 
     @classmethod
     def checked(
@@ -79,6 +97,7 @@ class Records:
         sample_weight: Any = None,
         clusters: Any = None,
         target_values: Any = None,
+        offset: Any = None,
     ) -> "Records":
         """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
         if release is None:
@@ -90,14 +109,21 @@ class Records:
             release = model.corrected.release
         if not isinstance(release, Release):
             raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
+        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
+        known_term = None
+        if offset is not None:
+            release, X, known_term = _with_offset(release, X, offset)
+        elif isinstance(model, Fit) and model.diagnostics.get("offset"):
+            raise ValueError(
+                "this fit has an offset, and its scores are not told without one. Pass offset=, with zeros for an "
+                "exposure of 1, where the metric takes one; or evaluate its predictions for true records, with "
+                "fit.predict(X, offset=...)."
+            )
         matrix, coupling = release.design_matrix(X), release.coupling
         in_columns, target = release.in_columns(matrix.shape[1]), None
         if coupling is not None:
             matrix, target = release.columns_of(X, y)
         rows = len(matrix)
-        if rows < 2:
-            raise ValueError("one record has no standard error. Evaluate on two records or more.")
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
@@ -113,7 +139,22 @@ class Records:
                     "target_values out."
                 )
             declared = coupling.values
-        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared)
+        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared, known_term)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def require_several(self) -> "Records":
+        """Return the same records, two at least.
+
+        Raises
+        ------
+        ValueError
+            It is one.
+        """
+        if len(self) < 2:
+            raise ValueError("one record has no standard error. Evaluate on two records or more.")
+        return self
 
     @property
     def of_margins(self) -> bool:
@@ -127,11 +168,71 @@ class Records:
         return np.asarray(self.weights / self.weights.sum())
 
     @property
-    def effective(self) -> float:
-        """(sum w)^2/(sum w^2), the sample size."""
-        return float(self.weights.sum()) ** 2 / float(self.weights @ self.weights)
+    def total(self) -> float:
+        """The sum of the weights of all records."""
+        return float(self.weights.sum())
 
-    def taken(self, rows: IntegerArray) -> tuple[Any, Any]:
+    @property
+    def effective(self) -> float:
+        """(sum w)^2/(sum w^2) of all records, the sample size."""
+        return self.total**2 / float(self.weights @ self.weights)
+
+    @property
+    def light(self) -> "Records":
+        """The same, or few of them where they lie elsewhere: what goes to the parts has them with it."""
+        return self
+
+    def over_parts(self, work: Callable[["Records"], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order: what is in memory is one part."""
+        yield work(self)
+
+    def reduced(self, work: Callable[["Records"], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together by another one of several of such."""
+        return functools.reduce(combine, self.over_parts(work))
+
+    def means(self, work: Callable[["Records"], FloatArray], power: int = 1) -> FloatArray:
+        """Return weighted means over all records of numbers per record.
+
+        Parameters
+        ----------
+        work : callable
+            From some records to numbers of shape (m,) or (m, k).
+        power : int
+            With 2 they are sums of w^2 v over (sum w)^2, as in a squared standard error.
+        """
+        whole = self.reduced(functools.partial(_weighed, work=work, power=power), _added)
+        return np.asarray(whole / self.total**power)
+
+    def pieces(self) -> list[slice]:
+        """Return the records that are judged at a time."""
+        return [slice(start, min(start + ROWS, len(self))) for start in range(0, len(self), ROWS)]
+
+    @property
+    def some(self) -> slice:
+        """Records at equal distances that quantiles are told from; all of them unless they are many."""
+        return slice(None, None, max(1, -(-len(self) // SAMPLED)))
+
+    def only(self, rows: Any) -> "Records":
+        """Return some records, by a slice or their numbers."""
+        X, y = self.taken(rows)
+        return replace(
+            self,
+            X=X,
+            y=y,
+            matrix=self.matrix[rows],
+            target=self.target[rows],
+            weights=self.weights[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
+            memo={},
+        )
+
+    def remembered(self, asked: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Return what is computed, or was when the same was asked."""
+        if asked not in self.memo:
+            self.memo[asked] = compute()
+        return self.memo[asked]
+
+    def taken(self, rows: Any) -> tuple[Any, Any]:
         """Return X and y of some records, as what they were given."""
         return take_rows(self.X, rows), None if self.y is None else take_rows(self.y, rows)
 
@@ -141,13 +242,8 @@ class Records:
         Raises
         ------
         ValueError, TypeError
-            They do not fit, the model has an offset, or it predicts no probabilities for a metric of these.
+            They do not fit, or the model predicts no probabilities for a metric of these.
         """
-        if isinstance(model, Fit) and model.diagnostics.get("offset"):
-            raise ValueError(
-                "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
-                "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
-            )
         if isinstance(model, Fit) and model.theta.ndim > 1 and not isinstance(loss, Loss):
             raise ValueError(
                 f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
@@ -166,8 +262,19 @@ class Records:
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:
+            if self.known_term is not None:
+                raise ValueError(
+                    f"offset= is a known term of a score, and {loss.expression} is in features by name. Leave it out."
+                )
             return np.array(parameter_array(theta, len(loss.parameters)))
-        return np.array(parameter_array(theta, len(self.release.design(self.matrix.shape[1]).parameters), scores))
+        count = len(self.release.design(self.matrix.shape[1]).parameters)
+        if self.known_term is None:
+            return np.array(parameter_array(theta, count, scores))
+        if scores > 1:
+            raise ValueError(
+                f"offset= is a known term of one score, and there are {scores}. Evaluate one class against another."
+            )
+        return np.insert(parameter_array(theta, count - 1), self.known_term, 1.0)
 
     def mean_and_error(self, values: FloatArray) -> tuple[float, float]:
         """Return the weighted mean of a number per record, and its standard error over records or clusters."""
@@ -176,6 +283,22 @@ class Records:
         if self.clusters is not None:
             parts = np.bincount(self.clusters, parts).astype(np.float64)
         return mean, math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+
+    def degrees_of_freedom(self, values: FloatArray) -> float | None:
+        """Return those of the standard error of the mean of a number per record; None where it is as good as known.
+
+        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1.
+        """
+        if self.clusters is not None:
+            return float(self.clusters.max())
+        squares = (self.share * (values - float(self.share @ values))) ** 2
+        fourths = float(squares @ squares)
+        deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
+        return 2 * deciding if deciding < MANY_DECIDE else None
+
+    def under(self, release: Release) -> "Records":
+        """Return the same records under another release of the same columns, not of one vector."""
+        return replace(self, release=release, collected=release, memo={})
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -253,3 +376,19 @@ class Records:
                 "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
+
+
+def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:
+    return np.asarray(part.weights**power @ work(part))
+
+
+def _added(*parts: Any) -> Any:
+    return sum(parts[1:], parts[0])
+
+
+def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:
+    """Return a release and its released columns with an offset as a column more, and the place of its parameter."""
+    matrix = released_matrix(release, X, check_finite=True)
+    longer, name = with_known_term(release, matrix.shape[1])
+    place = longer.design(matrix.shape[1] + 1).parameters.index(name)
+    return longer, np.column_stack([matrix, as_offset(offset, len(matrix))]), place

@@ -12,6 +12,7 @@ import numpy as np
 from symdebias import _arrays, _optional, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
+from symdebias._losses import why_outside
 from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -149,7 +150,8 @@ class Debiased(_base.BaseEstimator):
         if isinstance(loss, str):
             if loss not in losses.__all__:
                 raise ValueError(
-                    f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
+                    why_outside(loss)
+                    or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
                     "pass a symdebias.Loss."
                 )
             if loss != "softmax":
@@ -259,9 +261,9 @@ class Debiased(_base.BaseEstimator):
         found = coefficients[..., -1] if self.fit_.corrected.release.fit_intercept else 0 * coefficients[..., 0]
         return np.atleast_1d(found) if _base.is_classifier(self) else float(found)
 
-    def _scores(self, X: Any) -> FloatArray:
+    def _scores(self, X: Any, offset: Any = None) -> FloatArray:
         predictor = self._predictor
-        return predictor.scores(self._validated(X, reset=False) if self.release is None else X)
+        return predictor.scores(self._validated(X, reset=False) if self.release is None else X, offset)
 
     def _released_target(self, y: Any) -> Any:
         """Return released targets as the fitted loss takes them."""

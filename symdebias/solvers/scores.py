@@ -67,7 +67,8 @@ def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, sign
     """
     middle = float(chances @ released)
     variance = float(chances @ (released - middle) ** 2)
-    if not variance > 0:
+    # Scores that are apart by rounding alone are one score, as where theta is an intercept.
+    if not variance > (1e-12 * middle) ** 2:
         return Scores(np.array([middle]), np.ones(1))
     if noise <= 1e-9 * variance:
         return Scores.of(released, chances)
