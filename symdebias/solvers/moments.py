@@ -156,7 +156,7 @@ def _compiled(part: Records, weights: FloatArray, work: Callable[..., Any]) -> l
         return work(rows, block, *sums), largest
 
     found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
-    part.seen["corner"] = (part.correction.release, part.columns), np.max(corners, axis=0)
+    part.seen["corner"] = matrix, part.correction.release, np.max(corners, axis=0)
     return list(found)
 
 
@@ -256,8 +256,8 @@ def _corner(part: Records) -> tuple[FloatArray, float]:
     """Return the largest absolute entries of estimated design rows, and the largest weight."""
     design, matrix = part.correction.design, part.matrix
     weight = float(part.weights.max()) if len(part.weights) else 1.0
-    made_by, corner = part.seen.get("corner", (None, None))
-    if made_by == (part.correction.release, part.columns):
+    of_matrix, release, corner = part.seen.get("corner", (None, None, None))
+    if of_matrix is matrix and release == part.correction.release:
         return corner, weight
 
     def largest(rows: slice) -> FloatArray:
