@@ -87,7 +87,8 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
         noiseless=tuple(one for one in release.noiseless if one in kept),
         fit_intercept=release.fit_intercept,
         categories={column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept},
-        **both,
+        center=both["center"],
+        scale=both["scale"],
     )
 
 
