@@ -196,8 +196,10 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
     return array
 
 
-def target_array(y: Any, *, rows: int) -> FloatArray:
+def target_array(y: Any, *, rows: int, check_finite: bool = True) -> FloatArray:
     """Return targets, an array or a column of a table, as an array of shape (n,), float64.
+
+    Without `check_finite`, NaN and infinity are left to the caller.
 
     Raises
     ------
@@ -205,7 +207,8 @@ def target_array(y: Any, *, rows: int) -> FloatArray:
         As for `features_array`; also where the length is not n.
     """
     target = _vector(y, "y", rows)
-    _check_finite(target, "y")
+    if check_finite:
+        _check_finite(target, "y")
     return target
 
 
@@ -217,8 +220,10 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
     ValueError
         A label is not one of the values; the message lists what kinds of labels were found, at most three.
     """
-    labels = target_array(y, rows=rows)
-    check_labels(labels, values, "labels", declare="target_values={} on the loss")
+    labels = target_array(y, rows=rows, check_finite=False)
+    if not _all_among(labels, values):
+        _check_finite(labels, "y")
+        check_labels(labels, values, "labels", declare="target_values={} on the loss")
     return labels
 
 
@@ -227,9 +232,7 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
 
     `declare` says how the user declares values, with ``{}`` in their place.
     """
-    # Block by block, so that what is compared stays in a cache.
-    flat = labels.ravel()
-    if all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS)):
+    if _all_among(labels, values):
         return
     allowed = _among(labels, values)
     wanted = LabelSet(tuple(sorted(float(value) for value in values)))
@@ -247,6 +250,13 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     else:
         advice = f"The first other one is in row {int(np.argmin(allowed))}; recode the labels."
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
+
+
+def _all_among(labels: FloatArray, values: Sequence[float]) -> bool:
+    """Whether all labels are among some values."""
+    # Block by block, so that what is compared stays in a cache.
+    flat = labels.ravel()
+    return all(_among(flat[begin : begin + _LABELS], values).all() for begin in range(0, len(flat), _LABELS))
 
 
 def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:

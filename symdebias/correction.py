@@ -357,20 +357,21 @@ class Correction:
         rows : int
             n, the number of records.
         """
-        values = self.loss.target_values
-        target = self.release.released_target(y, rows=rows)
+        known = self._known_labels()
+        target = self.release.released_target(y, rows=rows, check_finite=known is None)
+        return target if known is None else label_array(target, known, rows=rows)
+
+    def _known_labels(self) -> tuple[float, ...] | None:
+        """Return the labels that a released target has, or None where it has any number."""
+        values, noise = self.loss.target_values, self.release.target_noise
         if self.release.clips_target:
-            return target
-        noise = self.release.target_noise
+            return None
         if isinstance(noise, ChannelNoise):
-            known = noise.outputs
-            if not self.method.corrects:
-                # A continuous target is a true label or a released one.
-                known = values if values is not None else tuple(sorted({*noise.inputs, *noise.outputs}))
-            return label_array(target, known, rows=rows)
-        if values is not None and noise is None:
-            return label_array(target, values, rows=rows)
-        return target
+            if self.method.corrects:
+                return noise.outputs
+            # A continuous target is a true label or a released one.
+            return values if values is not None else tuple(sorted({*noise.inputs, *noise.outputs}))
+        return values if noise is None else None
 
     def checked_scales(self, noise_scale: Any, rows: int) -> FloatArray | None:
         """Return the records' own standard deviations of noise, shape (n, p), or None where there are none.

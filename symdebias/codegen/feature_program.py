@@ -143,11 +143,15 @@ class FeatureProgram:
         """How many numbers `accumulate` keeps of a block of records: none."""
         return 0
 
-    def accumulate(self, *, weighted: bool) -> Piece:
+    def accumulate(self, *, weighted: bool, by_columns: bool = False) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
         statements, text = self._summed("gradient", "start, stop", weighted=weighted)
         last = (f"sums[{j}] += g{j}" for j in range(len(self.parameters)))
         return Piece("\n".join((text, *last)), statements.functions)
+
+    def sums_of_row(self) -> str | None:
+        """Return None: nothing is kept of a block."""
+        return None
 
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.

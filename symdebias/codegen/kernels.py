@@ -24,7 +24,7 @@ import numba
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.codegen import elementary
+from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program
@@ -128,6 +128,14 @@ class Kernels:
 
     program: Program  # The corrected loss.
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        # That of an expression takes as long as a pass over some thousand records, and kernels are looked up by it.
+        return hash(self.program)
+
     @functools.cached_property
     def loss(self) -> Callable[..., Any]:
         """Compiled ``loss(theta, X, y, noise, out)``: out of shape (n,)."""
@@ -139,7 +147,7 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient"))
 
         def gradient(theta: Any, X: Any, y: Any, noise: Any, out: Any) -> None:
-            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), out)
+            compiled(theta, X, y, np.empty(0), 1.0, noise, 1, *self._sums(), *self._tile(weighted=False), out)
 
         return WithWorkspace(compiled, gradient)
 
@@ -153,7 +161,8 @@ class Kernels:
         compiled = compile_kernel(self.source("mean_gradient", weighted=weighted))
 
         def mean_gradient(theta: Any, X: Any, y: Any, weights: Any, total: Any, noise: Any, gradient: Any) -> None:
-            compiled(theta, X, y, weights, total, noise, len(X), *self._sums(), gradient.reshape(1, -1))
+            work = *self._sums(), *self._tile(weighted=weighted)
+            compiled(theta, X, y, weights, total, noise, len(X), *work, gradient.reshape(1, -1))
 
         return WithWorkspace(compiled, mean_gradient)
 
@@ -167,15 +176,12 @@ class Kernels:
     def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
         compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
-        q, p = self.program.number_of_parameters, self.program.width
+        q = self.program.number_of_parameters if smoothed or scaled else 0
 
         def sgd_pass(*arguments: Any) -> int:
-            order, runs, run_length = arguments[4:7]
-            hand = min(runs, len(order)) * run_length
-            dealt = np.empty((hand, p)), np.empty(hand), np.empty(hand if weighted else 0)
-            work = *self._sums(), np.empty(q if smoothed or scaled else 0), *dealt, *dealt
-            # theta and the records dealt once more, as what is read only: one type for all calls of a function, and an
-            # array that a kernel gives a second name would be counted at each step.
+            # theta once more, as what is read only: one type for all calls of a function, and an array that a kernel
+            # gives a second name would be counted at each step.
+            work = *self._sums(), np.empty(q), *self._tile(weighted=weighted)
             taken: int = compiled(*arguments, arguments[0], *work)
             return taken
 
@@ -195,8 +201,16 @@ class Kernels:
 
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return workspaces for sums over records, for the gradient made of them, and for scores of a block."""
+        sums, gradient, kept = self._numbers
+        return np.empty(sums), np.empty(gradient), np.empty(kept)
+
+    def _tile(self, *, weighted: bool) -> tuple[Any, ...]:
+        return tiles.workspace(self.program, weighted=weighted, is_by_columns=tiles.by_columns(self.program))
+
+    @functools.cached_property
+    def _numbers(self) -> tuple[int, int, int]:
         program = self.program
-        return np.empty(program.number_of_sums), np.empty(program.number_of_parameters), np.empty(program.number_kept)
+        return program.number_of_sums, program.number_of_parameters, program.number_kept
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
@@ -246,7 +260,7 @@ def kernel(theta, X, y, weights, total, noise):
         return text, code.functions, signature
 
     def _accumulate(self, weighted: bool) -> Piece:
-        piece = self.program.accumulate(weighted=weighted)
+        piece = self.program.accumulate(weighted=weighted, by_columns=tiles.by_columns(self.program))
         text = f"""{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
@@ -255,27 +269,51 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         return Piece(text, piece.functions)
 
     def _mean_gradient(self, weighted: bool) -> tuple[str, frozenset[str], Any]:
-        """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``."""
+        """Fill row k of ``out`` with the gradient of the k-th ``size`` records, summed and divided by ``total``.
+
+        Single records have a row each. Where what `Program.accumulate` keeps of a block is enough, they are taken by
+        blocks as well. The tile is that of `_sgd_pass`.
+        """
         piece = self._accumulate(weighted)
-        assembled = self.program.assemble()
-        text = f"""{piece.text}
+        added = "accumulate(theta, X, y, weights, noise, start, stop, kept, sums)"
+        if tiles.by_columns(self.program):
+            added = f"""first, part, filled = start, stop - start, 0
+{tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
+first = np.int64(0)
+accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
+        assembled, row = self.program.assemble(), self.program.sums_of_row()
+        q, parameters = self.program.number_of_sums, self.program.number_of_parameters
+        each = "" if row is None else f"""
+            if size == 1:
+                for n in range(stop - start):
+                    i = start + n
+{_indent(row, 20)}
+                    assemble(theta, noise, sums, total, gradient)
+                    for j in range({parameters}):
+                        out[i, j] = gradient[j]"""
+        span = "size" if row is None else f"size if size > 1 else {BLOCK}"
+        skip = "" if row is None else "\n        if size == 1:\n            continue"
+        text = f"""{tiles.functions_text(self.program)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
-def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, out):
-    for part in range(out.shape[0]):
-        for j in range({self.program.number_of_sums}):
+def kernel(theta, X, y, weights, total, noise, size, sums, gradient, kept, {tiles.ARGUMENTS},
+           out):
+    span = {span}
+    for group in range((X.shape[0] + span - 1)//span):
+        for j in range({q}):
             sums[j] = 0.0
-        end = (part + 1)*size if (part + 1)*size < X.shape[0] else X.shape[0]
-        for start in range(part*size, end, {BLOCK}):
+        end = (group + 1)*span if (group + 1)*span < X.shape[0] else X.shape[0]
+        for start in range(group*span, end, {BLOCK}):
             stop = start + {BLOCK} if start + {BLOCK} < end else end
-            accumulate(theta, X, y, weights, noise, start, stop, kept, sums)
+{_indent(added, 12)}{each}{skip}
         assemble(theta, noise, sums, total, gradient)
-        for j in range({self.program.number_of_parameters}):
-            out[part, j] = gradient[j]
+        for j in range({parameters}):
+            out[group, j] = gradient[j]
 """
         signature = numba.void(
-            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector, _matrix
-        )
+            *_data, _given_vector, numba.float64, _given_vector, numba.int64, _vector, _vector, _vector,
+            *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)), _matrix,
+        )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
     @functools.cache  # noqa: B019  (as for `source`)
@@ -298,8 +336,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         """Minibatch steps over the records from position ``begin`` on.
 
         Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them
-        at a time are read and dealt out like cards, one row of each in turn. The rows left over by the last
-        run come last, and ``shift`` turns all rows cyclically.
+        at a time are dealt out like cards, one row of each in turn. The rows left over by the last run come last, and
+        ``shift`` turns all rows cyclically. ``tile`` holds the records of a part of a batch, where they do not stand in
+        order or are turned into columns; ``read_tile`` is the same as the rows of records.
 
         theta is updated in place, as is the running ``average`` of ``averaged`` earlier iterates (negative: do
         not average). Returns the number of steps taken. If that is fewer than ``step_sizes`` has,
@@ -308,21 +347,31 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         counts the projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it
         is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
         """
+        turned = tiles.by_columns(self.program)
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
-        q, p = self.program.number_of_parameters, self.program.width
-        add_weights = "for i in range(first, first + length):\n    total += {weights}[i]" if weighted else ""
+        q = self.program.number_of_parameters
+        how = {"weighted": weighted, "is_by_columns": turned}
+        add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
-        text = f"""{smoothing_text(smoothed)}{piece.text}
+        # A plain 0 has a type of its own, for which Numba would compile another function.
+        in_tile = f"""first = np.int64(0)
+accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
+{add_weights.format(weights="read_weights")}"""
+        # What stands in order is read where it stands, if it is not turned.
+        as_they_stand = f"""accumulate(point, X, y, weights, noise, first, first + part, kept, sums)
+{add_weights.format(weights="weights")}"""
+        dealt, rest, both = in_tile, as_they_stand, ""
+        if turned:
+            dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
+        text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           kept, smoothed, rows, targets, row_weights, read_rows, read_targets, read_weights):
-    records = X.shape[0]
-    dealt = order.shape[0]*run_length
-    hand = rows.shape[0]
-    group, count = -1, 0
+           kept, smoothed, {tiles.ARGUMENTS}):
+{_indent(tiles.BEGIN_DEALING, 4)}
+    filled = 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
@@ -335,20 +384,18 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            length = stop - position if stop - position < {BLOCK} else {BLOCK}
+            part = stop - position if stop - position < {BLOCK} else {BLOCK}
             if position < dealt:
-{_indent(deal_lines("position", p, weighted), 16)}
-                first = position - group*hand
-                length = length if length < count*run_length - first else count*run_length - first
-                accumulate(point, read_rows, read_targets, read_weights, noise, first, first + length, kept, sums)
-{_indent(add_weights.format(weights="read_weights"), 16)}
+                part = part if part < dealt - position else dealt - position
+{_indent(tiles.deal_lines(self.program, **how), 16)}
+{_indent(dealt, 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
-                length = length if length < records - first else records - first
-                accumulate(point, X, y, weights, noise, first, first + length, kept, sums)
-{_indent(add_weights.format(weights="weights"), 16)}
-            position += length
+                part = part if part < records - first else records - first
+{_indent(rest, 16)}
+{_indent(both, 12)}
+            position += part
 {_indent(skip, 8)}
         assemble(point, noise, sums, total, gradient)
 {_indent(step_lines(q, smoothed, scaled), 8)}
@@ -359,7 +406,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _vector, _given_matrix, _given_vector, _given_vector, _given_order, count, count, count, count,
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
-            _vector, _vector, _matrix, _vector, _vector, _given_matrix, _given_vector, _given_vector,
+            _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -436,7 +483,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
                     smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, *work, np.empty(q),
-                    np.empty((0, p)), np.empty(0), np.empty(0), np.empty((0, p)), np.empty(0), np.empty(0),
+                    *self._tile(weighted=True),
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -449,7 +496,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             elif name == "loss":
                 kernel(theta, X, y, noise, out)
             else:
-                kernel(theta, X, y, weights, 3.5, noise, n, *work, out.reshape(1, q))
+                kernel(theta, X, y, weights, 3.5, noise, n, *work, *self._tile(weighted=True), out.reshape(1, q))
             return [float(value) for value in out.ravel()]
 
         return probe
@@ -458,26 +505,6 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
 def smoothing_text(smoothed: bool) -> str:
     """Return the functions that a smoothed step calls."""
     return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
-
-
-def deal_lines(position: str, columns: int, weighted: bool) -> str:
-    """Return lines that deal the hand that a position of the order lies in, where it is not the one that lies open."""
-    weight = f"\n{' ' * 16}row_weights[place] = weights[row]" if weighted else ""
-    return f"""if {position}//hand != group:
-    group = {position}//hand
-    count = order.shape[0] - group*runs
-    count = runs if runs < count else count
-    # Tiles of eight runs: few enough streams to read ahead, and lines written while they are near.
-    for eight in range(0, count, 8):
-        end = eight + 8 if eight + 8 < count else count
-        for card in range(run_length):
-            for run in range(eight, end):
-                row = order[group*runs + run]*run_length + shift + card
-                row -= records if row >= records else 0
-                place = card*count + run
-                for j in range({columns}):
-                    rows[place, j] = X[row, j]
-                targets[place] = y[row]{weight}"""
 
 
 def step_lines(

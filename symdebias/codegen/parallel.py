@@ -30,7 +30,7 @@ def over_chunks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
         Takes a slice of the rows; runs on several threads at once.
     """
     chunks = [slice(start, min(start + CHUNK, rows)) for start in range(0, rows, CHUNK)]
-    threads = min(len(chunks), numba.get_num_threads())
+    threads = min(len(chunks), numba.get_num_threads()) if len(chunks) > 1 else 1
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
     return list(_pool(threads, os.getpid()).map(work, chunks))

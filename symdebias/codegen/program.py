@@ -135,8 +135,17 @@ class Program(Protocol):
     def number_kept(self) -> int:
         """How many numbers `accumulate` keeps of a block of records."""
 
-    def accumulate(self, *, weighted: bool) -> Piece:
-        """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
+    def accumulate(self, *, weighted: bool, by_columns: bool = False) -> Piece:
+        """Return the body that adds the gradient sums of rows start to stop to ``sums``.
+
+        ``by_columns`` says whether the columns of X stand one after another, and not its rows.
+        """
+
+    def sums_of_row(self) -> str | None:
+        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+
+        None where `accumulate` does not keep enough of it.
+        """
 
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses.

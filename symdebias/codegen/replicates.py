@@ -16,11 +16,11 @@ import numba
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen import tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import (
     FASTMATH,
     Kernels,
-    deal_lines,
     function,
     prelude,
     smoothing_text,
@@ -28,7 +28,6 @@ from symdebias.codegen.kernels import (
 )
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
-from symdebias.codegen.score.program import ScoreProgram
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
@@ -96,21 +95,18 @@ class ReplicatesPass:
         """
         program = self.program
         p, q = program.width, program.number_of_parameters
-        order, runs, run_length = records[3:6]
-        hand = min(runs, len(order)) * run_length
+        turned = tiles.by_columns(program, is_read_often=True)
 
         def passed(part: slice) -> None:
             described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
             sums, own = program.number_of_sums, np.empty(q)
-            tile, targets = np.empty(_tile_shape(program)), np.empty(BLOCK)
-            row_weights, weights = (np.empty(count if self.weighted else 0) for count in (hand, BLOCK))
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
                 *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
                 np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(q),
                 np.empty(program.number_kept),
-                np.empty(q if self.turned else 0), np.empty((hand, p)), np.empty(hand), row_weights,
-                tile, targets, weights, tile.T if by_columns(program) else tile, targets, weights,
+                np.empty(q if self.turned else 0),
+                *tiles.workspace(program, weighted=self.weighted, is_by_columns=turned),
             )  # fmt: skip
 
         over_parts(len(thetas), _FEWEST, passed)
@@ -125,16 +121,6 @@ def replicates_pass(
     return ReplicatesPass(compiled, kernels.program, weighted, smoothed or scaled)
 
 
-def by_columns(program: Program) -> bool:
-    """Whether a tile has its columns one after another: loops over records then go along them."""
-    # One column is in either order, and Numba takes its array for one in that of rows.
-    return program.width > 1 and (not isinstance(program, ScoreProgram) or program.columns.is_unrolled)
-
-
-def _tile_shape(program: Program) -> tuple[int, int]:
-    return (program.width, BLOCK) if by_columns(program) else (BLOCK, program.width)
-
-
 @functools.cache
 def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> KernelSource:
     """Return the generated source of the pass: `Kernels.sgd_pass` with a loop over replicates inside that over steps.
@@ -144,22 +130,15 @@ def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: 
     stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records.
     """
     program = kernels.program
-    piece = program.accumulate(weighted=weighted)
+    turned = tiles.by_columns(program, is_read_often=True)
+    how = {"weighted": weighted, "is_by_columns": turned}
+    piece = program.accumulate(weighted=weighted, by_columns=turned)
     assembled = program.assemble()
     q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
-    entry = "tile[j, filled + i]" if by_columns(program) else "tile[filled + i, j]"
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
     skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
 
-    def fill(records: str, targets: str, weights: str) -> str:
-        """Return lines that copy a part of some records into the tile."""
-        weight = f"\n    tile_weights[filled + i] = {weights}[first + i]" if weighted else ""
-        return f"""for i in range(part):
-    for j in range({p}):
-        {entry} = {records}[first + i, j]
-    tile_targets[filled + i] = {targets}[first + i]{weight}"""
-
-    text = f"""{smoothing_text(smoothed)}{piece.helpers}
+    text = f"""{tiles.functions_text(program)}{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {_indent(piece.text, 4)}
@@ -174,12 +153,8 @@ def is_within(theta, noise, limits):
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
-           own_sums, gradient, kept, smoothed, rows, targets, row_weights, tile, tile_targets, tile_weights, read_tile,
-           read_targets, read_weights):
-    records = X.shape[0]
-    dealt = order.shape[0]*run_length
-    hand = rows.shape[0]
-    group, count = -1, 0
+           own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}):
+{_indent(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
@@ -205,18 +180,15 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             filled = 0
             while filled < length:
                 at = position + filled
+                part = length - filled
                 if at < dealt:
-{_indent(deal_lines("at", p, weighted), 20)}
-                    first = at - group*hand
-                    part = count*run_length - first
-                    part = part if part < length - filled else length - filled
-{_indent(fill("rows", "targets", "row_weights"), 20)}
+                    part = part if part < dealt - at else dealt - at
+{_indent(tiles.deal_lines(program, **how), 20)}
                 else:
                     first = at + shift
                     first -= records if first >= records else 0
-                    part = records - first
-                    part = part if part < length - filled else length - filled
-{_indent(fill("X", "y", "weights"), 20)}
+                    part = part if part < records - first else records - first
+{_indent(tiles.rows_lines(program, **how), 20)}
                 filled += part{add_weights}
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
@@ -244,7 +216,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
     name = "replicates_pass"
     functions = piece.functions | assembled.functions
     whole = f'"""Generated: {name} for {p} columns."""\n{prelude(functions)}\n\n{text}\n'
-    return KernelSource(name, whole, _signature(by_columns(program)), FASTMATH, _probe(program, smoothed or scaled))
+    return KernelSource(name, whole, _signature(turned), FASTMATH, _probe(program, smoothed or scaled))
 
 
 def _signature(columnwise: bool) -> Any:
@@ -253,12 +225,11 @@ def _signature(columnwise: bool) -> Any:
     matrix, given_matrix = (numba.types.Array(number, 2, "C", readonly=given) for given in (False, True))
     order = numba.types.Array(count, 1, "C", readonly=True)
     reports, scalings = numba.types.Array(count, 2, "C"), numba.types.Array(number, 3, "C", readonly=True)
-    tile = numba.types.Array(number, 2, "F" if columnwise else "C", readonly=True)
     return numba.void(
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
         given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
-        scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector, matrix,
-        vector, vector, matrix, vector, vector, tile, given_vector, given_vector,
+        scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector,
+        *tiles.workspace_types(is_by_columns=columnwise),
     )  # fmt: skip
 
 
@@ -274,19 +245,14 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
         thetas = 0.2 * np.cos(1.0 + np.arange(2.0 * q)).reshape(2, q)
         own = np.empty(q)
         averages, reports, infinite = thetas.copy(), np.zeros((2, 3), np.int64), np.full(2, math.inf)
-        tile, targets, weights = (
-            np.empty((p, BLOCK) if by_columns(program) else (BLOCK, p)),
-            np.empty(BLOCK),
-            np.ones(BLOCK),
-        )
+        by_columns = tiles.by_columns(program, is_read_often=True)
         kernel(
             thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
             np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
             np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports,
             np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
-            np.empty(program.number_kept), np.empty(q if turned else 0), np.empty((0, p)), np.empty(0), np.empty(0),
-            tile, targets, weights,
-            tile.T if by_columns(program) else tile, targets, weights,
+            np.empty(program.number_kept), np.empty(q if turned else 0),
+            *tiles.workspace(program, weighted=True, is_by_columns=by_columns),
         )  # fmt: skip
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
 

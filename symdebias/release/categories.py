@@ -35,11 +35,14 @@ def column_codes(column: FloatArray, labels: Labels, name: str) -> FloatArray:
     return column
 
 
-def target_numbers(y: Any, labels: Labels | None, *, rows: int) -> FloatArray:
-    """Return a target as numbers, checked: text as its codes, everything else as it is."""
+def target_numbers(y: Any, labels: Labels | None, *, rows: int, check_finite: bool = True) -> FloatArray:
+    """Return a target as numbers, checked: text as its codes, everything else as it is.
+
+    Without `check_finite`, NaN and infinity are left to the caller.
+    """
     if labels is not None and labels.is_text and np.asarray(y).dtype.kind in "OUST":
         y = _arrays.codes_array(y, labels.values, "y")
-    return _arrays.target_array(y, rows=rows)
+    return _arrays.target_array(y, rows=rows, check_finite=check_finite)
 
 
 def as_declared(numbers: FloatArray, labels: Labels) -> Any:

@@ -526,7 +526,7 @@ class Release:
         source = sampling.source(random_state, noise)
         return noised_records(bound_to(self, X), X, y, source, outside, keep_index=keep_index, ledger=ledger)
 
-    def released_target(self, y: Any, *, rows: int) -> FloatArray:
+    def released_target(self, y: Any, *, rows: int, check_finite: bool = True) -> FloatArray:
         """Return released targets as a checked array of shape (n,), float64, with text as its codes.
 
         Parameters
@@ -535,8 +535,10 @@ class Release:
             Released targets.
         rows : int
             The number n of records.
+        check_finite : bool
+            False leaves NaN and infinity to a caller that finds them in its own pass.
         """
-        return target_numbers(y, labels_of_target(self.target, "sent"), rows=rows)
+        return target_numbers(y, labels_of_target(self.target, "sent"), rows=rows, check_finite=check_finite)
 
     def columns_of(self, X: Any, y: Any, *, check_finite: bool = True) -> tuple[FloatArray, FloatArray]:
         """Return released records of one vector as the columns that `in_columns` is of, and targets.

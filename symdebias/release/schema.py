@@ -131,7 +131,7 @@ class Schema:
             "epsilon": epsilon,
             "delta": float(delta),
             "loss": loss,
-            "design": _design(entries.get("design"), loss, columns, target),
+            "design": _design(entries.get("design"), _suited(loss, target), columns, target),
             "norm": None if entries.get("norm") is None else RADIUS.check("norm", entries["norm"]),
             "intercept": intercept,
             "missing": _words(entries.get("missing", [])),
@@ -312,6 +312,25 @@ def _loss(loss: Any) -> str | None:
             "declare a Release by hand."
         )
     return loss.replace("-", "_")
+
+
+def _suited(loss: str | None, target: Column | None) -> str | None:
+    """Return the loss, which is to be one of such a target."""
+    if loss is None or target is None:
+        return loss
+    kind = _losses.CATALOGUE[loss].target
+    if kind in ("label", "labels") and target.bounds is not None:
+        raise ValueError(
+            f"loss={loss!r} is one of labels, and the target {shown(target.name, 80)} has bounds. Give its categories, "
+            f"or choose a loss of numbers, such as {', '.join(_losses.RESIDUAL)}."
+        )
+    if kind == "count" and target.labels is not None and len(target.labels.values) == 2:
+        raise ValueError(
+            f"loss={loss!r} is one of counts or amounts, and the two categories of the target "
+            f"{shown(target.name, 80)} are released as -1 and +1. Give its bounds, or choose a loss of labels, such as "
+            f"{', '.join(name for name in _losses.MARGIN if name not in _losses.RESIDUAL)}."
+        )
+    return loss
 
 
 def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], target: Column | None) -> str:

@@ -7,7 +7,14 @@ from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
 
 
-def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> Piece:
+# Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
+# a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
+_MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
+# The slopes in so many symbols of statistics are kept.
+_MOST_KEPT = 4
+
+
+def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_columns: bool = False) -> Piece:
     """Return the body that adds the gradient sums of rows start to stop, a block at most, to ``sums``.
 
     Parameters
@@ -18,6 +25,8 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
         The slopes in the scores, then those in the symbols of the statistics.
     weighted : bool
         Whether records have weights.
+    by_columns : bool
+        Whether the columns of X stand one after another, and not its rows.
     """
     columns, enumerated = loop.columns, loop.combinations is not None
     _, q, m = columns.sizes
@@ -35,7 +44,11 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
         own = [rest.pop(0) for _ in statistic.record_symbols]
         by_symbol += [rest.pop(0) for _ in statistic.symbols]
         collected.append(statistic.collect(at, own, factor, enumerated=enumerated))
-    inside += [f"d{n} += ({text}){factor}" for n, text in enumerate(by_symbol)]
+    for n, text in enumerate(by_symbol):
+        if _is_kept(loop):
+            inside += [f"turn{n} = ({text}){factor}", f"{_kept(loop, n)} = turn{n}", f"d{n} += turn{n}"]
+        else:
+            inside.append(f"d{n} += ({text}){factor}")
     inside += [line for part in collected for line in part.inside]
     reset = [*(f"slope{k} = 0.0" for k in range(m)), *(line for part in collected for line in part.reset)]
     each = [
@@ -53,37 +66,89 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool) -> P
     after += [line for part in collected for line in part.after]
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
-    return Piece("\n".join(_in_loops(loop, before, each, after)), statements.functions | loop.called, loop.functions)
+    lines = _in_loops(loop, before, each, after, by_columns=by_columns)
+    return Piece("\n".join(lines), statements.functions | loop.called, loop.functions)
 
 
-def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str]) -> list[str]:
+def numbers_kept(loop: RecordLoop) -> int:
+    """Return how many numbers are kept of a block.
+
+    They are scores and then slopes, the sums of slopes times columns, and the slopes in the symbols of statistics where
+    these and the columns make all of a gradient.
+    """
+    p, _, m = loop.columns.sizes
+    return m * (BLOCK + p) + (len(loop.symbols) * BLOCK if _is_kept(loop) else 0)
+
+
+def sums_of_row(loop: RecordLoop) -> str | None:
+    """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated.
+
+    None where not all of them are kept.
+    """
+    if not _is_kept(loop):
+        return None
+    columns = loop.columns
+    p, q, m = columns.sizes
+    lines = []
+    for k in range(m):
+        lines += [f"slope = kept[{k * BLOCK} + n]", f"for j in range({p}):"]
+        lines.append(f"    sums[{k * q} + {columns.place('j')}] = slope*X[i, j]")
+        if columns.intercept is not None:
+            lines.append(f"sums[{k * q + columns.intercept}] = slope")
+    return "\n".join(
+        [*lines, *(f"sums[{columns.number_of_parameters + n}] = {_kept(loop, n)}" for n in range(len(loop.symbols)))]
+    )
+
+
+def _is_kept(loop: RecordLoop) -> bool:
+    """Whether all that makes the gradient of a record is kept."""
+    symbols = len(loop.symbols)
+    is_all = loop.number_of_sums == loop.columns.number_of_parameters + symbols
+    return is_all and loop.combinations is None and not loop.record_symbols and symbols <= _MOST_KEPT
+
+
+def _kept(loop: RecordLoop, symbol: int) -> str:
+    """Return where the slope of a record in a symbol is kept."""
+    p, _, m = loop.columns.sizes
+    return f"kept[{m * (BLOCK + p) + symbol * BLOCK} + n]"
+
+
+def _in_loops(
+    loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool
+) -> list[str]:
     """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
     """
     columns = loop.columns
     scores = range(len(columns.scores))
-    summed = _sums_unrolled if columns.is_unrolled else _sums_by_loops
+    p, _, m = columns.sizes
+    unrolled = columns.is_unrolled if by_columns else p * m <= _MOST_UNROLLED_OF_ROWS
     held = [f"kept[{k * BLOCK} + n]" for k in scores]
     # Numba takes a signed index for one that may count from the end: loops would look up what they read, and ask if
     # what they write lies as far behind an array as that is long.
     every = ["for n in range(stop - start):", "    i = first_row + np.uint64(n)"]
-    first, inside, last = summed(columns)
+    if unrolled:
+        first, inside, last = _sums_unrolled(columns)
+        base = [
+            *every,
+            *("    " + line for line in columns.base(unrolled=True)),
+            *(f"    {place} = base{k}" for k, place in enumerate(held)),
+        ]
+        sums = [*every, *(f"    slope{k} = {place}" for k, place in enumerate(held)), *("    " + l for l in inside)]
+    else:
+        first, base, sums, last = _by_rows(columns)
     return [
         *before,
         *first,
         "first_row = np.uint64(start)",
-        *every,
-        *("    " + line for line in columns.base(unrolled=columns.is_unrolled)),
-        *(f"    {place} = base{k}" for k, place in enumerate(held)),
+        *base,
         *every,
         *(f"    base{k} = {place}" for k, place in enumerate(held)),
         *("    " + line for line in (*loop.lookups(), *each)),
         *(f"    {place} = slope{k}" for k, place in enumerate(held)),
         *(f"    total{k} += slope{k}" for k in scores if columns.intercept is not None),
-        *every,
-        *(f"    slope{k} = {place}" for k, place in enumerate(held)),
-        *("    " + line for line in inside),
+        *sums,
         *last,
         *after,
     ]
@@ -100,15 +165,45 @@ def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[st
     )
 
 
-def _sums_by_loops(columns: ScoreColumns) -> tuple[list[str], list[str], list[str]]:
-    """Return the same with loops over columns."""
+def _by_rows(columns: ScoreColumns) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Return lines before loops over rows, those of scores, those of sums of slopes times columns, and lines after.
+
+    Several rows at a time share the parameters and the sums that they read, and sums of theirs do not wait for one
+    another.
+    """
     p, q, m = columns.sizes
-    inside: list[str] = []
-    last: list[str] = []
-    for k in range(m):
-        inside += [f"for j in range({p}):", f"    local[{k}, j] += slope{k}*X[i, j]"]
-        last += [f"for j in range({p}):", f"    sums[{k * q} + {columns.place('j')}] += local[{k}, j]"]
-    return [f"local = np.zeros(({m}, {p}))"], inside, last
+    scores, at_a_time = range(m), max(1, _ROWS_AT_A_TIME // m)
+    sums = [f"kept[{m * BLOCK + k * p} + j]" for k in scores]
+    first = [f"for j in range({p}):", *(f"    {place} = 0.0" for place in sums)]
+    last = [f"for j in range({p}):"]
+    last += [f"    sums[{k * q} + {columns.place('j')}] += {place}" for k, place in enumerate(sums)]
+    base: list[str] = []
+    added: list[str] = []
+    for rows, head in (
+        (range(at_a_time), [f"for part in range((stop - start)//{at_a_time}):", f"    n = part*{at_a_time}"]),
+        (range(1), [f"for n in range((stop - start)//{at_a_time}*{at_a_time}, stop - start):"]),
+    ):
+        if len(rows) == 1 and base and at_a_time == 1:
+            continue
+        head = [*head, "    i = first_row + np.uint64(n)"]
+        each = [(k, r, f"{k}_{r}", f"X[i + np.uint64({r}), j]" if r else "X[i, j]") for k in scores for r in rows]
+        start = ["0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]" for k in scores]
+        base += [
+            *head,
+            *(f"    base{name} = {start[k]}" for k, _, name, _ in each),
+            f"    for j in range({p}):",
+            *(f"        base{name} += {columns.theta(k, 'j')}*{entry}" for k, _, name, entry in each),
+            *(f"    kept[{k * BLOCK} + n + {r}] = base{name}" for k, r, name, _ in each),
+        ]
+        added += [
+            *head,
+            *(f"    slope{name} = kept[{k * BLOCK} + n + {r}]" for k, r, name, _ in each),
+            f"    for j in range({p}):",
+        ]
+        for k, place in enumerate(sums):
+            terms = " + ".join(f"slope{name}*{entry}" for own, _, name, entry in each if own == k)
+            added.append(f"        {place} += {terms}")
+    return first, base, added, last
 
 
 def assemble(loop: RecordLoop) -> Piece:

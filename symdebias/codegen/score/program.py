@@ -15,7 +15,7 @@ from typing import TypeVar
 import sympy as sp
 
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import BLOCK, Layout, Piece, RecordCode
+from symdebias.codegen.program import Layout, Piece, RecordCode
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
@@ -195,12 +195,17 @@ class ScoreProgram:
 
     @property
     def number_kept(self) -> int:
-        """How many numbers `accumulate` keeps of a block of records: their scores, then their slopes."""
-        return len(self.scores) * BLOCK
+        """How many numbers `accumulate` keeps of a block of records."""
+        return gradient.numbers_kept(self._loop)
 
-    def accumulate(self, *, weighted: bool) -> Piece:
+    def accumulate(self, *, weighted: bool, by_columns: bool = False) -> Piece:
         """Return the body that adds the gradient sums of rows start to stop to ``sums``."""
-        return gradient.accumulate(self._loop, self._statements("gradient"), weighted=weighted)
+        statements = self._statements("gradient")
+        return gradient.accumulate(self._loop, statements, weighted=weighted, by_columns=by_columns)
+
+    def sums_of_row(self) -> str | None:
+        """Return lines that set ``sums`` to those of row i alone, the n-th of the block that was last accumulated."""
+        return gradient.sums_of_row(self._loop)
 
     def accumulate_clipped(self) -> Piece:
         """Return the body that adds the clipped gradients of ``rows[start:stop]`` to ``sums``; for plain losses."""

@@ -36,6 +36,9 @@ def with_negative_values(words: Sequence[str]) -> list[str]:
             found.append(word)
         elif found and found[-1].startswith("--") and "=" not in found[-1]:
             found[-1] += f"={word}"
+        elif not found:
+            # Before the command there are no values.
+            found.append(word)
         else:
             # argparse takes for a value what begins with a blank; nothing that is read here minds it.
             found.append(f" {word}")
@@ -185,7 +188,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "default": "synthetic",
         "help": "1,000,000 synthetic records of 2 columns or of 10, or UCI Adult from the folder SYMDEBIAS_DATA",
     },
-    "--delta": {"type": float, "default": 1e-5, "help": "of the Gaussian mechanism (default: 1e-5)"},
+    "--delta": {"type": float, "help": "of the Gaussian mechanism (default: 1e-5)"},
     "--digest": {"help": "a digest that was printed earlier: its line must still be in the file"},
     "--epsilon": {"type": float, "help": "the budget of a whole record (default: that of the schema)"},
     "--false-alarm": {

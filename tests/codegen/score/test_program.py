@@ -98,7 +98,7 @@ class Plain:
         out = np.empty((N // size, len(theta)))
         plain_kernel(self.kernels.source("mean_gradient", weighted=True))(
             theta, self.X, self.y, self.weights, 1.0, self.noise, size, np.empty(program.number_of_sums),
-            np.empty(len(theta)), np.empty(program.number_kept), out,
+            np.empty(len(theta)), np.empty(program.number_kept), *self.kernels._tile(weighted=True), out,
         )  # fmt: skip
         return out
 

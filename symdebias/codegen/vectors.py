@@ -1,0 +1,132 @@
+"""What loops cannot say: to ask for memory ahead, and to turn eight rows into columns.
+
+The text of these functions is copied into the modules of kernels, as that of `elementary`; there ``prefetch``,
+``turn_rows`` and ``turn_numbers`` are made of them (`text`). Each has a plain twin, for kernels that are not compiled.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+IMPORTS = """
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+"""
+
+
+def prefetching(typing: Any, array: Any, place: Any) -> Any:
+    """Ask the processor for the cache line of the number at a place of an array, counted in its memory."""
+
+    def asked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        line = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        # For reading, into all caches, of data.
+        builder.call(called, [line, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), asked
+
+
+def turning(columns: int, apart: int) -> Callable[..., Any]:
+    """Return what writes eight rows of an array, by their numbers, column by column from a place on.
+
+    Parameters
+    ----------
+    columns : int
+        The number of columns of the array.
+    apart : int
+        How far columns are from one another in what is written to.
+    """
+
+    def shuffled(builder: Any, first: Any, second: Any, mask: list[int]) -> Any:
+        return builder.shuffle_vector(first, second, ir.VectorType(ir.IntType(32), len(mask))(mask))
+
+    def turn(typing: Any, into: Any, place: Any, array: Any, rows: Any) -> Any:
+        def turned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            to, source, numbers = (
+                context.make_array(signature.args[at])(context, builder, arguments[at]).data for at in (0, 2, 3)
+            )
+            index = arguments[1].type
+            asked = [builder.load(builder.gep(numbers, [index(n)])) for n in range(8)]
+            starts = [builder.mul(row, index(columns)) for row in asked]
+            column = 0
+            while column < columns:
+                width = next(size for size in (8, 4, 2, 1) if size <= columns - column)
+                kind = ir.VectorType(ir.DoubleType(), width).as_pointer()
+                lines = []
+                for start in starts:
+                    number = builder.gep(source, [builder.add(start, index(column))])
+                    lines.append(builder.load(builder.bitcast(number, kind), align=8))
+                # Rows whose numbers end up next to one another but for those of the stages below stand side by side.
+                size = width
+                while size < 8:
+                    half = len(lines) // 2
+                    if size == width and width == 2:
+                        lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
+                    elif size == width and width == 1:
+                        lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
+                    lines = [
+                        shuffled(builder, lines[n], lines[n + half], list(range(2 * size))) for n in range(half)
+                    ]
+                    size *= 2
+                # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
+                for group in (1, 2, 4):
+                    if group >= width:
+                        break
+                    low = [n % group + (n // group % 2) * 8 + n // (2 * group) * 2 * group for n in range(8)]
+                    after = list(lines)
+                    for n in range(len(lines)):
+                        if n // group % 2 == 0:
+                            after[n] = shuffled(builder, lines[n], lines[n + group], low)
+                            after[n + group] = shuffled(builder, lines[n], lines[n + group], [m + group for m in low])
+                    lines = after
+                whole = ir.VectorType(ir.DoubleType(), 8).as_pointer()
+                for n, vector in enumerate(lines):
+                    at = builder.add(arguments[1], index((column + n) * apart))
+                    builder.store(vector, builder.bitcast(builder.gep(to, [at]), whole), align=8)
+                column += width
+            return context.get_dummy_value()
+
+        return types.void(into, place, array, rows), turned
+
+    return turn
+
+
+def plainly_turning(columns: int, apart: int) -> Callable[..., Any]:
+    """Return the twin of what `turning` comes to."""
+
+    def turn(into: Any, place: Any, array: Any, rows: Any) -> None:
+        for n, row in enumerate(rows):
+            for column in range(columns):
+                into.reshape(-1)[column * apart + place + n] = array.reshape(-1)[row * columns + column]
+
+    return turn
+
+
+def text(columns: int, apart: int) -> str:
+    """Return the definitions of ``prefetch``, ``turn_rows`` of so many columns, and ``turn_numbers`` of one."""
+    functions = "\n\n".join(inspect.getsource(one).rstrip() for one in (prefetching, turning, plainly_turning))
+    return f"""
+from collections.abc import Callable
+from typing import Any
+{IMPORTS}
+
+{functions}
+
+
+if config.DISABLE_JIT:
+    prefetch = lambda array, place: None
+    turn_rows, turn_numbers = plainly_turning({columns}, {apart}), plainly_turning(1, {apart})
+else:
+    prefetch = intrinsic(prefetching)
+    turn_rows, turn_numbers = intrinsic(turning({columns}, {apart})), intrinsic(turning(1, {apart}))
+"""
