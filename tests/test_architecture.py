@@ -24,6 +24,7 @@ LAYERS = [
         "_losses",
         "_rows",
         "_parquet",
+        "_progress",
     },
     {"losses", "noise", "zonal", "privacy", "codegen", "inference"},
     {"bounds"},

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from symdebias._domains import COUNT
+from symdebias._progress import progress_bar
 from symdebias.codegen import cache
 from symdebias.codegen.plain import is_plain
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction, columns_to_show
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.solvers.descent import progress_bar
 from symdebias.zonal import ZonalNoise
 
 SOLVERS = ("m_estimate", "sgd")
@@ -118,8 +118,8 @@ def _require_known_size(correction: Correction) -> None:
     groups = () if correction.is_exact else correction.derivation.spherical
     if any(isinstance(group.noise, ZonalNoise) for group in groups):
         raise ValueError(
-            "a surrogate for this release on a sphere has as many terms as its records can tell: the first fit compiles "
-            "its kernels."
+            "a surrogate for this release on a sphere has as many terms as its records can tell: the first fit "
+            "compiles its kernels."
         )
 
 

@@ -17,14 +17,17 @@ from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.cli import show, tell
 from symdebias.interfaces.cli.fitting import loss_of
 from symdebias.interfaces.compilation import Compiled, compile_kernels
-from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.release.folder import CARD
 
 # Kernels of more columns take long, and are for one release: its card says which.
 _MOST_COLUMNS = 100
 # Scales are arguments of kernels: these stand for all.
-_KINDS = {"gaussian": GaussianMechanism, "laplace": LaplaceMechanism}
+_KINDS: dict[str, Mechanism] = {
+    "gaussian": GaussianMechanism.from_scale(1.0),
+    "laplace": LaplaceMechanism.from_scale(1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class _Task:
             raise type(error)(f"{self}: {error}") from None
 
     def _release(self) -> Release:
-        made = _KINDS[self.noise].from_scale(1.0)
+        made = _KINDS[self.noise]
         is_label = _losses.CATALOGUE[self.loss].target == "label"
         target = RandomizedResponse(epsilon=1.0) if is_label else None
         return Release(made, target, fit_intercept=self.intercept)
