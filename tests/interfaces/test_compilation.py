@@ -83,7 +83,7 @@ def test_what_was_compiled_ahead_is_found(tmp_path, monkeypatch, capsys):
 def test_a_card_says_what_to_compile(tmp_path, capsys, asked):
     card = tmp_path / "card.json"
     card.write_text(MIXED.to_json())
-    assert cli.main(["compile", "--card", str(card), "--loss", "logistic", "--processes", "1", "--json"]) == 0
+    assert cli.main(["compile", str(card), "--loss", "logistic", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["kernels"] == len(asked)
     assert set(asked.values()) >= {"mean_derivatives", "mean_gradient", "sgd_pass"}
 
@@ -96,8 +96,9 @@ def test_a_card_says_what_to_compile(tmp_path, capsys, asked):
         (["--columns", "two"], "Write 5, 2-10 or 2,5,20"),
         (["--columns", "101"], "from 1 to 100"),
         (["--processes", "0"], "at least 1"),
-        (["--card", "none.json"], "none.json: No such file"),
-        (["--card", "none.json", "--columns", "3"], "Leave --columns out"),
+        (["none.json", "--loss", "logistic"], "none.json: No such file"),
+        (["none.json", "--loss", "logistic", "--columns", "3"], "Leave --columns out"),
+        (["none.json"], "--loss was not given"),
     ],
 )
 def test_what_the_command_refuses(words, said, capsys):

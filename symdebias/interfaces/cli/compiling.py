@@ -30,6 +30,10 @@ _KINDS: dict[str, Mechanism] = {
 }
 
 
+# What is compiled where no loss is named.
+_USUAL = ("logistic", "least-squares", "poisson")
+
+
 @dataclass(frozen=True)
 class _Task:
     """The kernels of one loss at one width."""
@@ -67,8 +71,10 @@ def compile_ahead(options: argparse.Namespace) -> None:
         )
     processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
     widths: Sequence[int | None] = [None]
-    card = None
+    card, names = None, options.loss or _USUAL
     if options.card is not None:
+        if options.loss is None:
+            raise ValueError("--loss was not given. Name the losses that will be fitted to this release.")
         if options.columns is not None:
             raise ValueError("--columns and a card were both given. Leave --columns out: the card says how many.")
         place = options.card / CARD if options.card.is_dir() else options.card
@@ -78,7 +84,7 @@ def compile_ahead(options: argparse.Namespace) -> None:
         widths = _widths(options.columns or "2-10")
     tasks = [
         _Task(name.replace("-", "_"), width, options.noise, options.intercept, card)
-        for name in options.loss
+        for name in names
         for width in widths
     ]
     began = time.perf_counter()
