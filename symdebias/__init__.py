@@ -15,7 +15,7 @@ import importlib.util
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from symdebias import _optional
+from symdebias import _garbage, _optional
 
 if TYPE_CHECKING:
     from symdebias import blocks, checks, evaluation, exceptions, labels, losses, planning, quadratic
@@ -204,12 +204,14 @@ if not TYPE_CHECKING:  # for which every name would exist
     def __getattr__(name: str) -> Any:
         """Import what is asked for; or say where a name lives, or which one is spelled much like it."""
         if name in _PLACES:
-            value = getattr(importlib.import_module(f"symdebias.{_PLACES[name]}"), name)
+            with _garbage.uncollected():
+                value = getattr(importlib.import_module(f"symdebias.{_PLACES[name]}"), name)
             globals()[name] = value
             return value
         # Rooms, and other modules as attributes of the package.
         if not name.startswith("__") and importlib.util.find_spec(f"symdebias.{name}") is not None:
-            return importlib.import_module(f"symdebias.{name}")
+            with _garbage.uncollected():
+                return importlib.import_module(f"symdebias.{name}")
         message = f"module 'symdebias' has no attribute {name!r}."
         if name.startswith("__"):
             raise AttributeError(message)

@@ -19,6 +19,7 @@ LAYERS = [
         "_optional",
         "_budget",
         "_files",
+        "_garbage",
         "_columns",
         "_markup",
         "_losses",

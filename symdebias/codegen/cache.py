@@ -39,6 +39,7 @@ import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from symdebias._garbage import uncollected
 from symdebias._progress import is_looked_at
 from symdebias.exceptions import CacheWarning
 
@@ -143,7 +144,8 @@ class _Waiting:
         if not self.said and is_looked_at():
             timer.start()
         try:
-            yield
+            with uncollected():
+                yield
         finally:
             timer.cancel()
             self.ended = time.monotonic()
