@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         VarianceWarning,
     )
     from symdebias.interfaces import distributed
-    from symdebias.interfaces.compilation import compile_kernels
+    from symdebias.interfaces.ahead import compile_kernels
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -98,7 +98,7 @@ _HOMES = {
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
     "interfaces": ("distributed",),
-    "interfaces.compilation": ("compile_kernels",),
+    "interfaces.ahead": ("compile_kernels",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),

@@ -14,9 +14,9 @@ from symdebias._domains import COUNT
 from symdebias.codegen.cache import cache_folder
 from symdebias.driver import debias
 from symdebias.exceptions import SymdebiasError
+from symdebias.interfaces.ahead import Compiled, compile_kernels
 from symdebias.interfaces.cli import show, tell
 from symdebias.interfaces.cli.fitting import loss_of
-from symdebias.interfaces.compilation import Compiled, compile_kernels
 from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.release.folder import CARD
