@@ -283,10 +283,7 @@ first = np.int64(0)
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
-        each = (
-            ""
-            if row is None
-            else f"""
+        each = "" if row is None else f"""
             if size == 1:
                 for n in range(stop - start):
                     i = start + n
@@ -294,7 +291,6 @@ accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kep
                     assemble(theta, noise, sums, total, gradient)
                     for j in range({parameters}):
                         out[i, j] = gradient[j]"""
-        )
         span = "size" if row is None else f"size if size > 1 else {BLOCK}"
         skip = "" if row is None else "\n        if size == 1:\n            continue"
         text = f"""{tiles.functions_text(self.program)}{piece.text}

@@ -113,7 +113,9 @@ def _kept(loop: RecordLoop, symbol: int) -> str:
     return f"kept[{m * (BLOCK + p) + symbol * BLOCK} + n]"
 
 
-def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool) -> list[str]:
+def _in_loops(
+    loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool
+) -> list[str]:
     """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
