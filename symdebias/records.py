@@ -58,6 +58,8 @@ class Records:
         Standard deviations of the records' own noise.
     journal : Journal or None
         What remembers passes over these records.
+    watched : callable, optional
+        Is told how many records a pass has read.
     seen : dict
         What passes saw of the columns, by name: the same under another correction.
     """
@@ -68,6 +70,7 @@ class Records:
     weights: FloatArray
     scales: FloatArray | None = None
     journal: Journal | None = field(default=None, repr=False, compare=False)
+    watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
     seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -247,9 +250,13 @@ class Records:
     def _passed(self, what: str, theta: FloatArray, compute: Callable[[], Any]) -> Any:
         """Return what a pass of this correction comes to at theta, or came to before."""
         if self.journal is None:
-            return compute()
-        key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
-        return self.remembered(what, compute, key, noise, theta.tobytes())
+            found = compute()
+        else:
+            key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
+            found = self.remembered(what, compute, key, noise, theta.tobytes())
+        if self.watched is not None:
+            self.watched(len(self))
+        return found
 
     def derivatives(self) -> Callable[..., Derivatives]:
         """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the records.
@@ -381,7 +388,8 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        found = plain_gradients(self.correction.program, theta.ravel(), *self.encoded)
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
+        found = plain_gradients(self.correction.program, theta.ravel(), matrix, target)
         return self.gradients(theta, slice(None)) if found is None else found
 
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
