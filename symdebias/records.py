@@ -10,7 +10,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, check_same_index, real_array, weights_array
+from symdebias._arrays import (
+    FloatArray,
+    IntegerArray,
+    check_same_index,
+    features_array,
+    real_array,
+    weights_array,
+)
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import plain_gradients
@@ -58,6 +65,10 @@ class Records:
         Standard deviations of the records' own noise.
     journal : Journal or None
         What remembers passes over these records.
+    watched : callable, optional
+        Is told how many records a pass has read.
+    seen : dict
+        What passes saw of the columns, by name: the same under another correction.
     """
 
     correction: Correction
@@ -66,6 +77,8 @@ class Records:
     weights: FloatArray
     scales: FloatArray | None = None
     journal: Journal | None = field(default=None, repr=False, compare=False)
+    watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
+    seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -113,6 +126,11 @@ class Records:
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+
+    def require_finite(self) -> None:
+        """Raise ValueError where columns that were not checked for it have NaN or infinity, naming the place."""
+        if not isinstance(self.matrix, Rows):
+            features_array(self.matrix)
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""
@@ -190,8 +208,17 @@ class Records:
         return has_any_row(self.matrix) and has_any_row(self.target)
 
     def thinned(self, stride: int) -> "Records":
-        """Return the records 0, stride, 2 stride, ...; all of them for a stride below 2."""
-        return self.taken(slice(None, None, stride)) if stride > 1 else self
+        """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""
+        return self.taken(self.every(stride)) if stride > 1 else self
+
+    def every(self, stride: int) -> Any:
+        """Return the places 0, stride, 2 stride, ... of the records with weight, as a slice where all have some.
+
+        Of a table in which every third record has no weight, a stride of 12 would take none that has.
+        """
+        if isinstance(self.weights, np.ndarray) and not self.weights.all():
+            return np.flatnonzero(self.weights)[::stride]
+        return slice(None, None, stride)
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -210,6 +237,7 @@ class Records:
             weights=np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
             scales=None if self.scales is None else np.ascontiguousarray(self.scales[rows]),
             journal=None,
+            seen={},
         )
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
@@ -229,9 +257,13 @@ class Records:
     def _passed(self, what: str, theta: FloatArray, compute: Callable[[], Any]) -> Any:
         """Return what a pass of this correction comes to at theta, or came to before."""
         if self.journal is None:
-            return compute()
-        key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
-        return self.remembered(what, compute, key, noise, theta.tobytes())
+            found = compute()
+        else:
+            key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
+            found = self.remembered(what, compute, key, noise, theta.tobytes())
+        if self.watched is not None:
+            self.watched(len(self))
+        return found
 
     def derivatives(self) -> Callable[..., Derivatives]:
         """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the records.
@@ -363,7 +395,8 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        found = plain_gradients(self.correction.program, theta.ravel(), *self.encoded)
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
+        found = plain_gradients(self.correction.program, theta.ravel(), matrix, target)
         return self.gradients(theta, slice(None)) if found is None else found
 
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:

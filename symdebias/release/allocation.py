@@ -14,14 +14,17 @@ to the squared norm. The radius is the root of the sum, rounded up: no record wi
 bounds the norm is not what privacy rests on: mechanisms clip to their radius.
 
 **Mechanisms.** In one vector (``margin``, ``joint``): the spherical cap where delta is 0, normal noise otherwise, with
-the whole budget. The weight c of the target makes the sum of the noise variances least: with a radius R for k
-coordinates and :math:`|y| \le B` the noise of each is proportional to :math:`R^2 + c^2 B^2`, that of y to
-:math:`(R^2 + c^2 B^2)/c^2`, and :math:`(R^2 + c^2B^2)(k + 1/c^2)` is least at :math:`c^2 = R/(B \sqrt k)`.
+the whole budget. Residuals of models with an intercept have a score of one coordinate more than the vector, and beyond
+squares a cap is not undone for it: spherical Laplace noise takes its place for such losses. The weight c of the target
+makes the sum of the noise variances least: with a radius R for k coordinates and :math:`|y| \le B` the noise of each is
+proportional to :math:`R^2 + c^2 B^2`, that of y to :math:`(R^2 + c^2 B^2)/c^2`, and :math:`(R^2 + c^2B^2)(k + 1/c^2)`
+is least at :math:`c^2 = R/(B \sqrt k)`.
 
 Apart: one vector of all numbers, randomized response for each column of categories, randomized response or Laplace
-noise for the target. The vector has normal noise where delta is positive; otherwise Laplace noise where it is one
-number and spherical Laplace noise where it is more. Each column has the same part of epsilon, a vector of k numbers k
-of them. Parts are rounded down, so that their sum as fractions is at most the budget.
+noise for the target, and for each column that may be one. The vector has normal noise where delta is positive;
+otherwise Laplace noise where it is one number and spherical Laplace noise where it is more; for the softmax loss, which
+has several scores, Laplace noise on each number, scaled to the L1 norm of the vector. Each column has the same part of
+epsilon, a vector of k numbers k of them. Parts are rounded down, so that their sum as fractions is at most the budget.
 """
 
 import math
@@ -45,7 +48,7 @@ from symdebias.release.schema import Column, Schema
 def arguments_of(schema: Schema) -> dict[str, Any]:
     """Return the arguments of the `symdebias.Release` that a schema declares."""
     arguments: dict[str, Any] = {"fit_intercept": schema.intercept}
-    numbers = [column for column in schema.columns if column.bounds is not None]
+    numbers = [column for column in schema.columns if column.bounds is not None and not column.outcome]
     center, scale = {}, {}
     for column in numbers:
         assert column.bounds is not None
@@ -100,8 +103,9 @@ def require_within(spent: Guarantee | None, schema: Schema) -> None:
 
 def _apart(schema: Schema) -> dict[str, Any]:
     private = [column for column in schema.columns if not column.public]
-    numbers = tuple(column.name for column in private if column.bounds is not None)
-    categories = [column for column in private if column.labels is not None]
+    numbers = tuple(column.name for column in private if column.bounds is not None and not column.outcome)
+    # Outcomes that are numbers are released like a target, in their own units.
+    categories = [column for column in private if column.labels is not None or column.outcome]
     target = schema.target if schema.target is not None and not schema.target.public else None
     weights = ([len(numbers)] if numbers else []) + [1] * (len(categories) + (target is not None))
     # A vector of numbers is the only part that takes a delta.
@@ -115,8 +119,11 @@ def _apart(schema: Schema) -> dict[str, Any]:
     if numbers:
         features[numbers] = _vector(len(numbers), parts.pop(0), schema)
     for column in categories:
-        assert column.labels is not None
-        features[column.name] = RandomizedResponse(parts.pop(0), column.labels.values)
+        part = parts.pop(0)
+        if column.labels is None:
+            features[column.name] = LaplaceMechanism(epsilon=part, bounds=column.bounds)
+        else:
+            features[column.name] = RandomizedResponse(part, column.labels.values)
     return {
         "features": features or None,
         "target": None if target is None else _of_target(target, parts.pop(0)),
@@ -130,6 +137,9 @@ def _vector(count: int, epsilon: float, schema: Schema) -> Mechanism:
         return GaussianMechanism(epsilon=epsilon, delta=schema.delta, radius=radius)
     if count == 1:
         return LaplaceMechanism(epsilon=epsilon, bounds=(-radius, radius))
+    if schema.loss == "softmax":
+        # The L1 norm is at most the root of the count times the L2 norm.
+        return LaplaceMechanism(epsilon=epsilon, radius=_root_rounded_up(count * _square_of_numbers(count, schema)))
     return SphericalLaplaceMechanism(epsilon=epsilon, radius=radius)
 
 
@@ -167,6 +177,8 @@ def _together(schema: Schema, center: dict[str, float]) -> dict[str, Any]:
     mechanism: Mechanism
     if schema.delta:
         mechanism = GaussianMechanism(epsilon=schema.epsilon, delta=schema.delta, radius=radius)
+    elif schema.design == "joint" and schema.intercept and schema.loss not in (None, "least_squares"):
+        mechanism = SphericalLaplaceMechanism(epsilon=schema.epsilon, radius=radius)
     else:
         mechanism = SphericalCapMechanism(epsilon=schema.epsilon, radius=radius)
     arguments: dict[str, Any] = {

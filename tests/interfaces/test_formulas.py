@@ -118,7 +118,8 @@ REFUSED = {
     # ---- names
     "pay ~ age + z": "z, which the release does not have; its columns are age, a, b, sex, year",
     "debt ~ age": "the data do not have the target debt",
-    "age ~ year": "age is a feature of the release",
+    "age ~ year": "age was released with scale=, which a target has not",
+    "a ~ year": "noised together, in one vector, and a would be taken out of it",
     "pay:year ~ age": "is no target",
     # ---- text
     "pay ~ np.log(year)": r"more than a function of columns. Write log\(...\), without the name of a module. A formula",
@@ -244,3 +245,15 @@ def test_without_formulaic_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(MissingDependencyError, match=r"symdebias\[formulas\]"):
         sd.Formula("pay ~ age", table(), RELEASE)
+
+
+def test_cox_is_answered_with_what_to_do():
+    for ask in (
+        lambda: sd.fit("pay ~ age", table(), OPEN, loss="cox"),
+        lambda: sd.DebiasedRegressor("CoxPH").fit([[1.0], [2.0]], [1.0, 2.0]),
+        lambda: sd.losses.cox,
+    ):
+        with pytest.raises((ValueError, AttributeError), match=r"partial likelihood is no sum .* exposure="):
+            ask()
+    with pytest.raises(AttributeError, match=r"has no attribute 'logit'$"):
+        _ = sd.losses.logit
