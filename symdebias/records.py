@@ -4,13 +4,20 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, features_array, real_array, weights_array
+from symdebias._arrays import (
+    FloatArray,
+    IntegerArray,
+    check_same_index,
+    features_array,
+    real_array,
+    weights_array,
+)
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import plain_gradients
@@ -413,6 +420,18 @@ class Records:
 
         found: FloatArray = self._passed("meat", np.concatenate([theta, mean]), passed)
         return found
+
+    def cluster_masses(self, codes: Any) -> FloatArray:
+        """Return the numbers of records of clusters, or the sums of their weights, shape (G,)."""
+        return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
+
+    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+        ends = np.cumsum(np.bincount(codes))
+        order = np.argsort(codes, kind="stable")
+        for cluster in some:
+            own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
+            yield len(own), own.total * own.derivatives_or_differences()[0](theta).hessian
 
     def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
         """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).
