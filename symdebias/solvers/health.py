@@ -8,7 +8,7 @@ to nothing; the curvature is within its own sampling error of zero.
 import functools
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -220,7 +220,8 @@ class Examination:
         noise = math.sqrt(max(spread, 0.0)) / len(found)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            first = tested.gradients(start, slice(None), by_derivatives=self.by_derivatives).mean(axis=0)
+            unweighted = replace(tested, weights=np.zeros(0))
+            first = unweighted.mean_gradient(start)
             self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):

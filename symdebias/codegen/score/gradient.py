@@ -73,11 +73,16 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
 def numbers_kept(loop: RecordLoop) -> int:
     """Return how many numbers are kept of a block.
 
-    They are scores and then slopes, the sums of slopes times columns, and the slopes in the symbols of statistics where
-    these and the columns make all of a gradient.
+    They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
+    gradient, and the sums of slopes times columns.
     """
     p, _, m = loop.columns.sizes
-    return m * (BLOCK + p) + (len(loop.symbols) * BLOCK if _is_kept(loop) else 0)
+    return _place_of_sums(loop) + m * p
+
+
+def _place_of_sums(loop: RecordLoop) -> int:
+    # Whole blocks stand before them: at another distance from one another, LLVM takes two numbers at a time.
+    return (len(loop.columns.scores) + (len(loop.symbols) if _is_kept(loop) else 0)) * BLOCK
 
 
 def sums_of_row(loop: RecordLoop) -> str | None:
@@ -109,8 +114,7 @@ def _is_kept(loop: RecordLoop) -> bool:
 
 def _kept(loop: RecordLoop, symbol: int) -> str:
     """Return where the slope of a record in a symbol is kept."""
-    p, _, m = loop.columns.sizes
-    return f"kept[{m * (BLOCK + p) + symbol * BLOCK} + n]"
+    return f"kept[{(len(loop.columns.scores) + symbol) * BLOCK} + n]"
 
 
 def _in_loops(
@@ -137,7 +141,7 @@ def _in_loops(
         ]
         sums = [*every, *(f"    slope{k} = {place}" for k, place in enumerate(held)), *("    " + l for l in inside)]
     else:
-        first, base, sums, last = _by_rows(columns)
+        first, base, sums, last = _by_rows(columns, _place_of_sums(loop))
     return [
         *before,
         *first,
@@ -165,7 +169,7 @@ def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[st
     )
 
 
-def _by_rows(columns: ScoreColumns) -> tuple[list[str], list[str], list[str], list[str]]:
+def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list[str], list[str], list[str]]:
     """Return lines before loops over rows, those of scores, those of sums of slopes times columns, and lines after.
 
     Several rows at a time share the parameters and the sums that they read, and sums of theirs do not wait for one
@@ -173,7 +177,7 @@ def _by_rows(columns: ScoreColumns) -> tuple[list[str], list[str], list[str], li
     """
     p, q, m = columns.sizes
     scores, at_a_time = range(m), max(1, _ROWS_AT_A_TIME // m)
-    sums = [f"kept[{m * BLOCK + k * p} + j]" for k in scores]
+    sums = [f"kept[{place_of_sums + k * p} + j]" for k in scores]
     first = [f"for j in range({p}):", *(f"    {place} = 0.0" for place in sums)]
     last = [f"for j in range({p}):"]
     last += [f"    sums[{k * q} + {columns.place('j')}] += {place}" for k, place in enumerate(sums)]
