@@ -1,11 +1,12 @@
 """From a CSV file with texts and missing values to a corrected fit, step by step, beside the fit on true records.
 
-    SYMDEBIAS_DATA=folder python examples/own_csv.py [--epsilon 4] [--draws 1] [--seed 0]
+    SYMDEBIAS_DATA=folder python examples/own_csv.py [--epsilon 4] [--draws 1] [--seed 0] [--folder here]
 
 The file is UCI Adult as it was published, with a line of names before it: 48,842 people, `?` where a value is missing.
 The collector writes a schema, releases the records with the whole budget on one vector, and saves them with their card;
 the analyst loads the folder and fits the log loss. Coefficients are in years, hours and categories. The last columns
-are the fit on the true records, and how many standard errors the two are apart. More draws show how both scatter.
+are the fit on the true records, and how many standard errors the two are apart. More draws show how both scatter. With
+--folder the table, as adult.csv, the schema, as adult.toml, and the released folders are kept there.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import symdebias as sd
+from symdebias.solvers.coefficients import Coefficients
 
 NAMES = (
     "age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,capital-gain,"
@@ -43,8 +45,9 @@ categories = ["<=50K", ">50K"]
 def write_adult(path: Path, data: Path, records: int | None = None) -> None:
     """Write Adult as one CSV file with names in its first line."""
     lines = [NAMES]
-    for name in ("adult.data.gz", "adult.test.gz"):
-        text = gzip.decompress((data / name).read_bytes()).decode()
+    for name in ("adult.data", "adult.test"):
+        packed = data / f"{name}.gz"
+        text = gzip.decompress(packed.read_bytes()).decode() if packed.exists() else (data / name).read_text()
         lines += [line.rstrip(".") for line in text.splitlines() if line.strip() and not line.startswith("|")]
     path.write_text("\n".join(lines[: None if records is None else records + 1]) + "\n")
 
@@ -69,8 +72,8 @@ def fit_of_true_records(schema: sd.Schema, X, y) -> sd.Fit:
 
 def report(table: Path, folder: Path, *, epsilon: float = 4.0, draws: int = 1, seed: int | None = None) -> str:
     """Return the table of coefficients, after the steps with their seconds."""
-    (folder / "schema.toml").write_text(SCHEMA.format(epsilon=epsilon))
-    schema = sd.Schema(folder / "schema.toml")
+    (folder / "adult.toml").write_text(SCHEMA.format(epsilon=epsilon))
+    schema = sd.Schema(folder / "adult.toml")
     lines = [f"epsilon {epsilon:g}, pure, of a whole record"]
     seconds = {}
     for draw in range(draws):
@@ -95,8 +98,9 @@ def report(table: Path, folder: Path, *, epsilon: float = 4.0, draws: int = 1, s
             lines.append(", ".join(f"{name} {one:.1f} s" for name, one in zip(seconds, steps, strict=True)))
             lines.append(f"{len(y):,} records; per unit of each column:")
             lines.append(f"  {'':<18}{'corrected':>11}{'std err':>10}{'true records':>14}{'apart':>8}")
-        frame = fit.summary_frame(original_units=True)
-        rows = zip(fit.names, frame["coefficient"], frame["standard_error"], truth.coefficients, strict=True)
+        # What `Fit.summary_frame` returns as a table of pandas, which this script does not need.
+        found = Coefficients.of(fit, 0.95, original_units=True)
+        rows = zip(fit.names, found.values, found.errors, truth.coefficients, strict=True)
         lines += [
             f"  {name:<18}{value:>11.4f}{error:>10.4f}{true:>14.4f}{(value - true) / error:>8.1f}"
             for name, value, error, true in rows
@@ -111,10 +115,15 @@ def main() -> None:
     parser.add_argument(
         "--seed", type=int, default=None, help="for repeatable examples; without it the noise is private"
     )
+    parser.add_argument("--folder", type=Path, default=None, help="keep the files here; by default they are deleted")
     options = parser.parse_args()
+    data = os.environ.get("SYMDEBIAS_DATA")
+    if data is None:
+        parser.error("set SYMDEBIAS_DATA to the folder of UCI Adult (adult.data and adult.test, or .gz)")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        write_adult(folder / "adult.csv", Path(os.environ["SYMDEBIAS_DATA"]))
+        folder = Path(temporary) if options.folder is None else options.folder
+        folder.mkdir(exist_ok=True)
+        write_adult(folder / "adult.csv", Path(data))
         print(report(folder / "adult.csv", folder, epsilon=options.epsilon, draws=options.draws, seed=options.seed))
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         VarianceWarning,
     )
     from symdebias.interfaces import distributed
+    from symdebias.interfaces.compilation import compile_kernels
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -95,6 +96,7 @@ _HOMES = {
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
     "interfaces": ("distributed",),
+    "interfaces.compilation": ("compile_kernels",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
@@ -166,6 +168,7 @@ __all__ = [
     "bias",
     "blocks",
     "checks",
+    "compile_kernels",
     "debias",
     "derivation_limits",
     "distributed",

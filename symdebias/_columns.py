@@ -154,7 +154,15 @@ def _columns(stream: TextIO, name: str, wanted: Sequence[str], exact: bool) -> T
             if several
             else ("The first line of the file names the columns: add it, or name the columns in the schema as there.")
         )
-        raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {len(header)} columns. {advice}")
+        # What is declared is known; capitals apart from it tell nothing of a record.
+        small = {field.casefold() for field in header}
+        capitals = [one for one in missing if one.casefold() in small]
+        if capitals:
+            advice = (
+                f"Names are matched with their capitals, and {', '.join(capitals)} differs in them: correct either."
+            )
+        count = f"{len(header)} column{'' if len(header) == 1 else 's'}"
+        raise ValueError(f"{name} has no column named {', '.join(missing)}; it has {count}. {advice}")
     places = [header.index(one) for one in wanted]
     columns: list[list[str]] = [[] for _ in wanted]
     lines = []

@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
-from xml.dom import minidom
+from xml.dom import Node
 
 import sympy as sp
 from sympy.printing.mathml import MathMLPresentationPrinter
@@ -162,7 +162,7 @@ def facts(pairs: Iterable[tuple[str, Sequence[str]]]) -> str:
 
 def _written(node: Any) -> str:
     """Return a node as HTML; SymPy's text nodes hold entities beside names, and are written by it unescaped."""
-    if node.nodeType == minidom.Node.TEXT_NODE:
+    if node.nodeType == Node.TEXT_NODE:
         # The double-struck e of differentials is no letter that readers know.
         return html.escape(html.unescape(node.data).replace("\u2147", "e"))
     if node.tagName == "mfenced":

@@ -646,4 +646,5 @@ def _rebuilt(declared: Loss, release: Release, approach: Method, reason: str) ->
 def require_corrected(corrected: Any) -> None:
     """Raise TypeError where something else than a corrected loss was given."""
     if not isinstance(corrected, CorrectedLoss):
-        raise TypeError(f"the first argument must be what symdebias.debias returned; got {type(corrected).__name__}.")
+        kind = type(corrected).__name__
+        raise TypeError(f"the first argument must be what symdebias.debias returned; got {kind}. Pass debias(...).")

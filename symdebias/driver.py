@@ -26,6 +26,7 @@ from symdebias.derivation import (
 from symdebias.exceptions import DerivationLimitError, NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
 from symdebias.mechanisms import DiscreteLaplaceMechanism, GaussianMechanism, LaplaceMechanism, Mechanism
+from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.release import Release
 from symdebias.release.groups import undoable
@@ -131,13 +132,18 @@ def debias(
         remedy = remedy or " Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
     if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+        remedy = " Wrap it: symdebias.Release(mechanism)." if isinstance(release, Mechanism) else ""
+        raise TypeError(
+            f"release must be a symdebias.Release; got {type(release).__name__}.{remedy or ' Pass noised.release.'}"
+        )
     if method not in METHODS:
         raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
     if method == "series" and order is None:
         raise ValueError('method="series" needs order=, the number of corrections K >= 1 (often 1 to 3).')
     if method != "series" and order is not None:
-        raise ValueError(f'order={shown(order)} belongs to method="series"; method={shown(method)} takes none.')
+        raise ValueError(
+            f'order={shown(order)} belongs to method="series"; method={shown(method)} has none. Leave it out.'
+        )
     if method != "quadrature" and nodes is not None:
         raise ValueError(f'nodes={shown(nodes)} belongs to method="quadrature"; method={shown(method)} takes none.')
     order = None if order is None else COUNT.check("order", order)
@@ -373,6 +379,23 @@ def _require_gradient(loss: Loss) -> None:
             )
 
 
+def _same_labels(loss: Loss, release: Release, noise: ChannelNoise) -> str:
+    """Return what to do about labels of a release that are not those of a loss."""
+    assert loss.target_values is not None
+    labels = release.target.range if release.target is not None else None
+    stand = ""
+    if isinstance(labels, Labels) and labels.is_text:
+        pairs = [f"{text} is {code:g}" for text, code in zip(labels.values, labels.numbers, strict=True)]
+        stand = f"Its labels are texts, counted from 0: {', '.join(pairs[:8])}{', ...' if len(pairs) > 8 else ''}. "
+    if len(loss.target_values) == len(noise.inputs):
+        return (
+            f"{stand}Use loss.recoded({tuple(sorted(noise.inputs))}), the same loss in these numbers; "
+            "DebiasedClassifier and symdebias.fit do it by themselves. Or declare the same values on both."
+        )
+    several = f" Labels of {len(noise.inputs)} kinds are for symdebias.losses.softmax({len(noise.inputs)})."
+    return f"{stand}Declare the same values on both.{several if len(noise.inputs) > 2 else ''}"
+
+
 def check_fit(loss: Loss, release: Release, method: str) -> None:
     """Raise ValueError where a loss and a release do not fit each other: their target values, columns, intercept."""
     if release.coupling is not None:
@@ -387,7 +410,7 @@ def check_fit(loss: Loss, release: Release, method: str) -> None:
         if tuple(sorted(noise.inputs)) != loss.target_values:
             raise ValueError(
                 f"the loss has the target values {_listed(loss.target_values)} and the release "
-                f"{_listed(noise.inputs)}. Declare the same values on both."
+                f"{_listed(noise.inputs)}. {_same_labels(loss, release, noise)}"
             )
     several = loss.target_values is not None and len(loss.target_values) > 2
     if isinstance(noise, AdditiveNoise) and several and not is_affine(loss.expression, loss.target):

@@ -77,7 +77,7 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     return (found + found.T) / 2
 
 
-def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: int | None = None) -> float:
+def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: float | None = None) -> float:
     """Return c with P(|N(r, 1)| <= c) = level: how many standard errors an interval reaches.
 
     Where standard errors are themselves estimated from few values, it is the quantile of Student's t plus r, with which
@@ -89,7 +89,7 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: in
         In (0, 1).
     bias_ratio : float
         r, a bound on the absolute bias over the standard error; non-negative.
-    degrees_of_freedom : int, optional
+    degrees_of_freedom : float, optional
         Of the estimate of the standard error; None where it is as good as known.
 
     References

@@ -13,6 +13,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
 from symdebias._rows import WINDOW, Rows, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
+from symdebias.codegen.plain import plain_gradients
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -356,6 +357,14 @@ class Records:
         out = np.empty((len(matrix), theta.size))
         self.correction.kernels.gradient(theta.ravel(), matrix, target, self.correction.noise, out)
         return out
+
+    def plain_gradients(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of all records, as `gradients` does, of a loss that is looked at a few times only.
+
+        Where it stands as it is, without noise or categories in it, nothing is compiled.
+        """
+        found = plain_gradients(self.correction.program, theta.ravel(), *self.encoded)
+        return self.gradients(theta, slice(None)) if found is None else found
 
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.

@@ -1,9 +1,16 @@
-"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a tenth of the longest tests."""
+"""Settings of the whole test session: a cache folder, no machine-dependent Hypothesis, a tenth of the longest tests.
 
+What a test needs and this machine does not have, a browser, a package in no extra of the tests, a folder of real data,
+leaves it out: nothing is skipped, and the head of the report names what was not there.
+"""
+
+import doctest
 import gc
+import importlib.util
 import os
 import tempfile
 
+import browser
 import numpy as np
 import pytest
 import tiers
@@ -18,6 +25,17 @@ from symdebias.mechanisms import sampling
 os.environ.setdefault("SYMDEBIAS_CACHE", tempfile.mkdtemp(prefix="symdebias-tests-"))
 
 TENTH = turns.chosen()
+
+DATA = "SYMDEBIAS_DATA"
+# What a test may need that not every machine has, and whether it is here.
+HERE = {
+    "chromium": browser.FOUND is not None,
+    DATA: bool(os.environ.get(DATA)),
+    **{name: importlib.util.find_spec(name) is not None for name in ("opacus", "opendp", "torch")},
+}
+DATA_FOLDER = "data_folder"
+# Files that import it at once.
+NEEDED_BY_FILES = {"test_torch_steps.py": "torch"}
 
 # Compilation and symbolic mathematics make millions of objects that live: the collector's default pace is a fifth of
 # the time.
@@ -54,11 +72,8 @@ def silent(monkeypatch):
 
 @pytest.fixture
 def data_folder():
-    """The folder with real data, where there is one."""
-    folder = os.environ.get("SYMDEBIAS_DATA")
-    if not folder:
-        pytest.skip("SYMDEBIAS_DATA is not set")
-    return folder
+    """The folder with real data; where there is none, tests that ask for it are left out."""
+    return os.environ[DATA]
 
 
 def pytest_addoption(parser):
@@ -68,7 +83,9 @@ def pytest_addoption(parser):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files whose turn it is not, before they are imported."""
+    """Leave out files whose turn it is not, or that need what is not here, before they are imported."""
+    if not HERE.get(NEEDED_BY_FILES.get(collection_path.name), True):
+        return True
     share = config.getoption("--files-in-turn")
     if share > 1 and collection_path.name.startswith("test_"):
         return not turns.is_files_turn(str(collection_path.relative_to(config.rootpath)), TENTH, share) or None
@@ -76,12 +93,30 @@ def pytest_ignore_collect(collection_path, config):
 
 
 def pytest_report_header():
-    return f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)"
+    absent = ", ".join(name for name, is_here in HERE.items() if not is_here)
+    return [
+        f"exhaustive tests: part {TENTH} of 0 to {turns.PARTS - 1} ({turns.VARIABLE} chooses another)",
+        f"left out: tests of what is not here: {absent}" if absent else "all is here that a test may need",
+    ]
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks."""
+def pytest_collection_modifyitems(config, items):
+    """Mark the exhaustive tests whose turn it is, before `-m` selects by marks; leave out what no program here runs."""
     for item in items:
         if item.get_closest_marker("exhaustive") and turns.part_of(item.nodeid) == TENTH:
             item.add_marker("turn")
+    left_out = [item for item in items if lacks(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def lacks(item):
+    """Whether a test needs what is not here, or is an example that is written to be read alone."""
+    if isinstance(item, pytest.DoctestItem):
+        return all(example.options.get(doctest.SKIP) for example in item.dtest.examples)
+    needed = [name for mark in item.iter_markers("needs") for name in mark.args]
+    if DATA_FOLDER in item.fixturenames:
+        needed.append(DATA)
+    return not all(HERE[name] for name in needed)

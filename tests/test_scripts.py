@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 import types
 import warnings
 import zlib
@@ -19,7 +21,7 @@ import pytest
 from scipy import stats
 
 import symdebias as sd
-from symdebias.interfaces import datasets, demo
+from symdebias.interfaces import cli, datasets, demo
 
 pytestmark = pytest.mark.newest
 
@@ -32,8 +34,14 @@ def test_the_example_of_the_mean_model():
     assert "IWP-SGD on noised records" in text
 
 
-def test_the_example_of_ones_own_csv(data_folder, tmp_path):
-    """Adult as it was published, with texts and missing values, to coefficients in years and hours."""
+def block(text, name):
+    """What stands between the fences after a comment of this name, or the table after it."""
+    found = re.search(rf"<!-- {name} -->\n(?:```\w+\n(.*?)```|(.*?)\n\n)", text, re.DOTALL)
+    return found[1] or found[2]
+
+
+def test_the_readme_takes_a_csv_from_nothing_to_a_fit(data_folder, tmp_path, monkeypatch, capsys):
+    """Its commands, its lines of Python and its table on Adult as it was published, with texts and missing values."""
     script = runpy.run_path(str(ROOT / "examples" / "own_csv.py"))
     script["write_adult"](tmp_path / "adult.csv", Path(data_folder))
     with pytest.warns(sd.ClippingWarning):
@@ -41,8 +49,36 @@ def test_the_example_of_ones_own_csv(data_folder, tmp_path):
     assert lines[2].startswith("48,842 records")
     rows = {name: list(map(float, numbers)) for name, *numbers in (line.split() for line in lines[4:])}
     assert set(rows) == {"age", "hours-per-week", "workclass=other", "intercept"}
-    assert rows["age"][2] == pytest.approx(0.0415, abs=1e-4)
-    assert all(abs(apart) < 4 for *_, apart in rows.values())
+    readme, page = (ROOT / "README.md").read_text(), (ROOT / "docs" / "quickstart.md").read_text()
+    schemas = [block(readme, "csv schema"), (tmp_path / "adult.toml").read_text()]
+    schemas.append(re.search(r"```toml\n(.*?)```", page, re.DOTALL)[1])
+    assert len({str(tomllib.loads(one)) for one in schemas}) == 1
+    # The table of both pages.
+    table = block(readme, "csv table")
+    assert table in page
+    for name, line in zip(("age", "hours-per-week", "workclass=other"), table.splitlines()[2:], strict=True):
+        value, error, interval, true = (cell.strip() for cell in line.split("|")[2:6])
+        np.testing.assert_allclose([float(value), float(error), float(true)], rows[name][:3], rtol=2e-3, atol=1e-4)
+        ends = [rows[name][0] + side * 1.96 * rows[name][1] for side in (-1, 1)]
+        # Two digits, widened by the bound on the bias.
+        np.testing.assert_allclose(list(map(float, interval.split(" to "))), ends, rtol=0.04)
+    # At most five commands and ten lines, as they stand there; the environment is that of this test.
+    commands = block(readme, "csv commands").splitlines()
+    assert len(commands) == 5
+    python = block(readme, "csv lines")
+    assert len(python.splitlines()) <= 10
+    monkeypatch.chdir(tmp_path)
+    assert commands[0] == "python3 -m venv .venv"
+    for command in commands[2:]:
+        words = shlex.split(command, comments=True)
+        assert words[0] == ".venv/bin/symdebias"
+        assert cli.main(words[1:]) == 0
+    shown = capsys.readouterr().out
+    assert "feasible: a coefficient" in shown
+    assert "hours-per-week" in shown.partition("those of the original columns")[2]
+    with pytest.warns(sd.ClippingWarning):
+        exec(compile(python, "README.md", "exec"), {})
+    assert "hours-per-week" in capsys.readouterr().out.partition("those of the original columns")[2]
 
 
 def test_the_example_of_a_grid_search(data_folder):

@@ -92,9 +92,8 @@ def test_the_network_says_what_it_needs(monkeypatch, capsys):
     assert 'pip install "symdebias[torch]" opacus' in capsys.readouterr().err
 
 
+@pytest.mark.needs("torch", "opacus")
 def test_the_network_is_trained_as_it_says(tmp_path, capsys):
-    for name in ("torch", "opacus"):
-        pytest.importorskip(name)
     network = runpy.run_path(str(ROOT / "examples" / "smoothed_network.py"))
     network["main"](["--small", "--picture", str(tmp_path / "picture.png")])
     shown = capsys.readouterr().out

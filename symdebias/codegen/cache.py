@@ -42,6 +42,9 @@ from numba.core.dispatcher import Dispatcher
 from symdebias.exceptions import CacheWarning
 
 _VARIABLE = "SYMDEBIAS_CACHE"
+# "off" keeps a terminal quiet while kernels are compiled; else it is told after so many seconds, and told anew where so
+# many have passed since the last compilation.
+_TOLD, _PATIENCE, _PAUSE = "SYMDEBIAS_PROGRESS", 2.0, 10.0
 _MANIFEST = "manifest.json"
 _KEY, _KEY_BYTES = "key", 32
 # Where an entry is built, until it is whole and renamed: what a killed process has left is swept after an hour.
@@ -121,6 +124,47 @@ def plain_kernel(source: KernelSource) -> Callable[..., Any]:
 _compiled: dict[str, Callable[..., Any]] = {}
 
 
+class _Waiting:
+    """What somebody at a terminal is told who waits for a compilation: one line, after two seconds."""
+
+    def __init__(self) -> None:
+        self.built = 0  # How many kernels were compiled, and not loaded.
+        # Seconds of the compilations that followed each other until now, when the last ended, and whether it was said.
+        self.spent, self.ended, self.said = 0.0, -math.inf, False
+
+    @contextlib.contextmanager
+    def compiling(self, *, kept: bool) -> Iterator[None]:
+        """Count a compilation, and say so where it takes long; `kept` is whether later processes load what it makes."""
+        began = time.monotonic()
+        if began - self.ended > _PAUSE:
+            self.spent, self.said = 0.0, False
+        timer = threading.Timer(max(_PATIENCE - self.spent, 0.0), self._say, (kept,))
+        timer.daemon = True
+        if not self.said and sys.stderr is not None and sys.stderr.isatty() and os.environ.get(_TOLD, "") != "off":
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self.ended = time.monotonic()
+            self.spent += self.ended - began
+        self.built += 1
+
+    def _say(self, kept: bool) -> None:
+        self.said = True
+        once = "once for this loss, its noise and this number of columns" if kept else "for this process alone"
+        with contextlib.suppress(OSError, ValueError):
+            print(f"symdebias: compiling, {once} ...", file=sys.stderr, flush=True)
+
+
+_waiting = _Waiting()
+
+
+def built() -> int:
+    """Return how many kernels this process has compiled so far, and not loaded from the folder."""
+    return _waiting.built
+
+
 def _compile(key: str, source: KernelSource) -> Callable[..., Any]:
     if key not in _compiled:
         folder = cache_folder()
@@ -130,7 +174,10 @@ def _compile(key: str, source: KernelSource) -> Callable[..., Any]:
                 kernel = _from_folder(folder, source)
             except OSError as error:
                 _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
-        _compiled[key] = kernel or _in_memory(source)
+        if kernel is None:
+            with _waiting.compiling(kept=False):
+                kernel = _in_memory(source)
+        _compiled[key] = kernel
     return _compiled[key]
 
 
@@ -227,7 +274,8 @@ def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
         )
         _delete(entry)
     _sweep(folder)
-    return _build(folder, entry, source, key)
+    with _waiting.compiling(kept=True):
+        return _build(folder, entry, source, key)
 
 
 def _own_key(folder: Path) -> bytes:

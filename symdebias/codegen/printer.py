@@ -125,10 +125,17 @@ def print_statements(
     for index, (symbol, value) in enumerate(setup_assignments):
         printer.names[symbol.name] = f"h{index}"
         setup.append(f"h{index} = {printer.doprint(value)}")
+    assigned = {f"h{index}" for index in range(len(setup))}
     for symbol, value in zip(hoisted.values, setup_values, strict=True):
+        text = printer.doprint(value)
         name = f"h{len(setup)}"
+        if text in assigned:
+            # A second name for a number takes as long to compile as the number.
+            name = text
+        else:
+            setup.append(f"{name} = {text}")
+            assigned.add(name)
         printer.names[symbol.name] = name
-        setup.append(f"{name} = {printer.doprint(value)}")
     for index, (symbol, value) in enumerate([*waves, *part_assignments, *record_assignments]):
         printer.names[symbol.name] = f"r{index}"
         record.append(f"r{index} = {printer.doprint(value)}")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from symdebias.evaluation.windows import NormalWindows, WaveWindows, Windows
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.noise_estimates import added_variance
 
 _LINKS = ("logistic", "identity", "exponential")
 
@@ -104,6 +105,7 @@ def calibration_curve(
     sample_weight: Any = None,
     clusters: Any = None,
     target_values: Sequence[float] | None = None,
+    offset: Any = None,
 ) -> CalibrationCurve:
     """Estimate what a model predicts against what happens, over windows of true scores, from released records.
 
@@ -113,7 +115,7 @@ def calibration_curve(
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters
+    theta_or_fit, X, y, release, sample_weight, clusters, offset
         As for `evaluate`.
     points : int or sequence of float
         How many windows, at the quantiles (k - 1/2)/points of normal scores with the debiased mean and variance; or
@@ -179,14 +181,34 @@ def calibration_curve(
     if link not in _LINKS:
         raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     if records.of_margins:
         raise NoExactCorrectionError(
             "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "
             "x: no prediction is known. Evaluate a margin loss or accuracy, or release the label apart."
         )
-    scores = ReleasedScores.of(records, records.parameters(theta_or_fit))
+    theta = records.parameters(theta_or_fit)
+    found = _curve(records, theta, points, bandwidth, link)
+
+    def curves(release: Release) -> FloatArray:
+        other = _curve(records.under(release), theta, found.scores, found.bandwidth, link)
+        return np.stack([other.predicted, other.observed, other.observed - other.predicted])
+
+    errors = (found.predicted_standard_errors, found.observed_standard_errors, found.difference_standard_errors)
+    whole = np.sqrt(np.stack(errors) ** 2 + added_variance(records.collected, curves))
+    return replace(
+        found,
+        predicted_standard_errors=whole[0],
+        observed_standard_errors=whole[1],
+        difference_standard_errors=whole[2],
+    )
+
+
+def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | None, link: str) -> CalibrationCurve:
+    """Return the curve, with arguments as for `calibration_curve` and the noise taken as known."""
+    scores = ReleasedScores.of(records, theta)
     if scores.zonal is not None:
         raise NoExactCorrectionError(
             "windows of scores are sums of waves, and under a spherical cap a point is no sum of a record and noise: "

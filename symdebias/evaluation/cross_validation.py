@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import Integer
 from symdebias._randomness import generator
-from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimate_of
+from symdebias.evaluation.estimate import (
+    Estimate,
+    check_options,
+    corrected_metric,
+    estimate_of,
+    with_noise_estimated,
+)
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
@@ -191,9 +197,13 @@ def cross_validate(
             refused[name] = f"{error}"
     if thetas:
         every = [theta for fitted in thetas.values() for theta in fitted]
-        judge = corrected_metric(
-            metric, records, every, radius=radius, label_model=label_model, threshold=float(threshold)
-        )
+
+        def judge_of(records: Records) -> Metric:
+            return corrected_metric(
+                metric, records, every, radius=radius, label_model=label_model, threshold=float(threshold)
+            )
+
+        judge = judge_of(records)
         for name, fitted in thetas.items():
             try:
                 values[name] = judge.checked_values(fitted, parts)
@@ -201,8 +211,23 @@ def cross_validate(
                 refused[name] = f"{error}"
     require_any(values, refused)
 
+    judges: dict[Release, Metric] = {records.collected: judge}
+    judged = {(records.collected, name): own for name, own in values.items()}
+
+    def values_under(records: Records, name: str) -> FloatArray:
+        release = records.collected
+        if release not in judges:
+            judges[release] = judge_of(records)
+        if (release, name) not in judged:
+            judged[release, name] = judges[release].checked_values(thetas[name], parts)
+        return judged[release, name]
+
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
-        return estimate_of(judge, values[name] - (0.0 if other is None else values[other]), bias, certified)
+        def told(records: Records) -> Estimate:
+            less = 0.0 if other is None else values_under(records, other)
+            return estimate_of(judge, values_under(records, name) - less, bias, certified)
+
+        return with_noise_estimated(told(records), records, told)
 
     weights = records.weights
     by_fold = {

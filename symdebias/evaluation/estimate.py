@@ -1,7 +1,8 @@
 """The estimate of a metric of one model: its value, its standard error and a bound on its bias."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -19,6 +20,7 @@ from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.noise_estimates import moved_releases
 
 METRICS = (
     "log_loss", "brier", "accuracy", "precision", "recall", "f1", "roc_auc", "squared_error", "r2", "poisson",
@@ -56,6 +58,9 @@ class Estimate:
         How it was corrected.
     clusters : int or None
         The number of clusters G that the standard error is one over.
+    degrees_of_freedom : float or None
+        Those of the standard error, where it rests on few values: on few records far from the others, on few clusters,
+        or on noise that was estimated.
 
     Examples
     --------
@@ -76,11 +81,12 @@ class Estimate:
     metric: str
     method: str
     clusters: int | None = None
+    degrees_of_freedom: float | None = None
 
     def confidence_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return a confidence interval: normal, and wider by the bound on the bias at both ends.
 
-        Over clusters it is by Student's t with G - 1 degrees of freedom.
+        It is by Student's t where there are `degrees_of_freedom`.
 
         Parameters
         ----------
@@ -92,7 +98,7 @@ class Estimate:
         tuple of two floats
             Its ends.
         """
-        freedom = None if self.clusters is None else self.clusters - 1
+        freedom = self.degrees_of_freedom
         reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
         return self.value - reach, self.value + reach
 
@@ -119,6 +125,7 @@ def evaluate(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones.
 
@@ -145,6 +152,8 @@ def evaluate(
         Which records belong to the same person: the standard error is that over clusters.
     target_values : pair of float, optional
         The labels, for metrics of labels. By default those of the release, of the loss that was fitted, or -1 and +1.
+    offset : array of shape (n,), optional
+        A known term of the score of each record, as for `m_estimate`. A Fit with an offset needs one.
     radius : float, optional
         A public bound on the absolute true score (residual, for a residual loss), positive: the surrogate is designed
         for it, and its bias is certified for scores within it. By default it holds the true scores as far as the
@@ -196,6 +205,11 @@ def evaluate(
 
     The value may lie outside the range of the metric, as unbiased estimates do.
 
+    Few records may decide the standard error, as (sum v^2)^2/sum v^4 of their deviations v from the mean counts them:
+    below 50 of them the interval is by Student's t with twice as many degrees of freedom (Satterthwaite 1946), as those
+    of fits are. Where the noise of the release was estimated, the standard error has the error of that estimate in it,
+    with theta as given.
+
     References
     ----------
     Dufraiche et al. 2026 (arXiv 2602.16436), Theorem 5.2; Nakamura 1990. Brier 1950. Hanley & McNeil 1982 (the area
@@ -216,8 +230,9 @@ def evaluate(
     """
     check_options(metric, radius, label_model, threshold)
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
@@ -232,10 +247,14 @@ def estimated_on(
 ) -> Estimate:
     """Return the estimate of a metric on checked records, with checked options."""
     theta = records.parameters(theta_or_fit, metric)
-    judge = corrected_metric(
-        metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
-    )
-    return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
+
+    def judged(records: Records) -> Estimate:
+        judge = corrected_metric(
+            metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
+        )
+        return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
+
+    return with_noise_estimated(judged(records), records, judged)
 
 
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
@@ -248,8 +267,8 @@ def check_options(metric: Any, radius: float | None, label_model: str, threshold
         raise ValueError(f'label_model={label_model!r:.60} is not known. Choose "any" or "logistic".')
     if _THRESHOLD.check("threshold", threshold) != 0 and (isinstance(metric, Loss) or metric not in WITH_THRESHOLD):
         raise ValueError(
-            f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with, and metric "
-            "is another. Leave it out."
+            f"threshold={threshold!r} is a score that {', '.join(WITH_THRESHOLD)} compare scores with; the "
+            f"metric {metric if isinstance(metric, str) else 'of a loss'} has none. Leave it out."
         )
 
 
@@ -283,4 +302,30 @@ def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool
     records = metric.records
     mean, error = records.mean_and_error(values)
     clusters = None if records.clusters is None else int(records.clusters.max()) + 1
-    return Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters)
+    freedom = records.degrees_of_freedom(values)
+    return Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters, freedom)
+
+
+def with_noise_estimated(found: Estimate, records: Records, judged: Callable[[Records], Estimate]) -> Estimate:
+    """Return an estimate whose standard error has that of an estimated noise in it.
+
+    Parameters
+    ----------
+    found : Estimate
+        With the noise as estimated.
+    records : Records
+        The records.
+    judged : callable
+        Returns the estimate of records under another noise.
+    """
+    variance, fourths = found.standard_error**2, 0.0
+    if found.degrees_of_freedom is not None:
+        fourths = variance**2 / found.degrees_of_freedom
+    for one in moved_releases(records.collected):
+        more, less = (judged(records.under(release)).value for release in (one.more, one.less))
+        added = ((more - less) / (2 * one.step)) ** 2 * one.variance
+        variance, fourths = variance + added, fourths + added**2 / one.degrees_of_freedom
+    if not fourths > 0:
+        return found
+    # Satterthwaite's degrees of freedom of the sum.
+    return replace(found, standard_error=math.sqrt(variance), degrees_of_freedom=variance**2 / fourths)

@@ -23,6 +23,8 @@ from symdebias.release import Release
 
 # Records that are looked at for all labels at a time.
 _BLOCK = 4096
+# The least range of a surrogate: losses have units of the score of their own, of which this is a small part.
+_LEAST_RADIUS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def mean_loss_of(
     settings: dict[str, Any] = {}
     if spreads:
         settings = {
-            "radius": max(spread.radius for spread in spreads.values()) if radius is None else radius,
+            "radius": max(_LEAST_RADIUS, *(one.radius for one in spreads.values())) if radius is None else radius,
             "score_variance": max(spread.noise for spread in spreads.values()),
             "n": max(1.0, effective),
         }

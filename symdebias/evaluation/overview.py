@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
@@ -19,6 +20,8 @@ OF_LABELS = ("accuracy", "precision", "recall", "f1", "roc_auc", "brier", "log_l
 OF_NUMBERS = ("squared_error", "r2")
 # Metrics of probabilities, which are logistic ones.
 _OF_PROBABILITIES = ("brier", "log_loss")
+# More than two values are mostly found among so many records.
+_LOOKED_AT = 1_000
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,13 @@ def evaluate_all(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> Evaluation:
     """Estimate all metrics of a model that its target has, on true records from released ones.
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, threshold
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, threshold, offset
         As for `evaluate`. The target is one of two labels where the Fit or the release says so, or `target_values`
         does; otherwise it is a number. Metrics that do not take `label_model` or `threshold` are told without.
 
@@ -116,8 +120,9 @@ def evaluate_all(
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     names, refused = _metrics_of(theta_or_fit, records)
     estimates: dict[str, Estimate] = {}
     error: SymdebiasError | None = None
@@ -163,4 +168,12 @@ def _has_labels(model: Any, records: Records) -> bool:
     if isinstance(model, Fit) and model.corrected.declared.scores:
         return Predictor.of(model).predicts == "label"
     noise = records.release.target_noise
+    if noise is None and not isinstance(model, Fit):
+        found = np.unique(records.target[:_LOOKED_AT])
+        if len(found) == 2 and len(found := np.unique(records.target)) == 2:
+            raise ValueError(
+                f"all targets are {found[0]:g} or {found[1]:g}, and parameters alone do not say whether these are "
+                f"labels or numbers. Pass target_values=({found[0]:g}, {found[1]:g}) for the metrics of labels, a Fit, "
+                'or ask for one metric of numbers: evaluate(..., metric="squared_error").'
+            )
     return isinstance(noise, ChannelNoise) and len(noise.inputs) == 2

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,15 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
+from symdebias.release.known_term import with_known_term
+from symdebias.release.matrices import released_matrix
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.offsets import as_offset
 
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
+# From so many records a standard error is as good as known.
+_MANY_DECIDE = 50.0
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
 
@@ -56,6 +61,8 @@ class Records:
         Codes of the clusters.
     declared : pair of float or None
         The two labels that the caller declares, or the loss of a Fit.
+    known_term : int or None
+        The place of the parameter of an offset, which is a column without noise; it is 1 for every model.
     """
 
     release: Release
@@ -67,6 +74,7 @@ class Records:
     weights: FloatArray
     clusters: IntegerArray | None
     declared: tuple[float, float] | None
+    known_term: int | None = None
 
     @classmethod
     def checked(
@@ -79,6 +87,7 @@ class Records:
         sample_weight: Any = None,
         clusters: Any = None,
         target_values: Any = None,
+        offset: Any = None,
     ) -> "Records":
         """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
         if release is None:
@@ -90,7 +99,16 @@ class Records:
             release = model.corrected.release
         if not isinstance(release, Release):
             raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters)
+        check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
+        known_term = None
+        if offset is not None:
+            release, X, known_term = _with_offset(release, X, offset)
+        elif isinstance(model, Fit) and model.diagnostics.get("offset"):
+            raise ValueError(
+                "this fit has an offset, and its scores are not told without one. Pass offset=, with zeros for an "
+                "exposure of 1, where the metric takes one; or evaluate its predictions for true records, with "
+                "fit.predict(X, offset=...)."
+            )
         matrix, coupling = release.design_matrix(X), release.coupling
         in_columns, target = release.in_columns(matrix.shape[1]), None
         if coupling is not None:
@@ -113,7 +131,7 @@ class Records:
                     "target_values out."
                 )
             declared = coupling.values
-        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared)
+        return cls(in_columns, release, X, y, matrix, target, weights, codes, declared, known_term)
 
     @property
     def of_margins(self) -> bool:
@@ -141,13 +159,8 @@ class Records:
         Raises
         ------
         ValueError, TypeError
-            They do not fit, the model has an offset, or it predicts no probabilities for a metric of these.
+            They do not fit, or the model predicts no probabilities for a metric of these.
         """
-        if isinstance(model, Fit) and model.diagnostics.get("offset"):
-            raise ValueError(
-                "this fit has an offset, and scores of released records are told without one. Evaluate its predictions "
-                "for true records, with fit.predict(X, offset=...), or fit a model without an offset."
-            )
         if isinstance(model, Fit) and model.theta.ndim > 1 and not isinstance(loss, Loss):
             raise ValueError(
                 f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
@@ -166,8 +179,19 @@ class Records:
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:
+            if self.known_term is not None:
+                raise ValueError(
+                    f"offset= is a known term of a score, and {loss.expression} is in features by name. Leave it out."
+                )
             return np.array(parameter_array(theta, len(loss.parameters)))
-        return np.array(parameter_array(theta, len(self.release.design(self.matrix.shape[1]).parameters), scores))
+        count = len(self.release.design(self.matrix.shape[1]).parameters)
+        if self.known_term is None:
+            return np.array(parameter_array(theta, count, scores))
+        if scores > 1:
+            raise ValueError(
+                f"offset= is a known term of one score, and there are {scores}. Evaluate one class against another."
+            )
+        return np.insert(parameter_array(theta, count - 1), self.known_term, 1.0)
 
     def mean_and_error(self, values: FloatArray) -> tuple[float, float]:
         """Return the weighted mean of a number per record, and its standard error over records or clusters."""
@@ -176,6 +200,22 @@ class Records:
         if self.clusters is not None:
             parts = np.bincount(self.clusters, parts).astype(np.float64)
         return mean, math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+
+    def degrees_of_freedom(self, values: FloatArray) -> float | None:
+        """Return those of the standard error of the mean of a number per record; None where it is as good as known.
+
+        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1.
+        """
+        if self.clusters is not None:
+            return float(self.clusters.max())
+        squares = (self.share * (values - float(self.share @ values))) ** 2
+        fourths = float(squares @ squares)
+        deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
+        return 2 * deciding if deciding < _MANY_DECIDE else None
+
+    def under(self, release: Release) -> "Records":
+        """Return the same records under another release of the same columns, not of one vector."""
+        return replace(self, release=release, collected=release)
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -253,3 +293,11 @@ class Records:
                 "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
+
+
+def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:
+    """Return a release and its released columns with an offset as a column more, and the place of its parameter."""
+    matrix = released_matrix(release, X, check_finite=True)
+    longer, name = with_known_term(release, matrix.shape[1])
+    place = longer.design(matrix.shape[1] + 1).parameters.index(name)
+    return longer, np.column_stack([matrix, as_offset(offset, len(matrix))]), place

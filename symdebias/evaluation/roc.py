@@ -1,7 +1,7 @@
 """The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, is_integer
-from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_of
+from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_of, with_noise_estimated
 from symdebias.evaluation.ranking import AreaUnderCurve, pair_signs
 from symdebias.evaluation.ratios import error_bound, pseudo_values, require_labels_apart
 from symdebias.evaluation.records import Records
@@ -17,6 +17,7 @@ from symdebias.evaluation.signs import signs_of
 from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.noise_estimates import added_variance
 
 # Estimates of signs that are held at a time.
 _HELD = 20_000_000
@@ -123,12 +124,13 @@ def roc_curve(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    offset: Any = None,
 ) -> RocCurve:
     """Estimate the ROC curve of a model on true records from released ones.
 
     Parameters
     ----------
-    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model
+    theta_or_fit, X, y, release, sample_weight, clusters, target_values, radius, label_model, offset
         As for `evaluate`.
     thresholds : int or sequence of float
         How many scores, at quantiles of what true scores are likely to be: released ones, drawn in to the debiased
@@ -172,11 +174,11 @@ def roc_curve(
     """
     check_options("roc_auc", radius, label_model)
     records = Records.checked(
-        theta_or_fit, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        theta_or_fit, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
-    positives = (1 + records.signs_of_labels()) / 2
     options: dict[str, Any] = {"radius": radius}
     if is_integer(thresholds):
         count = COUNT.check("thresholds", thresholds)
@@ -184,7 +186,29 @@ def roc_curve(
     else:
         given = _given(thresholds)
     levels: list[float] = np.sort(given)[::-1].tolist()
-    signs = signs_of("the ROC curve", records, [theta], thresholds=levels, **options)
+    found = _curve(records, theta, levels, radius, label_model)
+
+    def rates(release: Release) -> FloatArray:
+        other = _curve(records.under(release), theta, levels, radius, label_model)
+        return np.stack([other.true_positive_rates, other.false_positive_rates])
+
+    def area(records: Records) -> Estimate:
+        return _curve(records, theta, levels[:1], radius, label_model).area
+
+    true, false = np.sqrt(
+        np.stack([found.true_positive_errors, found.false_positive_errors]) ** 2
+        + added_variance(records.collected, rates)
+    )
+    whole = with_noise_estimated(found.area, records, area)
+    return replace(found, true_positive_errors=true, false_positive_errors=false, area=whole)
+
+
+def _curve(
+    records: Records, theta: FloatArray, levels: list[float], radius: float | None, label_model: str
+) -> RocCurve:
+    """Return the curve at some thresholds, falling, with the noise taken as known."""
+    positives = (1 + records.signs_of_labels()) / 2
+    signs = signs_of("the ROC curve", records, [theta], thresholds=levels, radius=radius)
     area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
     estimate = estimate_of(area, area.checked_values([theta], [slice(None)]), *area.bias(theta))
 

@@ -350,9 +350,9 @@ class Spread:
 
     @property
     def radius(self) -> float:
-        """The range for a surrogate."""
+        """The range for a surrogate, in the units of the scores; 0 where all of them are."""
         far = _FARTHEST * self.shrinkage * self.farthest
-        usual = abs(self.mean) + max(_RANGE * math.sqrt(self.variance), far, 1e-3)
+        usual = abs(self.mean) + max(_RANGE * math.sqrt(self.variance), far)
         return self.bound if 0 < self.bound <= _WORTH * usual else usual
 
     def normal_scores(self) -> tuple[FloatArray, FloatArray]:

@@ -95,7 +95,7 @@ class NormalWindows(Windows):
         if link == "logistic" and s > 0:
             (smooth,) = waves.design(
                 [_LOGISTIC],
-                radius=max(spread.radius, float(np.abs(middles).max())),
+                radius=max(spread.radius, float(np.abs(middles).max())) or 1.0,
                 score_variance=s * variance / inner,
                 records=max(1.0, records * min(1.0, math.sqrt(inner) / deviation)),
             ).surrogates

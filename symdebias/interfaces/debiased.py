@@ -259,9 +259,9 @@ class Debiased(_base.BaseEstimator):
         found = coefficients[..., -1] if self.fit_.corrected.release.fit_intercept else 0 * coefficients[..., 0]
         return np.atleast_1d(found) if _base.is_classifier(self) else float(found)
 
-    def _scores(self, X: Any) -> FloatArray:
+    def _scores(self, X: Any, offset: Any = None) -> FloatArray:
         predictor = self._predictor
-        return predictor.scores(self._validated(X, reset=False) if self.release is None else X)
+        return predictor.scores(self._validated(X, reset=False) if self.release is None else X, offset)
 
     def _released_target(self, y: Any) -> Any:
         """Return released targets as the fitted loss takes them."""

@@ -19,6 +19,7 @@ from symdebias.release import Release
 __all__ = ["DebiasedClassifier", "DebiasedRegressor"]
 
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
+_metrics: Any = _optional.require("sklearn.metrics", extra="sklearn")
 _multiclass: Any = _optional.require("sklearn.utils.multiclass", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
 
@@ -124,7 +125,14 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         return tags
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None, clusters: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        noise_scale: Any = None,
+        clusters: Any = None,
+        offset: Any = None,
     ) -> "DebiasedClassifier":
         """Fit released records.
 
@@ -140,6 +148,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
         clusters : array of shape (n,), optional
             Which records belong together, for the standard errors of ``"m_estimate"``.
+        offset : array of shape (n,), optional
+            A known term of the score, such as the logarithm of an exposure; see `m_estimate`. Predictions then need
+            one, too.
 
         Returns
         -------
@@ -154,7 +165,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             As for `debias` and the solver.
         """
         loss, release, X, y, sample_weight = self._taken(X, y, sample_weight)
-        self._fitted(loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters)
+        self._fitted(
+            loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
+        )
         return self._with_classes()
 
     @OfStreams
@@ -306,45 +319,51 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         assert self._predictor.loss.target_values is not None
         return np.array(self._predictor.loss.target_values)[np.searchsorted(self._observed, labels)]
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the scores of true records; see `Fit.decision_function`.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             True features in their own units.
+        offset : array of shape (n,), optional
+            A known term of the score. A model that was fitted with an offset needs one.
 
         Returns
         -------
         array of shape (n,), or (n, K) for K scores, float64
             Positive for ``classes_[1]``.
         """
-        scores = self._scores(X)
+        scores = self._scores(X, offset)
         return -scores if self._predictor.meaning.sign < 0 else scores
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, offset: Any = None) -> Any:
         """Return the label of least loss of true records; see `Fit.predict`.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             True features in their own units.
+        offset : array of shape (n,), optional
+            A known term of the score. A model that was fitted with an offset needs one.
 
         Returns
         -------
         array of shape (n,)
             Entries of ``classes_``.
         """
-        codes = self._predictor.codes(self._scores(X))
+        codes = self._predictor.codes(self._scores(X, offset))
         return self.classes_[codes]
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the probabilities of the labels of true records; see `Fit.predict_proba`.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             True features in their own units.
+        offset : array of shape (n,), optional
+            A known term of the score. A model that was fitted with an offset needs one.
 
         Returns
         -------
@@ -356,7 +375,29 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         ValueError
             The loss is no model of probabilities.
         """
-        return self._predictor.probabilities(self._scores(X))
+        return self._predictor.probabilities(self._scores(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the accuracy on true records.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True features in their own units.
+        y : array of shape (n,)
+            True labels.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+        offset : array of shape (n,), optional
+            As for `predict`.
+
+        Returns
+        -------
+        float
+            The accuracy.
+        """
+        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        return float(_metrics.accuracy_score(y, predicted, sample_weight=sample_weight))
 
 
 class DebiasedRegressor(_base.RegressorMixin, Debiased):
@@ -429,7 +470,14 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         return super().__sklearn_tags__()
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None, clusters: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        noise_scale: Any = None,
+        clusters: Any = None,
+        offset: Any = None,
     ) -> "DebiasedRegressor":
         """Fit released records.
 
@@ -445,6 +493,9 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
             Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
         clusters : array of shape (n,), optional
             Which records belong together, for the standard errors of ``"m_estimate"``.
+        offset : array of shape (n,), optional
+            A known term of the score, such as the logarithm of an exposure; see `m_estimate`. Predictions then need
+            one, too.
 
         Returns
         -------
@@ -460,7 +511,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         """
         loss, release, X, y, sample_weight = self._taken(X, y, sample_weight)
         return self._fitted(  # type: ignore[no-any-return]
-            loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters
+            loss, release, X, y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
         )
 
     @OfStreams
@@ -510,20 +561,44 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
             sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         return loss, release, X, y, sample_weight
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, *, offset: Any = None) -> FloatArray:
         """Return the mean, centre or quantile of true records; see `Fit.predict`.
 
         Parameters
         ----------
         X : array of shape (n, p) or table
             True features in their own units.
+        offset : array of shape (n,), optional
+            A known term of the score. A model that was fitted with an offset needs one.
 
         Returns
         -------
         array of shape (n,), float64
             The predictions.
         """
-        return self._predictor.numbers(self._scores(X))
+        return self._predictor.numbers(self._scores(X, offset))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+        """Return the R2 on true records.
+
+        Parameters
+        ----------
+        X : array of shape (n, p) or table
+            True features in their own units.
+        y : array of shape (n,)
+            True targets.
+        sample_weight : array of shape (n,), optional
+            Non-negative weights.
+        offset : array of shape (n,), optional
+            As for `predict`.
+
+        Returns
+        -------
+        float
+            The R2.
+        """
+        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
+        return float(_metrics.r2_score(y, predicted, sample_weight=sample_weight))
 
 
 def _labels_of(release: Release) -> tuple[float, ...] | None:

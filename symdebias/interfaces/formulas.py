@@ -10,19 +10,26 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import sympy as sp
+
 from symdebias import _arrays, _optional, losses
+from symdebias._arrays import FloatArray
 from symdebias._domains import shown
 from symdebias.driver import debias
 from symdebias.losses import Loss
+from symdebias.losses.meaning import meaning_of
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Release
 from symdebias.release.columns import as_json
 from symdebias.solvers import Fit, m_estimate, sgd
+from symdebias.solvers.offsets import as_offset
 
 _SOLVERS: Mapping[str, Any] = {"m_estimate": m_estimate, "sgd": sgd}
 # What a formula may call, of what formulaic offers.
 _CALLS = frozenset("C I log log2 log10 exp exp2 exp10 center scale poly bs cr cc cs".split())
+_LEARNED = frozenset("C center scale poly bs cr cc cs".split())
 _LONGEST = 10_000
 _COLOURS = re.compile("\x1b\\[[0-9;]*m|[⧛⧚]")
 _ALLOWED = (
@@ -55,6 +62,8 @@ class Formula:
         The records' columns, of pandas.
     y : column of shape (n,)
         The target.
+    offset : array of shape (n,), float64, or None
+        The sum of the terms ``offset(...)``, known terms of the score that have no parameter.
 
     Raises
     ------
@@ -84,11 +93,15 @@ class Formula:
         self._noised = _noised_columns(release)
         target, terms = self._parsed()
         table = _table(data)
+        self._known = [term for term in terms if _is_offset(term)]
+        terms = [term for term in terms if term not in self._known]
+        self.offset = self.offsets(table)
         names = [self._checked(term) for term in terms]
         self._plain = [name for name in names if name is not None]
         rest = [term for term, name in zip(terms, names, strict=True) if name is None]
         intercept = any(str(term) == "1" for term in terms)
-        self._require_columns(table, terms)
+        for term in terms:
+            self._require_columns(table, {name for factor in term.factors for name in _variables(factor)}, term)
         made = self._made(rest, table)
         self._spec = made.model_spec
         expanded = [name for name in made.columns if name != "Intercept"]
@@ -128,6 +141,56 @@ class Formula:
                     "value is missing, or a category that the first records do not have. Pass such columns as they had."
                 ) from None
         return self._joined(table, made)
+
+    def offsets(self, data: Any) -> FloatArray | None:
+        """Return the offset of other records, as `Fit.predict` takes it.
+
+        Parameters
+        ----------
+        data : table
+            The columns that the terms ``offset(...)`` name.
+
+        Returns
+        -------
+        array of shape (m,), float64, or None
+            None for a formula without an offset.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A column is missing, or the offset is not finite.
+        """
+        table, total = _table(data), None
+        for term in self._known:
+            (factor,) = term.factors
+            named = _variables(factor, more=frozenset({"offset"}))
+            unknown = sorted(named - set(self._given.noiseless))
+            if unknown or not named:
+                raise ValueError(
+                    f"{term} names {', '.join(unknown) or 'no column'}, and an offset is a known function of columns "
+                    f"without noise; these are {', '.join(self._given.noiseless) or 'none'}. List its columns in "
+                    "noiseless."
+                )
+            moved = sorted(named & {name for name, _ in (*as_pairs(self._given.center), *as_pairs(self._given.scale))})
+            if moved:
+                raise ValueError(
+                    f"{term} names {', '.join(moved)}, which was centred or scaled by the release. Leave it out of "
+                    "center= and scale=, or pass the offset itself as offset=."
+                )
+            learned = sorted(_words(factor.expr) & _LEARNED)
+            if learned:
+                raise ValueError(
+                    f"{term} calls {', '.join(learned)}, which learns from all records. An offset is known of each by "
+                    "itself: compute the column before."
+                )
+            self._require_columns(table, named, term)
+            inside = ast.unparse(ast.parse(factor.expr, mode="eval").body.args[0])
+            found = self._made(list(self._formulaic.Formula(f"I({inside}) - 1")), table)
+            if found.shape[1] != 1:
+                raise ValueError(f"{term} makes {found.shape[1]} columns. An offset is one number for each record.")
+            own = as_offset(found.iloc[:, 0].to_numpy(dtype=float), len(table))
+            total = own if total is None else total + own
+        return total
 
     # ---- reading -----------------------------------------------------------------------------------------
 
@@ -179,14 +242,10 @@ class Formula:
             )
         raise ValueError(f"{whole} is refused: {why}. {remedy}.")
 
-    def _require_columns(self, table: Any, terms: list[Any]) -> None:
-        for term in terms:
-            for factor in term.factors:
-                for name in sorted(_variables(factor)):
-                    if name not in table.columns:
-                        raise ValueError(
-                            f"{term} needs the column {name}, which the data do not have. Pass released records."
-                        )
+    def _require_columns(self, table: Any, names: set[str], term: Any) -> None:
+        for name in sorted(names):
+            if name not in table.columns:
+                raise ValueError(f"{term} needs the column {name}, which the data do not have. Pass released records.")
 
     def _made(self, terms: list[Any], table: Any) -> Any:
         """Return formulaic's matrix of terms without noise."""
@@ -280,6 +339,7 @@ def fit(
     loss: str | Loss = "least_squares",
     method: str = "auto",
     solver: str = "m_estimate",
+    exposure: Any = None,
     **options: Any,
 ) -> Fit:
     """Fit a formula to released records.
@@ -294,8 +354,12 @@ def fit(
         As for `debias`.
     solver : {"m_estimate", "sgd"}
         The solver.
+    exposure : str or array of shape (n,), optional
+        How much each count was observed of, such as years or people: positive numbers, or the name of a column without
+        noise. Its logarithm is an offset; for losses whose mean is exp(score).
     **options
-        What the solver takes besides, such as ``l2``, ``clusters``, ``offset`` or ``noise_scale`` of shape (n,).
+        What the solver takes besides, such as ``l2``, ``clusters``, ``offset`` or ``noise_scale`` of shape (n,). An
+        offset is added to that of terms ``offset(...)`` of the formula.
 
     Returns
     -------
@@ -331,8 +395,35 @@ def fit(
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     made = Formula(formula, data, release)
+    known = [made.offset, options.pop("offset", None)]
+    if exposure is not None:
+        known.append(_logarithm_of(exposure, loss, data, release))
+    terms = [as_offset(one, len(made.X)) for one in known if one is not None]
+    if terms:
+        options["offset"] = sum(terms)
     found: Fit = _SOLVERS[solver](debias(loss, made.release, method=method), made.X, made.y, **options)
     return found
+
+
+def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> FloatArray:
+    """Return the logarithm of an exposure, shape (n,)."""
+    mean = meaning_of(loss).number
+    if mean is None or mean != sp.exp(loss.scores[0]):
+        raise ValueError(
+            f"exposure= multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use a "
+            'loss of counts, such as "poisson", or pass what is known of the score as offset=.'
+        )
+    if isinstance(exposure, str):
+        if exposure not in release.noiseless or exposure not in _table(data).columns:
+            raise ValueError(
+                f"exposure={shown(exposure, 60)} is no column without noise of these data; those are "
+                f"{', '.join(release.noiseless) or 'none'}. List it in noiseless, or pass its numbers."
+            )
+        exposure = _table(data)[exposure]
+    found = _arrays.real_array(exposure, "exposure")
+    if found.ndim != 1 or not np.all(found > 0):
+        raise ValueError("exposure must be one positive number per record. Leave out records that were not observed.")
+    return np.asarray(np.log(found))
 
 
 def as_pairs(numbers: Any) -> list[tuple[str, float]]:
@@ -372,8 +463,25 @@ def _is_name(factor: Any, name: str) -> bool:
     return bool(factor.eval_method.value == "lookup" and factor.expr == name)
 
 
-def _variables(factor: Any) -> set[str]:
-    """Return the columns that a factor names.
+def _is_offset(term: Any) -> bool:
+    """Return whether a term is ``offset(...)`` by itself.
+
+    Raises
+    ------
+    ValueError
+        It is multiplied with something, or is of more or less than one part.
+    """
+    texts = [str(factor.expr).replace(" ", "") for factor in term.factors]
+    if not any(text.startswith("offset(") for text in texts):
+        return False
+    body = ast.parse(term.factors[0].expr, mode="eval").body if len(texts) == 1 else None
+    if not (isinstance(body, ast.Call) and len(body.args) == 1 and not body.keywords):
+        raise ValueError(f"{term} is no offset: it stands by itself, as in 'y ~ x + offset(log(years))'.")
+    return True
+
+
+def _variables(factor: Any, more: frozenset[str] = frozenset()) -> set[str]:
+    """Return the columns that a factor names, which may call `more` than others.
 
     Raises
     ------
@@ -403,9 +511,9 @@ def _variables(factor: Any) -> set[str]:
                 f"{shown(factor.expr, 100)} is more than a function of columns.{instead} A formula may call "
                 f"{', '.join(sorted(_CALLS))}: compute other columns before."
             )
-    if called - _CALLS:
+    if called - _CALLS - more:
         raise ValueError(
-            f"{shown(factor.expr, 100)} calls {', '.join(sorted(called - _CALLS))}. A formula may call "
+            f"{shown(factor.expr, 100)} calls {', '.join(sorted(called - _CALLS - more))}. A formula may call "
             f"{', '.join(sorted(_CALLS))}: compute other columns before."
         )
     return {node.id for node in nodes if isinstance(node, ast.Name)} - called - {"contr"}

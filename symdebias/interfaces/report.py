@@ -82,7 +82,14 @@ footer { margin-top: 2.5rem; border-top: 1px solid var(--line); color: #595959; 
   .wide td::before { content: attr(data-name); color: #595959; }
   .wide tbody th, .wide td { border: 0; }
 }
-@media print { body { font-size: 10.5pt; max-width: none; padding: 0; } figure, .wide { overflow: visible; } }
+@media print {
+  body { font-size: 10.5pt; max-width: none; padding: 0; }
+  figure, .wide { overflow: visible; }
+  table { font-size: 8pt; }
+  th, td { padding: .15rem .3rem; }
+  th:first-child { min-width: 0; }
+  tr, figure { break-inside: avoid; }
+}
 """
 
 
@@ -307,7 +314,11 @@ def _metrics(fit: Fit, X: Any, y: Any, level: float) -> list[str]:
         low, high = one.confidence_interval(level)
         bias = f"{one.bias:.2g}" if one.bias > 0 else "0"
         rows.append([name, f"{one.value:.4g}", f"{one.standard_error:.2g}", bias, f"{low:.4g} to {high:.4g}"])
-    refused = [_words(f"Not computed: {name}: {reason}") for name, reason in found.refused.items()]
+    # One line for metrics that are refused for the same reason, which begins with the name of each.
+    alike: dict[str, list[str]] = {}
+    for name, reason in found.refused.items():
+        alike.setdefault(reason.removeprefix(name), []).append(name)
+    refused = [_words(f"Not computed: {', '.join(names)}: {found.refused[names[0]]}") for names in alike.values()]
     told = (
         "On true records, from these released ones, the noise taken out. They are those of the fit, which flatter it."
     )

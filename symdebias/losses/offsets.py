@@ -48,22 +48,36 @@ class Offset:
 
 
 @functools.lru_cache(maxsize=256)
-def offset_of(loss: Loss) -> Offset:
+def offset_of(loss: Loss) -> Offset | None:
     """Return what an offset does to the records of a loss of one score.
+
+    It is None where no other target and weight stand for an offset: the loss is neither of the residual nor of a
+    logarithmic link, or its target is a label.
 
     Raises
     ------
     ValueError
-        It is neither of the residual nor of a logarithmic link, or its target is a label.
+        The loss has several scores, or is in features by name.
 
     Examples
     --------
     >>> import symdebias as sd
     >>> offset_of(sd.losses.poisson()), offset_of(sd.losses.huber())
     (Offset(divides=True, power=1.0), Offset(divides=False, power=0.0))
+    >>> offset_of(sd.losses.logistic()) is None
+    True
     """
-    if len(loss.scores) != 1 or loss.target_values is not None or not loss.expression.has(loss.target):
-        raise ValueError(_refusal(loss))
+    if len(loss.scores) != 1:
+        raise ValueError(
+            f"offset= is a known term of one score, and {loss.expression} has {len(loss.scores) or 'none by name'}. "
+            + (
+                "Fit one class against another, with a loss of one score."
+                if loss.scores
+                else "Declare it as one more feature, with no parameter of its own."
+            )
+        )
+    if loss.target_values is not None or not loss.expression.has(loss.target):
+        return None
     (u,), y, o, r = loss.scores, loss.target, sp.Dummy("o", real=True), sp.Dummy("r", real=True)
     moved = loss.expression.xreplace({y: u + r})
     if not moved.has(u) or not _budget.expand(moved).has(u):
@@ -76,17 +90,4 @@ def offset_of(loss: Loss) -> Offset:
         powers.append(sp.log(found) / point[2] if found.is_real and found > 0 else sp.nan)
     if all(one.is_real and abs(one - powers[0]) < _EQUAL for one in powers):
         return Offset(divides=True, power=round(float(powers[0]), 15))
-    raise ValueError(_refusal(loss))
-
-
-def _refusal(loss: Loss) -> str:
-    if loss.target_values is not None:
-        why = "is one of labels"
-    elif len(loss.scores) != 1:
-        why = f"has {len(loss.scores) or 'no'} scores"
-    else:
-        why = "is neither a function of y - u nor one with a logarithmic link"
-    return (
-        f"offset= is taken as another target and a weight, and {loss.expression} {why}, so that there is none. List "
-        "the offset as a noiseless column: its coefficient, 1 where the offset is right, is then estimated."
-    )
+    return None

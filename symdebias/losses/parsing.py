@@ -174,12 +174,12 @@ def read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
 
 def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
     if len(text) > LONGEST_TEXT:
-        raise ValueError(f"the expression has {len(text):,} characters. It may have {LONGEST_TEXT:,}.")
+        raise ValueError(f"the expression has {len(text):,} characters. It may have {LONGEST_TEXT:,}. Shorten it.")
     plain = _CHARACTERS.match(text)
     if plain is None or plain.end() < len(text):
         odd = ascii(text[0 if plain is None else plain.end()])
         raise ValueError(
-            f"the expression has the character {odd}. It takes letters, digits, blanks and _ + - * / ( ) , . < > = !"
+            f"the expression has the character {odd}. It takes letters, digits, blanks and _ + - * / ( ) , . < > = ! **"
         )
     try:
         with warnings.catch_warnings():
@@ -191,9 +191,9 @@ def _read(text: str, names: Mapping[str, sp.Symbol]) -> sp.Expr:
         ) from None
     try:
         return _symbolic(_Reader(names).part(tree.body, 0))
-    except (ArithmeticError, TypeError, AttributeError, NotImplementedError, RecursionError) as error:
+    except (ArithmeticError, TypeError, AttributeError, NotImplementedError, RecursionError):
         # What SymPy raises on combinations that are no real numbers.
-        raise ValueError(f"{text[:60]!r} is no real expression ({type(error).__name__}).") from None
+        raise ValueError(f"{text[:60]!r} is no real expression, as where it divides by zero. Correct it.") from None
 
 
 def _shown(expression: sp.Expr) -> str:
@@ -248,7 +248,8 @@ class _Reader:
             return symbol
         if name in _CONSTANTS:
             return _Exact(*_CONSTANTS[name])
-        raise ValueError(f"the expression has the name {name[:40]}, which was not declared.")
+        known = ", ".join(sorted(self.names)[:8])
+        raise ValueError(f"the expression has the name {name[:40]}, which was not declared. It may have {known}.")
 
     def _terms(self, node: ast.expr) -> list[tuple[int, ast.expr]]:
         """Return the terms of a chain of + and -, the deepest first, with their signs."""
@@ -287,7 +288,8 @@ class _Reader:
                 raise ValueError(f"{name} takes 1 to {_MOST_COMPARED} arguments; got {len(parts)}.")
             return _classified(_EXTREMA[name](*(_compared(part) for part in parts)))
         if name not in _FUNCTIONS:
-            raise ValueError(f"the expression calls {name[:40]}, which is not one of {', '.join(sorted(_FUNCTIONS))}.")
+            known = ", ".join(sorted((*_FUNCTIONS, *_EXTREMA, "Piecewise")))
+            raise ValueError(f"the expression calls {name[:40]}, which is not one of {known}. Use one of these.")
         if name == "Heaviside" and len(parts) == 2 and not isinstance(parts[0], (Fraction, float, _Exact)):
             _refuse_long_complex(parts[0])
             return _classified(sp.Heaviside(*map(_symbolic, parts)))
@@ -420,7 +422,7 @@ def _product(parts: Sequence[_Part]) -> _Part:
 def _power(base: _Part, exponent: _Part) -> _Part:
     if isinstance(exponent, (Fraction, float, _Exact)):
         if not abs(_value(exponent)) <= _LARGEST_EXPONENT:
-            raise ValueError(f"the expression has an exponent beyond {_LARGEST_EXPONENT}.")
+            raise ValueError(f"the expression has an exponent beyond {_LARGEST_EXPONENT}. Write a smaller one.")
         if isinstance(exponent, Fraction) and exponent.denominator > _LARGEST_ROOT:
             raise ValueError(f"the expression has an exponent with a denominator above {_LARGEST_ROOT}.")
     numeric = isinstance(base, (Fraction, float, _Exact))

@@ -397,7 +397,9 @@ class Labels(Range):
         """
         if hasattr(values, "tolist"):
             values = values.tolist()
-        if isinstance(values, Sequence) and not isinstance(values, (str, bytes)):
+        if isinstance(values, str):
+            raise TypeError(f'{name} is one text. Give a list of two or more categories, such as {name}=("a", "b").')
+        if isinstance(values, Sequence) and not isinstance(values, bytes):
             if len(values) > MOST_LABELS:
                 raise ValueError(
                     f"{name} has {len(values):,} values. There may be {MOST_LABELS:,}, as a correction weighs each "

@@ -12,10 +12,10 @@ generator a cryptographic one: PCG64 is seeded by the operating system, but its 
 its output, which somebody has who can guess the data (Bouillaguet, Martinez & Sauvage 2020).
 """
 
+import importlib
 import math
 import os
 import secrets
-import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,11 +84,17 @@ class Source:
         return numbers
 
 
+def _openssl() -> Any:
+    """Return the module of OpenSSL's generator, imported where noise is drawn: a fit to released records draws none."""
+    return importlib.import_module("ssl")
+
+
 def _secret_bytes(count: int) -> bytes:
     """Return bytes of OpenSSL's generator, which takes a request of less than 2^31."""
     if count <= _REQUEST:
-        return ssl.RAND_bytes(count)
-    return b"".join(ssl.RAND_bytes(min(_REQUEST, count - begin)) for begin in range(0, count, _REQUEST))
+        found: bytes = _openssl().RAND_bytes(count)
+        return found
+    return b"".join(_openssl().RAND_bytes(min(_REQUEST, count - begin)) for begin in range(0, count, _REQUEST))
 
 
 def source(random_state: int | np.random.Generator | None, noise: str | None = None) -> Source:
@@ -118,7 +124,7 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     if random_state is None:
         # What the operating system has now is mixed in at each call: also where the state of the process was copied,
         # as in a clone of a virtual machine, two streams differ.
-        ssl.RAND_add(os.urandom(32), 32.0)
+        _openssl().RAND_add(os.urandom(32), 32.0)
         seed = np.random.SeedSequence(secrets.randbits(256), pool_size=8)
         return Source(np.random.default_rng(seed), seeded=False, hardened=hardened)
     return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)

@@ -5,6 +5,7 @@ there is private, and never shown.
 """
 
 import contextlib
+import datetime
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -90,8 +91,8 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
         if declared is None:
             if read is None and not column.public:
                 raise ValueError(
-                    f"{column.name} is no finite number in {where(row)}, and the schema declares it by bounds. Correct "
-                    "the value, declare the word for missing values as missing = [...], or declare categories."
+                    f"{column.name} is no finite number in {where(row)}, and the schema declares it by bounds. "
+                    f"{_as_number(value)}"
                 )
             found.append(value if read is None else read)
         elif read in declared:
@@ -100,10 +101,13 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
             found.append(column.other)
         else:
             assert column.labels is not None
-            listed = ", ".join(map(str, column.labels.values[:8])) + (", ..." if len(declared) > 8 else "")
+            listed = ", ".join(one if isinstance(one, str) else f"{one:g}" for one in column.labels.values[:8]) + (
+                ", ..." if len(declared) > 8 else ""
+            )
             raise ValueError(
                 f"{column.name} has a value in {where(row)} that was not declared. Its categories are {listed}: "
-                "declare all of them, or name one with other = ... that undeclared values count as."
+                f"{_other_category(value, declared)}declare all of them, or name one with other = ... that undeclared "
+                "values count as."
             )
     return np.array(found, dtype=object if any(isinstance(value, str) for value in found[:1]) else float)
 
@@ -127,6 +131,28 @@ def _without_value(column: "Column", where: str) -> str:
         f"{column.name} is missing in {where}. Each record needs a value: complete the table; or say in the schema "
         f"what a missing one of a column counts as (fill = ..., a public value such as {fill}; a target has none)."
     )
+
+
+def _as_number(value: Any) -> str:
+    """Return what to do about a value that is no number, by its kind and without showing it."""
+    if isinstance(value, (bool, np.bool_)):
+        return 'It is true or false: declare categories = ["False", "True"], or convert the column to 0 and 1.'
+    if isinstance(value, (datetime.date, np.datetime64)):
+        return "It is a date: convert the column to a number, such as days since a public day."
+    return (
+        "Correct the value (numbers are written as 1234.5, and dates are none), declare the word for missing values as "
+        "missing = [...], or declare categories."
+    )
+
+
+def _other_category(value: Any, declared: set[Any]) -> str:
+    """Return why a value is none of the declared categories where it nearly is; what is told of it was declared."""
+    if isinstance(value, (bool, np.bool_)):
+        return 'true and false are texts here, categories = ["False", "True"]; '
+    near = str(value).strip().casefold()
+    if any(isinstance(one, str) and one.casefold() == near for one in declared):
+        return "the value differs from one of them in its capitals; "
+    return ""
 
 
 def _number(value: Any) -> float | None:

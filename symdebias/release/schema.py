@@ -4,8 +4,8 @@ It is written down before the data are seen, as a dict or a TOML file, and nothi
 `symdebias.release.allocation` makes a release of it.
 """
 
+import importlib
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +131,7 @@ class Schema:
             "epsilon": epsilon,
             "delta": float(delta),
             "loss": loss,
-            "design": _design(entries.get("design"), loss, columns, target),
+            "design": _design(entries.get("design"), _suited(loss, target), columns, target),
             "norm": None if entries.get("norm") is None else RADIUS.check("norm", entries["norm"]),
             "intercept": intercept,
             "missing": _words(entries.get("missing", [])),
@@ -206,9 +206,11 @@ def _entries(source: Any) -> Mapping[str, Any]:
     content = path.read_bytes()
     if len(content) > _LONGEST_FILE:
         raise ValueError(f"the schema {name} has {len(content):,} bytes, and may have {_LONGEST_FILE:,}. Shorten it.")
+    # Imported where a file is read: no fit needs it. Its error is a ValueError, as that of text that is not UTF-8 is.
     try:
-        return tomllib.loads(content.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        parsed: dict[str, Any] = importlib.import_module("tomllib").loads(content.decode("utf-8-sig"))
+        return parsed
+    except (ValueError, RecursionError) as error:
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else seen(str(error), 200).rstrip(".")
         raise ValueError(
             f"{name} is not a TOML file: {reason}. Write entries as key = value, text between quotes, lists between "
@@ -310,6 +312,25 @@ def _loss(loss: Any) -> str | None:
             "declare a Release by hand."
         )
     return loss.replace("-", "_")
+
+
+def _suited(loss: str | None, target: Column | None) -> str | None:
+    """Return the loss, which is to be one of such a target."""
+    if loss is None or target is None:
+        return loss
+    kind = _losses.CATALOGUE[loss].target
+    if kind in ("label", "labels") and target.bounds is not None:
+        raise ValueError(
+            f"loss={loss!r} is one of labels, and the target {shown(target.name, 80)} has bounds. Give its categories, "
+            f"or choose a loss of numbers, such as {', '.join(_losses.RESIDUAL)}."
+        )
+    if kind == "count" and target.labels is not None and len(target.labels.values) == 2:
+        raise ValueError(
+            f"loss={loss!r} is one of counts or amounts, and the two categories of the target "
+            f"{shown(target.name, 80)} are released as -1 and +1. Give its bounds, or choose a loss of labels, such as "
+            f"{', '.join(name for name in _losses.MARGIN if name not in _losses.RESIDUAL)}."
+        )
+    return loss
 
 
 def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], target: Column | None) -> str:

@@ -7,7 +7,6 @@ from symdebias.solvers import step_sizes
 from symdebias.solvers.fit import Fit, History
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.regions import BallMinimum, minimise_in_ball
-from symdebias.solvers.replicates import Replicates, sgd_replicates
 from symdebias.solvers.sgd import sgd
 from symdebias.solvers.smoothing import laplacian_smoothing, smoothing_beta, smoothing_gamma
 
@@ -17,10 +16,14 @@ if TYPE_CHECKING:
     from symdebias.solvers.central.input import input_perturbation
     from symdebias.solvers.central.objective import objective_perturbation
     from symdebias.solvers.central.output import output_perturbation
-else:  # what no fit to released records needs
+    from symdebias.solvers.replicates import Replicates, sgd_replicates
+else:  # what few fits to released records need
     __getattr__ = _optional.on_demand(
         __name__,
-        {"central": ("dp_lssgd", "input_perturbation", "objective_perturbation", "output_perturbation")},
+        {
+            "central": ("dp_lssgd", "input_perturbation", "objective_perturbation", "output_perturbation"),
+            "replicates": ("Replicates", "sgd_replicates"),
+        },
         rooms=("literature",),
     )
 

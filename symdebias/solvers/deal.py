@@ -90,7 +90,13 @@ def checked_run(
     named = not (corrected.is_resolved and corrected.declared.scores)
     marked, factor = {} if offset is None else {"offset": True}, 1.0
     if offset is not None:
-        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
+        if is_held:
+            raise ValueError(
+                f"descent takes an offset as another target and a weight, and there is none for "
+                f"{corrected.declared.expression} under this release. Use m_estimate, which takes offsets for every "
+                "loss of one score."
+            )
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
     )

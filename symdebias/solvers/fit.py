@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,16 @@ from symdebias.privacy import Guarantee
 from symdebias.solvers import saved_fit, summary
 from symdebias.solvers.coefficients import Coefficients
 from symdebias.solvers.predictions import Predictor
+
+# What scikit-learn and statsmodels call what a fit has by another name.
+_CALLED = {
+    **dict.fromkeys(("coef_", "coef", "params"), "theta, or coefficients in the units of the table"),
+    **dict.fromkeys(("intercept_", "intercept"), "theta[-1], which is that of a release with fit_intercept=True"),
+    **dict.fromkeys(("bse", "std_err"), "standard_errors"),
+    **dict.fromkeys(("pvalues", "tvalues"), "summary_frame()"),
+    **dict.fromkeys(("conf_int", "interval"), "confidence_interval()"),
+    "cov_params": "covariance",
+}
 
 
 @dataclass(frozen=True)
@@ -112,6 +122,14 @@ class Fit:
     claim: Guarantee | None = None
     description: str = ""
     notes: tuple[str, ...] = ()
+
+    if not TYPE_CHECKING:  # for which every name would exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what a name of scikit-learn or statsmodels is called here."""
+            own = _CALLED.get(name)
+            told = f" Use {own}." if own else ""
+            raise AttributeError(f"a Fit has no attribute {name!r}.{told}", name=name, obj=self)
 
     @classmethod
     def of(

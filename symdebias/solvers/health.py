@@ -239,7 +239,7 @@ class Examination:
         if uncorrected is None:
             return None
         with np.errstate(all="ignore"):
-            gradients = uncorrected.gradients(theta, slice(None), by_derivatives=self.by_derivatives) @ self._root
+            gradients = uncorrected.plain_gradients(theta) @ self._root
             before = float(np.linalg.norm(self._weighed(gradients))) ** 2 / len(gradients)
         if not (before > 0 and math.isfinite(size / before)):
             return None

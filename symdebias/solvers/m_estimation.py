@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes, parameter_bounds
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -28,12 +28,13 @@ from symdebias.solvers.checkpoint import Checkpoint, described, kept
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
+from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import positive, undecided
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.newton import Root, newton
-from symdebias.solvers.offsets import with_offset
+from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of
-from symdebias.solvers.regions import Near, Region, region_of
+from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 
@@ -99,8 +100,9 @@ def m_estimate(
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     offset : array of shape (n,), optional
         A known term of the score, without noise, such as the logarithm of the exposure of counts. Losses of the
-        residual and those with a logarithmic link have one: records are then fitted with another target, and counts
-        with their exposure as weights besides.
+        residual and those with a logarithmic link are then fitted with another target, and counts with their exposure
+        as weights besides. For every other loss of one score it is a column without noise whose parameter is held at
+        1. `l2`, `radius`, `bounds` and `start` are those of the other parameters.
     clusters : array of shape (n,), optional
         Which records belong together (releases of the same person, members of a household): any hashable labels. The
         covariance allows for any dependence within a cluster.
@@ -166,13 +168,15 @@ def m_estimate(
     """
     l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
-    factor = 1.0
+    factor, is_held = 1.0, False
     if offset is not None:
-        y, sample_weight, factor = with_offset(corrected, X, y, sample_weight, offset)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
     checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
     refuse_scaled(corrected, checked.matrix)
     refuse_other_labels(corrected, checked.target)
     check_same_index(X, y, clusters=clusters)
+    if is_held:
+        corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
     with kept(checkpoint) as journal:
         return estimated(
@@ -243,22 +247,20 @@ def estimated(
         As for `m_estimate`.
     """
     has_offset, factor = factor is not None, 1.0 if factor is None else factor
-    correction = checked.correction
-    penalty = correction.penalty(l2 * factor)
-    region = region_of(
-        None if radius is None else float(radius), None if bounds is None else parameter_bounds(bounds, len(penalty))
-    )
-    given = None if start is None else correction.flat(start).copy()
+    correction, frame = checked.correction, frame_of(checked)
+    penalty = frame.penalty(checked, l2 * factor)
+    region = frame.region(radius, bounds, len(penalty))
+    given = None if start is None else frame.start(checked, start)
     if journal is not None:
         arguments = {
             "solver": "m_estimate", "l2": l2 * factor, "radius": radius,
-            "bounds": None if bounds is None else np.stack(parameter_bounds(bounds, len(penalty))), "start": given,
+            "bounds": None if bounds is None else np.stack(frame.bounds(bounds, len(penalty))), "start": given,
             "clusters": codes, "surrogate_radius": surrogate_radius,
         }  # fmt: skip
         journal.begin(described(corrected, checked, arguments))
         checked = replace(checked, journal=journal)
-    known = known_scores(corrected, checked)
-    metric = (released_moments(checked) if known is None else known.metric) + np.diag(penalty)
+    known = frame.known(known_scores(corrected, checked))
+    metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
@@ -280,9 +282,10 @@ def estimated(
     inference = at_root(
         records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
     )
+    told, inference = frame.told(resolved, inference)
     return Fit.of(
-        resolved,
-        theta,
+        told,
+        frame.reported(theta),
         solver="m_estimate",
         records=len(records),
         steps=root.steps,
@@ -291,7 +294,7 @@ def estimated(
         diagnostics={
             "stages": estimate.stages,
             "start": "given" if given is not None else "zero" if pilot is None else "pilot",
-            "pilot": None if pilot is None else pilot.as_diagnostics(),
+            "pilot": None if pilot is None else frame.reported_pilot(pilot.as_diagnostics()),
             "safeguards": tuple(safeguards),
             "hessian": estimate.hessian,
             "last_step": root.last_step,
@@ -354,7 +357,7 @@ def _advice(search: "_Search", l2: float, factor: float) -> tuple[str, ...]:
     said = ""
     for step in range(1, _PENALTIES + 1):
         tried = float(f"{start * _MORE_PENALTY**step:.0e}")
-        penalty = search.checked.correction.penalty(tried * factor)
+        penalty = frame_of(search.checked).penalty(search.checked, tried * factor)
         other = replace(search, penalty=penalty, metric=moments + np.diag(penalty))
         try:
             other.estimate()

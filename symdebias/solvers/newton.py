@@ -103,7 +103,7 @@ def newton(
             ) from error
         curved = max(curved, least)
         if math.isinf(near.reach) and least <= _FLAT * curved and not near.region.on_boundary(theta + move):
-            _require_held(records, theta, move, penalty)
+            _require_held(records, theta, near.region.moves(theta), move, penalty)
         scale = max(length(theta), length(theta + move))
         size = length(move) / scale if scale > 0 else 0.0
         has_meat = bool(before.meat.size) or not with_meat
@@ -139,10 +139,12 @@ def newton(
     )
 
 
-def _require_held(records: Records, theta: FloatArray, move: FloatArray, penalty: FloatArray) -> None:
+def _require_held(
+    records: Records, theta: FloatArray, outwards: FloatArray, move: FloatArray, penalty: FloatArray
+) -> None:
     """Raise DivergenceError where the mean corrected loss falls on and on, away from zero or in a step's direction."""
     longest = _FAR * max(1.0, float(np.abs(theta).max()), float(np.abs(move).max()))
-    for direction in (theta, move):
+    for direction in (outwards, move):
         if not direction.any():
             continue
         far = theta + longest / float(np.abs(direction).max()) * direction

@@ -5,7 +5,7 @@ estimate, independent of the records' own noise, it adds d Var(V) d' to the cova
 the derivative of the root, found by differences of G in V.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,8 @@ from symdebias.release.columns import as_json
 
 # By which share of it the noise is moved for a difference: the gradient is smooth in it.
 _STEP = 1e-4
+# No more than this where steps are of the size of what an estimate is off.
+_LARGEST_STEP = 0.3
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,60 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
             covariance += (on if direction[0] == direction[1] else off) * np.multiply.outer(move, move)
         found.append(Added(covariance, freedom))
     return found
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A release whose estimated noise is a little more and a little less than the estimate, in one direction."""
+
+    more: Release
+    less: Release
+    step: float  # By which share of the estimate.
+    variance: float  # Of what the estimate is off in this direction, as a share of it.
+    degrees_of_freedom: float  # Those of the estimate.
+
+
+def moved_releases(release: Release) -> Iterator[Moved]:
+    """Yield a release with its estimates of noise moved, one direction after another.
+
+    Steps are of the size of what estimates are off, so that what jumps a little as the noise changes, as a surrogate
+    does whose number of waves changes, has a slope over that range.
+
+    Raises
+    ------
+    InferenceError
+        There are too few degrees of freedom, or the release has features and target in one vector.
+    """
+    for place, mechanism in _estimated(release):
+        if release.coupling is not None:
+            raise InferenceError(
+                "noise that was estimated, of features and target in one vector, has no standard errors. Release them "
+                "apart."
+            )
+        assert mechanism.degrees_of_freedom is not None
+        on, off = _variances(mechanism)
+        for direction in _directions(mechanism):
+            variance = on if direction[0] == direction[1] else off
+            step = min(max(np.sqrt(variance) / 2, _STEP), _LARGEST_STEP)
+            more, less = (_with(release, place, mechanism.moved(direction, by)) for by in (step, -step))
+            yield Moved(more, less, step, variance, mechanism.degrees_of_freedom)
+
+
+def added_variance(release: Release, function: Callable[[Release], FloatArray]) -> FloatArray | float:
+    """Return what the estimates of noise in a release add to the variances of a function of it, 0 where it has none.
+
+    Parameters
+    ----------
+    release : Release
+        The release.
+    function : callable
+        Returns numbers under a release with other noise.
+    """
+    total: FloatArray | float = 0.0
+    for one in moved_releases(release):
+        slope = (function(one.more) - function(one.less)) / (2 * one.step)
+        total = total + slope**2 * one.variance
+    return total
 
 
 def is_estimated(release: Release) -> bool:

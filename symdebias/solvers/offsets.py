@@ -9,34 +9,38 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.losses.offsets import offset_of
 from symdebias.noise import ChannelNoise
 
+# Sums of the squares of larger ones overflow.
+_LARGEST = 1e100
+
 
 def with_offset(
     corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any
-) -> tuple[FloatArray, FloatArray | None, float]:
+) -> tuple[Any, Any, float, bool]:
     """Return what stands for targets and weights of records whose score theta'x + o has a known term o, shape (n,).
 
     The weights have the mean of those given, and are None where all are 1. The third number is what the mean gradient
-    is multiplied with by that: a penalty has to be, too. X is there for its row labels.
+    is multiplied with by that: a penalty has to be, too. X is there for its row labels. The last says that nothing
+    stands for them: the offset then is a column more, see `symdebias.solvers.held`.
 
     Raises
     ------
     ValueError, TypeError
-        The loss has no offset, the release hides the target that one needs, or the arrays do not fit.
+        The loss has several scores or none, the release has features and target in one vector, or the arrays do not
+        fit.
     """
-    release = corrected.release
+    release, rule = corrected.release, offset_of(corrected.declared)
     if release.coupling is not None:
         raise ValueError(
-            "offset= needs a target of its own, and this release has features and target in one vector. Take the "
-            "offset off the target before the release, or release them apart."
+            "offset= is a part of the score that is known of each record, and this release has features and target in "
+            "one vector, where it has no place. Release them apart, or take the offset off the target before the "
+            "release."
         )
-    if release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise)):
-        raise ValueError(
-            f"offset= is taken off the released target, and {release.target!r} leaves no number that it could be taken "
-            "off. Release the target with additive noise, or take the offset off before the release."
-        )
-    rule = offset_of(corrected.declared)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
-    target, known = real_array(y, "y"), as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
+    known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
+    hidden = release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise))
+    if rule is None or hidden:
+        return y, sample_weight, 1.0, True
+    target = real_array(y, "y")
     moved = rule.targets(target, known)
     if not np.all(np.isfinite(moved)):
         row = int(np.argmin(np.isfinite(moved)))
@@ -45,14 +49,14 @@ def with_offset(
             "np.log(exposure)."
         )
     if rule.power == 0:
-        return moved, sample_weight, 1.0
+        return moved, sample_weight, 1.0, False
     own, largest = rule.weights(known)
     given = np.ones(len(own)) if sample_weight is None else weights_array(sample_weight, rows=len(own))
     weights = own * given
     if not weights.any():
         raise ValueError("the offsets of all records with weight are too small beside another one. Check their units.")
     factor = float(given.sum() / weights.sum())
-    return moved, np.asarray(weights * factor), factor / largest
+    return moved, np.asarray(weights * factor), factor / largest, False
 
 
 def as_offset(offset: Any, rows: int) -> FloatArray:
@@ -66,4 +70,10 @@ def as_offset(offset: Any, rows: int) -> FloatArray:
     known = real_array(offset, "offset")
     if known.shape != (rows,):
         raise ValueError(f"offset has the shape {known.shape}; it must be ({rows},): one number per record.")
+    if rows and not np.abs(known).max() <= _LARGEST:
+        row = int(np.argmax(np.abs(known)))
+        raise ValueError(
+            f"offset is {known[row]:.3g} in row {row}, and no score is so large. An offset is the logarithm of an "
+            "exposure, or a known score: check its units."
+        )
     return known

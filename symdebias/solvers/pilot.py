@@ -115,7 +115,10 @@ def _climb(
     aim = theta
     if not known.size(theta) > 0:
         # All scores are zero: the first surrogate is for those in the direction in which the loss falls.
-        slope = known.resolved(theta, radius=reach, quick=True).of(part).mean_gradient(theta)
+        first = known.resolved(theta, radius=reach, quick=True).of(part)
+        # By the pass that the rungs need anyway: a kernel for gradients alone would be compiled for this one call.
+        derivatives, how = first.derivatives_or_differences()
+        slope = derivatives(theta).gradient if how == "exact" else first.mean_gradient(theta)
         aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim

@@ -40,6 +40,10 @@ class Region:
         """Whether theta lies on the boundary."""
         return False
 
+    def moves(self, direction: FloatArray) -> FloatArray:
+        """Return a direction, without the parameters that cannot move."""
+        return direction
+
 
 @dataclass(frozen=True)
 class Ball(Region):

@@ -133,7 +133,7 @@ def sgd(
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     offset : array of shape (n,), optional
-        A known term of the score; see `m_estimate`.
+        A known term of the score, for losses of the residual and those with a logarithmic link; see `m_estimate`.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -310,7 +310,9 @@ def _trained(
     )  # fmt: skip
 
     def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
-        theta, examination = descent.result, Examination(run, metric, known)
+        # The pilot of a surrogate has compiled the pass of derivatives: then no kernel for single gradients is needed.
+        theta = descent.result
+        examination = Examination(run, metric, known, by_derivatives=not corrected.is_resolved)
         health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(radius)
         if is_stream:

@@ -14,11 +14,11 @@ from symdebias.mechanisms import rounded, sampling
 DRAWS = {"discrete_laplace": rounded.discrete_laplace, "discrete_gaussian": rounded.normal}
 
 
+@pytest.mark.needs("opendp")
 @pytest.mark.parametrize("law", DRAWS)
 @pytest.mark.parametrize("scale", [8.0, 37.5, 2.0**20])
 def test_our_draws_are_those_of_opendp(law, scale):
     """10,000 of each at a level of 1e-6: a scale wrong by a quarter would be seen."""
-    pytest.importorskip("opendp")
     found = sd.checks.compare_with_opendp(law, scale, samples=10_000)
     assert found.holds, found
 

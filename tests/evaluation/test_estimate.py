@@ -259,7 +259,34 @@ def test_few_clusters_have_intervals_by_t():
     apart = evaluate(THETA, X, y, metric="accuracy", release=TRUE)
     low, high = apart.confidence_interval(0.9)
     assert apart.clusters is None
-    assert (high - low) / (2 * apart.standard_error) == pytest.approx(stats.norm.ppf(0.95), rel=1e-9)
+    # Of 60 hits and misses with the share p of hits, 60 p q/(1 - 3 p q) decide the standard error.
+    spread = apart.value * (1 - apart.value)
+    freedom = 2 * 60 * spread / (1 - 3 * spread)
+    assert apart.degrees_of_freedom == pytest.approx(freedom)
+    assert (high - low) / (2 * apart.standard_error) == pytest.approx(stats.t.ppf(0.95, freedom), rel=1e-9)
+
+
+def test_far_records_widen_intervals_and_many_do_not():
+    X, y = records(n=2000)
+    many = evaluate(THETA, X, y, metric="squared_error", release=TRUE)
+    assert many.degrees_of_freedom is None
+    low, high = many.confidence_interval(0.9)
+    assert (high - low) / (2 * many.standard_error) == pytest.approx(stats.norm.ppf(0.95), rel=1e-9)
+    far = y + 100.0 * (np.arange(2000) < 3)
+    few = evaluate(THETA, X, far, metric="squared_error", release=TRUE)
+    assert few.degrees_of_freedom == pytest.approx(6.0, rel=0.2)
+    assert evaluate(THETA, X, far, metric="r2", release=TRUE).degrees_of_freedom < 20
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "precision", "roc_auc"])
+@pytest.mark.parametrize("factor", [1e-9, 1e9])
+def test_signs_of_scores_do_not_know_the_units_of_the_score(metric, factor):
+    X, y = records(n=300)
+    release = sd.Release(NORMAL, COIN, fit_intercept=True)
+    options = {"metric": metric, "release": release}
+    one, other = (evaluate(size * THETA, X, y, **options) for size in (1.0, factor))
+    assert (other.value, other.standard_error) == pytest.approx((one.value, one.standard_error), rel=1e-6)
+    assert other.bias == pytest.approx(one.bias, rel=1e-3)
 
 
 def test_clusters_and_weights():

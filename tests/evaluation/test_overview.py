@@ -25,8 +25,10 @@ def test_labels_have_seven_metrics_and_numbers_two():
     assert not found.refused
     for metric, estimate in found.estimates.items():
         assert estimate == evaluate(THETA, X, y, metric=metric, release=release_of(None, COIN))
-    numbers = evaluate_all(THETA, X, y, release=release_of(NORMAL))
+    numbers = evaluate_all(THETA, X, y + X[:, 0], release=release_of(NORMAL))
     assert tuple(numbers.estimates) == ("squared_error", "r2")
+    with pytest.raises(ValueError, match=r"all targets are -1 or 1, .* Pass target_values="):
+        evaluate_all(THETA, X, y, release=release_of(NORMAL))
     declared = evaluate_all(THETA, X, y, release=TRUE, target_values=(-1, 1), threshold=0.4)
     assert declared.estimates["f1"] == evaluate(THETA, X, y, metric="f1", release=TRUE, threshold=0.4)
 

@@ -1,5 +1,6 @@
 """Estimators of scikit-learn: its own checks, and fits on released records against those of the library."""
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -29,12 +30,22 @@ NOISE = sd.GaussianMechanism.from_scale(0.2)
 
 
 def own_checks(estimator):
-    """Return scikit-learn's checks of an estimator with their names, by the call of either version."""
+    """Return scikit-learn's checks of an estimator with their names, by the call of either version; none skips."""
     if hasattr(estimator_checks, "estimator_checks_generator"):
         pairs = estimator_checks.estimator_checks_generator(estimator)
     else:
         pairs = estimator_checks.check_estimator(estimator, generate_only=True)
-    return [pytest.param(one, check, id=f"{type(one).__name__}-{check.func.__name__}") for one, check in pairs]
+    # That of array APIs skips but where SciPy was told of them before its import, and none is claimed.
+    named = [(one, unwrapped(check)) for one, check in pairs if check.func.__name__ != "check_array_api_input"]
+    return [pytest.param(one, check, id=f"{type(one).__name__}-{check.func.__name__}") for one, check in named]
+
+
+def unwrapped(check):
+    """Return a check itself, where scikit-learn before 1.6 has put a skip in the place of one that is said to fail."""
+    inner = getattr(check.func, "__wrapped__", None)
+    if not isinstance(inner, functools.partial):
+        return check
+    return functools.partial(inner.func, *inner.args, *check.args, **inner.keywords)
 
 
 def passes(check, estimator):

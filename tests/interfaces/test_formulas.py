@@ -181,6 +181,65 @@ def test_data_and_releases_that_do_not_fit():
         sd.fit("pay ~ age", data, RELEASE, loss=None)
 
 
+OPEN = sd.Release({"age": RELEASE.groups[0][1]}, noiseless=("year", "region", "my col"))
+
+
+def test_offsets_and_exposure_are_those_by_hand():
+    data = table().assign(events=np.arange(90) % 4)
+    given = {"data": data, "release": OPEN, "loss": "poisson"}
+    expected = sd.fit("events ~ age", offset=np.log(data.year), **given)
+    for formula, options in (
+        ("events ~ age + offset(log(year))", {}),
+        ("events ~ age", {"exposure": "year"}),
+        ("events ~ age", {"exposure": data.year}),
+        ("events ~ age + offset(log(year) - 0.5)", {"offset": np.full(90, 0.5)}),
+        ("events ~ age + offset(log(year) / 2)", {"exposure": np.sqrt(data.year)}),
+    ):
+        found = sd.fit(formula, **given, **options)
+        np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-12)
+        assert found.names == ("age", "intercept")
+    made = sd.Formula("events ~ age + offset(log(year))", data, OPEN)
+    np.testing.assert_allclose(made.offsets(data[:3]), np.log(data.year[:3]))
+    assert expected.predict(made.columns(data[:3]), offset=made.offsets(data[:3])).shape == (3,)
+    assert sd.Formula("events ~ age", data, OPEN).offset is None
+
+
+@pytest.mark.parametrize(
+    ("formula", "release", "message"),
+    [
+        ("pay ~ age + offset(age)", OPEN, "known function of columns without noise; these are year"),
+        ("pay ~ age + offset(other)", OPEN, "names other"),
+        ("pay ~ age + offset(1)", OPEN, "names no column"),
+        ("pay ~ age:offset(year)", OPEN, "it stands by itself"),
+        ("pay ~ age + offset()", OPEN, "it stands by itself"),
+        ("pay ~ age + offset(year, 2)", OPEN, "it stands by itself"),
+        ("pay ~ age + offset(scale(year))", OPEN, "calls scale, which learns from all records"),
+        ("pay ~ age + offset(region)", OPEN, "An offset is one number"),
+        ("pay ~ age + offset(np.log(year))", OPEN, "more than a function of columns"),
+        ("pay ~ age + log(offset(year))", OPEN, "calls offset"),
+        ("pay ~ offset(year)", OPEN, "names no column. Name one on the right"),
+        ("pay ~ age + offset(time)", RELEASE, "time, which was centred or scaled by the release"),
+    ],
+)
+def test_what_is_no_offset(formula, release, message):
+    with pytest.raises(ValueError, match=message):
+        sd.fit(formula, table(), release)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exposure": "age"}, "no column without noise"),
+        ({"exposure": np.zeros(90)}, "one positive number per record"),
+        ({"exposure": np.ones(5)}, r"shape \(5,\)"),
+        ({"exposure": "year", "loss": "least_squares"}, "predicts another mean"),
+    ],
+)
+def test_what_is_no_exposure(options, message):
+    with pytest.raises(ValueError, match=message):
+        sd.fit("pay ~ age", table(), OPEN, **{"loss": "poisson", **options})
+
+
 def test_without_formulaic_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(MissingDependencyError, match=r"symdebias\[formulas\]"):

@@ -11,6 +11,8 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import sympy as sp
+from scipy import sparse
 
 import symdebias as sd
 from symdebias.interfaces import cli
@@ -40,19 +42,30 @@ def place(tmp_path_factory):
         "nothing.toml": SCHEMA.replace("4.0", "0"),
         "bare.toml": SCHEMA.replace("{ bounds = [17, 90] }", "{}"),
         "margin.toml": SCHEMA.replace("epsilon", 'loss = "logistic"\nepsilon'),
+        "capital.toml": SCHEMA.replace("age =", "Age ="),
+        "count.toml": SCHEMA.replace("epsilon", 'loss = "poisson"\nepsilon'),
+        "date.toml": SCHEMA.replace("[17, 90]", "[1990-01-01, 2020-12-31]"),
+        "true.toml": SCHEMA.replace('["private", "state"]', "[true, false]"),
+        "letters.toml": SCHEMA.replace('["private", "state"]', '"private"'),
         "broken.toml": SCHEMA.replace("[columns]", "[columns"),
         "people.csv": PEOPLE,
         "semicolons.csv": PEOPLE.replace(",", ";"),
         "headless.csv": f"39,{SECRET},low\n50,state,high\n",
         "missing.csv": PEOPLE.replace("50,state", "50,?", 1),
         "words.csv": PEOPLE.replace("50", "fifty", 1),
+        "capitals.csv": PEOPLE.replace("state", "State", 1),
+        "thousands.csv": PEOPLE.replace("50", '"1,050.5"', 1),
+        "western.csv": PEOPLE.replace("private", "privé"),
+        "twice.csv": PEOPLE.replace("work", "age", 1),
+        "empty.csv": "",
+        "names.csv": "age,work,income\n",
         "undeclared.csv": PEOPLE.replace("state", SECRET, 1),
         "cents.csv": PEOPLE.replace("39", "3900").replace("50", "5000"),
         "short.csv": PEOPLE + "39,private\n",
         "card.json": "{}",
     }
     for name, text in files.items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="latin-1" if name == "western.csv" else "utf-8")
     for name in ("schema", "margin"):
         schema = sd.Schema(folder / f"{name}.toml")
         noised = sd.Release.from_schema(schema).privatize(*schema.collect(folder / "people.csv"))
@@ -120,6 +133,49 @@ COMMANDS = [
     ("columns without end", "plan --loss logistic --columns 100000 --epsilon 4 --records 9", 1, "is more than 300.*Plan for fewer"),
     ("a negative spread", "plan --loss logistic --columns 2 --epsilon 4 --records 9 --spread -1", 1, "--spread=-1.0 is too small"),
     ("another shell", "completion fish", 2, "invalid choice: 'fish'.*'zsh'"),
+    # Further ones of a first day.
+    ("an option in the place of a command", "-v", 2, "arguments are required: COMMAND"),
+    ("a schema by its data", "plan --schema {}/people.csv --records 9", 1, r"people\.csv is not a TOML file.*key = value"),
+    ("dates as bounds", "plan --schema {}/date.toml --records 9", 1, "has the type date. It must be a number"),
+    ("true and false as categories", "plan --schema {}/true.toml --records 9", 1, "has True, which is not a number"),
+    ("a text as categories", "plan --schema {}/letters.toml --records 9", 1, "is one text. Give a list of two or more"),
+    ("a loss of counts for labels", "privatize {}/people.csv --schema {}/count.toml --out {}/new", 1,
+     "'poisson' is one of counts.*the two categories of the target.*choose a loss of labels, such as"),
+    ("another loss than the schema's", "plan --schema {}/margin.toml --records 9 --intercept", 1,
+     "--intercept does not go with --schema, which says it. Leave"),
+    ("another delta than the schema's", "plan --schema {}/margin.toml --records 9 --delta 1e-6", 1, "--delta does not go with"),
+    ("a target that is public after all", "plan --schema {}/margin.toml --records 9 --public-target", 1, "--public-target does"),
+    ("fewer than no records", "plan --loss logistic --columns 1 --epsilon 4 --records -5", 1,
+     "--records=-5.0 is too small.*Give a positive number, such as 10000 records"),
+    ("no error at all", "plan --loss logistic --columns 1 --epsilon 4 --standard-error 0", 1, "--standard-error=0.0 is too small"),
+    ("a name in other capitals", "privatize {}/people.csv --schema {}/capital.toml --out {}/new", 1,
+     "no column named Age; it has 3 columns. Names are matched with their capitals, and Age differs in them: correct"),
+    ("a category in other capitals", "privatize {}/capitals.csv --schema {}/schema.toml --out {}/new", 1,
+     "work has a value in row 1.*not declared.*differs from one of them in its capitals; declare"),
+    ("thousands divided by commas", "privatize {}/thousands.csv --schema {}/schema.toml --out {}/new", 1,
+     r"age is no finite number in row 1 \(line 3.*numbers are written as 1234\.5, and dates are none"),
+    ("another encoding", "privatize {}/western.csv --schema {}/schema.toml --out {}/new", 1, "not text in UTF-8. Save it as CSV in"),
+    ("two columns of a name", "privatize {}/twice.csv --schema {}/schema.toml --out {}/new", 1, "two columns named age. Give each"),
+    ("an empty file", "privatize {}/empty.csv --schema {}/schema.toml --out {}/new", 1, "is empty. Its first line names the col"),
+    ("names alone", "privatize {}/names.csv --schema {}/schema.toml --out {}/new", 1, "no record. Add a line for each record"),
+    ("an address as a file", "privatize http://example.org/a.csv --schema {}/schema.toml --out {}/new", 1, "is not there. Name"),
+    ("a ledger that is not there", PRIVATIZE + " --ledger {}/none.jsonl --population panel", 1,
+     "there is no ledger at .*none.jsonl. Name the one there is, or begin it by --total EPSILON"),
+    ("a total of nothing", PRIVATIZE + " --ledger {}/none.jsonl --population panel --total 0", 1, "--total=0.0 is too small.*budget"),
+    ("a negative seed", PRIVATIZE + " --seed -1", 1, "random_state=-1 is negative. Use a seed of zero or more"),
+    ("a fit as a folder", "fit {}/card.json --loss logistic", 1, "not a folder of the format.*Ask for the whole folder"),
+    ("fit and folder exchanged", "evaluate {}/released-schema {}/none.npz --metric accuracy", 1, "is no file. Ask for the file that fit"),
+    ("a metric that is none", "evaluate {}/none.npz {}/released-schema --metric acc", 2, "invalid choice: 'acc'.*'accuracy'"),
+    ("a penalty below zero", "fit {}/released-schema --loss logistic --l2 -1", 1, r"l2=-1.0 is too small. It must be a number in \[0"),
+    ("a method that is none", "fit {}/released-schema --loss logistic --method magic", 1, "'magic' is not known. Choose one of auto"),
+    ("records of an audit", "audit {}/people.csv", 1, "not a release card .* Ask for the output of to_json"),
+    ("too few draws", "audit {}/released-schema --samples 10", 1, "samples=10 is too small. It must be an integer of at least"),
+    ("records as a ledger", "ledger {}/people.csv", 1, "line 1 of the ledger .* Put back a copy that is whole"),
+    ("a division by zero", "derive 1/0", 1, "'1/0' is no real expression, as where it divides by zero. Correct it"),
+    ("another function", "derive abs(u) --continuous", 1, "calls abs, which is not one of Abs, .*Max.* Use one of these"),
+    ("a power in another language", "derive (u-y)^2 --continuous", 1, r"the character '\^'. It takes .* \*\*"),
+    ("an order without a series", "derive exp(-y*u) --order 2", 1, 'belongs to method="series"; method=.auto. has none. Leave it out'),
+    ("a long expression", "derive " + "u+" * 2000 + "u", 1, "has 4,001 characters. It may have 2,000. Shorten it"),
     # Expressions.
     ("parentheses", "derive exp(u", 1, "'exp\\(u' is no expression: its parentheses"),
     ("another name", "derive exp(-y*z)", 1, "z"),
@@ -166,6 +222,21 @@ def worked(age=None, work=None):
     return TABLE.assign(**{name: one for name, one in (("age", age), ("work", work)) if one is not None})
 
 
+def schema(**columns):
+    return sd.Schema({"epsilon": 1.0, "columns": columns})
+
+
+U = sp.Symbol("u", real=True)
+FIT = sd.Fit.of(
+    sd.debias(sd.losses.exponential(), BALL),
+    np.zeros(2),
+    solver="by hand",
+    records=20,
+    steps=0,
+    began=0.0,
+    inference=None,
+)
+
 CALLS = [
     ("labels 0 and 1", lambda: RELEASE.privatize(TABLE, (Y + 1) / 2), r"must be -1 or \+1; got 0 and 1\. Pass 2\*y - 1"),
     ("labels as text", lambda: RELEASE.privatize(TABLE, np.where(Y > 0, "yes", "no")), "y must hold real numbers.*Convert"),
@@ -202,6 +273,46 @@ CALLS = [
     ("no released folder", lambda: sd.load("none"), "none is not there. Name the folder"),
     ("a name of another room", lambda: sd.logistic, r"no attribute 'logistic'\. Use symdebias\.losses\.logistic"),
     ("a name misspelled", lambda: sd.GausianMechanism, "Use symdebias.GaussianMechanism"),
+    ("a mechanism for a release", lambda: sd.debias(sd.losses.logistic(), BALL.groups[0][1]), r"got GaussianMechanism. Wrap it"),
+    ("a loss that is not called", lambda: sd.debias(sd.losses.logistic, BALL), r"got function. Call it: logistic\(\)"),
+    ("loss and release exchanged", lambda: sd.debias(BALL, sd.losses.logistic()), "got Release. Take one of symdebias.losses"),
+    ("a loss that is not corrected", lambda: sd.m_estimate(sd.losses.logistic(), AGES, Y), r"got Loss. Pass debias\("),
+    ("labels as text, and a loss of numbers",
+     lambda: sd.debias(sd.losses.logistic(), sd.Release(BALL.groups[0][1], sd.RandomizedResponse(1.0, ("no", "yes")))),
+     r"texts, counted from 0: no is 0, yes is 1. Use loss.recoded\(\(0.0, 1.0\)\).*DebiasedClassifier"),
+    ("three labels, and a loss of two",
+     lambda: sd.debias(sd.losses.logistic(), sd.Release(BALL.groups[0][1], sd.RandomizedResponse(1.0, (0, 1, 2)))),
+     r"release \{0, 1, 2\}. Declare the same.*are for symdebias.losses.softmax\(3\)"),
+    ("categories as one text", lambda: sd.RandomizedResponse(1.0, "ab"), r"is one text. Give a list of two or more categories"),
+    ("a budget as text", lambda: sd.LaplaceMechanism("1", bounds=(0, 1)), "epsilon has the type str. It must be a number in"),
+    ("no bounds", lambda: sd.LaplaceMechanism(1.0), r"neither of bounds and radius was given. Give bounds=\(low, high\)"),
+    ("a misspelled kind of target", lambda: sd.Release(sd.SphericalCapMechanism(1.0, radius=1.0), "Margin"), 'Pass a mechanism, or "margin"'),
+    ("one column in one vector", lambda: sd.Release(sd.LaplaceMechanism(1.0, bounds=(0, 1)), "margin"), "Pass a mechanism with radius="),
+    ("numbers as labels", lambda: MARGIN.privatize(AGES, AGES[:, 0]), r"labels must be -1 or \+1; got 20 other values.*recode"),
+    ("another generator", lambda: BALL.privatize(AGES, Y, random_state=np.random.RandomState(0)), "got RandomState. Pass a seed"),
+    ("y of two dimensions", lambda: BALL.privatize(AGES, Y[:, None]), r"y must have one dimension.*Pass y.ravel\(\)"),
+    ("true and false as labels", lambda: BALL.privatize(AGES, Y > 0), "got bool. Convert it first"),
+    ("two columns of one name", lambda: BALL.privatize(pd.DataFrame(AGES, columns=["a", "a"]), Y), "more than one column named a. Give"),
+    ("numbers as names", lambda: BALL.privatize(pd.DataFrame(AGES), Y), "is not text, but has the type int.*Rename the columns"),
+    ("masked entries", lambda: BALL.privatize(np.ma.masked_array(AGES, mask=AGES > 59), Y), "masked entries. Fill or drop"),
+    ("a sparse matrix", lambda: BALL.privatize(sparse.csr_matrix(AGES), Y), r"is a sparse matrix.*pass X.toarray\(\)"),
+    ("an expression of NumPy", lambda: sd.Loss(lambda u, y: (u - y) ** 2, score=sp.Symbol("u"), target=sp.Symbol("y")),
+     "must be a SymPy expression; got function. Build it"),
+    ("a symbol too many", lambda: sd.Loss(U * sp.Symbol("a"), score=U, target=sp.Symbol("y", real=True)), "undeclared symbols: a. Put"),
+    ("a level in percent", lambda: sd.losses.quantile(95), r"level=95 is too large. It must be a number in \(0, 1\)"),
+    ("columns of a schema as a list", lambda: sd.Schema({"epsilon": 1, "columns": ["age"]}), "names no columns. Give each an entry"),
+    ("numbers and texts as categories", lambda: schema(work={"categories": ["a", 1]}), "has 'a', which is not a number. Give"),
+    ("bounds as text", lambda: schema(age={"bounds": "0-1"}), r"is no pair of numbers. Give columns.age.bounds=\(low, high\)"),
+    ("true and false in a table", lambda: schema(age={"bounds": [0, 1]}).collect({"age": np.array([True])}), "It is true or false: declare"),
+    ("true and false in categories", lambda: schema(age={"categories": [0, 1]}).collect({"age": np.array([True])}),
+     r"Its categories are 0, 1: true and false are texts here.*declare all"),
+    ("dates in a table", lambda: schema(age={"bounds": [0, 1]}).collect({"age": pd.to_datetime(["2024-01-01"]).values}),
+     "It is a date: convert the column to a number, such as days since"),
+    ("coefficients by another name", lambda: FIT.coef_, "no attribute 'coef_'. Use theta, or coefficients in the units"),
+    ("intervals by another name", lambda: FIT.conf_int(), r"no attribute 'conf_int'. Use confidence_interval\(\)"),
+    ("a metric by another name", lambda: sd.evaluation.evaluate(FIT, AGES, Y, metric="auc"), "'auc' is not known. Choose one of"),
+    ("a threshold of a probability", lambda: sd.evaluation.evaluate(FIT, AGES, Y, metric="brier", threshold=0.5),
+     "compare scores with; the metric brier has none. Leave it out"),
     ("columns of an array without names", lambda: RELEASE.privatize(AGES, Y), "column work of X .*no code of a category. An"),
 ]  # fmt: skip
 

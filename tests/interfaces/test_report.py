@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from browser import Browser
 from pages import HOSTILE, Reader
 
 import symdebias as sd
@@ -107,7 +108,7 @@ def test_calibration_stands_where_it_can_be_estimated(tmp_path):
     median.report(tmp_path / "out.html", X=released, y=np.sign(y), certify=False)
     page = Page((tmp_path / "out.html").read_text())
     assert "Not computed: this loss predicts neither" in page.text
-    assert "Not computed: brier: the loss of this fit predicts no logistic probabilities" in page.text
+    assert "Not computed: brier, log_loss: the loss of this fit predicts no logistic probabilities" in page.text
     assert "roc_auc" in page.text
     with pytest.raises(ValueError, match="X and y belong together"):
         fit.report(tmp_path / "out.html", X=released)
@@ -152,3 +153,55 @@ def test_symbols_of_vectors_are_explained(tmp_path):
     )  # fmt: skip
     fit.report(tmp_path / "out.html", certify=False)
     assert re.search(r"<dt>s1</dt>\s*<dd>the sum of theta squared over columns", (tmp_path / "out.html").read_text())
+
+
+# ---- as a browser lays it out ----------------------------------------------------------------------------
+
+LONG = "a_name_without_a_blank_that_is_much_longer_than_a_phone_is_wide_by_any_measure"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Pages with all that a page may hold: long names, many columns of the table, a long formula, a calibration."""
+    folder = tmp_path_factory.mktemp("pages")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4_000, 2))
+    fit, naive = made(names=(LONG, HOSTILE), notes=(HOSTILE, LONG)), made(names=(LONG, HOSTILE), solver="naive")
+    fit.report(folder / "names.html", naive)
+    fit = made(names=("a", "b"))
+    released = X + rng.normal(size=X.shape) * np.sqrt(fit.corrected.release.feature_variances(2))
+    fit.report(folder / "calibration.html", X=released, y=X @ fit.theta, certify=False)
+    release = sd.Release(sd.SphericalCapMechanism(4.0, radius=1.0), "margin", fit_intercept=True).bind(("age", "size"))
+    resolved = sd.debias(sd.losses.logistic(), release).resolve(radius=5.0, score_variance=1.0, n=10_000)
+    fit = sd.Fit.of(
+        resolved, np.array([1.5, -0.5, 0.1]), solver="by hand", records=1_000, steps=2, began=time.perf_counter(),
+        inference=Inference(np.diag([0.04, 0.04, 0.04]), "sandwich"),
+    )  # fmt: skip
+    fit.report(folder / "formula.html", fit, X=rng.normal(size=(1_000, 3)), certify=False)
+    return sorted(folder.iterdir())
+
+
+@pytest.mark.needs("chromium")
+def test_pages_fit_screens_and_paper(pages, tmp_path):
+    """A page that is wider than its window, of 1280 pixels, of a phone, or of A4 less its margins, is caught."""
+    with Browser(tmp_path) as shown:
+        for page in pages:
+            for width, media in ((1280, "screen"), (390, "screen"), (320, "screen"), (717, "print")):
+                shown.show(page, width, media=media)
+                found = shown.overflow()
+                assert found["wide"] > width - 20
+                assert (found["reach"], found["beyond"]) == (found["wide"], []), (page.name, width, media)
+                # The sheet is in force, and its part for narrow screens.
+                columns = shown.evaluate("getComputedStyle(document.querySelector('dl')).gridTemplateColumns")
+                assert len(columns.split()) == (1 if width < 640 else 2)
+            assert shown.paper().startswith(b"%PDF")
+            assert shown.evaluate("document.querySelectorAll('script, img, link, iframe').length") == 0
+        # What a policy or a mistake in a script would have said; names that look like one have run nothing.
+        assert shown.said == []
+        # Each of these is seen where it is.
+        head = '<meta name="viewport" content="width=device-width">'
+        bad = f"{head}<p style='width:800px'>wide</p><script>console.log('here'); none()</script>"
+        (tmp_path / "bad.html").write_text(bad)
+        shown.show(tmp_path / "bad.html", 390)
+        assert "P." in shown.overflow()["beyond"]
+        assert len(shown.said) == 2

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import symdebias as sd
 from symdebias.interfaces.torch import LaplacianSmoothing
-
-torch = pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
 
@@ -347,11 +346,13 @@ def test_it_says_what_it_is():
     assert text.startswith("LaplacianSmoothing(sigma=2, scope='tensor') of SGD (")
 
 
+@pytest.mark.needs("opacus")
 def test_with_opacus_it_smooths_what_was_noised():
     """The step is that of the noised sum of clipped gradients, smoothed; the same seed gives it without smoothing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        opacus = pytest.importorskip("opacus")
+        import opacus
+
         found = []
         for wrap in (lambda one: one, lambda one: LaplacianSmoothing(one, 3.0)):
             torch.manual_seed(3)

@@ -140,8 +140,6 @@ def test_clusters_sgd_and_uncorrected_losses():
     release = sd.Release({("a", "b"): GaussianMechanism.from_estimate(0.6, 30)}, fit_intercept=True)
     naive = sd.debias(sd.losses.least_squares(), release, method="none")
     assert "the noise was estimated" not in sd.m_estimate(naive, X, y).summary()
-    by_others = sd.literature.regression_calibration(sd.losses.least_squares(), release, X, y)
-    assert "the noise was estimated, and is taken as known here" in by_others.summary()
     corrected = sd.debias(sd.losses.least_squares(), release)
     trained = sd.sgd(corrected, X, y, average=0.5, epochs=40, covariance="plug-in", random_state=0)
     np.testing.assert_allclose(trained.standard_errors, together.standard_errors, rtol=0.1)
@@ -174,3 +172,49 @@ def test_intervals_cover_where_200_of_2000_records_were_measured_twice():
     assert stated.min() > 0.95 - 3 * 0.025
     assert known[0] < 0.85
     assert 0.7 < share < 0.85
+
+
+def test_regression_calibration_has_the_same_standard_errors_for_least_squares():
+    """Both have the same root; steps of the one are as long as what the estimate is off, 1e-4 in the other."""
+    X, y = records()
+    release = sd.Release({("a", "b"): GaussianMechanism.from_estimate(0.6, 200)}, fit_intercept=True)
+    found = sd.literature.regression_calibration(sd.losses.least_squares(), release, X, y)
+    known = sd.literature.regression_calibration(
+        sd.losses.least_squares(), sd.Release({("a", "b"): GaussianMechanism.from_scale(0.6)}, fit_intercept=True), X, y
+    )
+    plain, corrected = both(0.6, 200, X, y)
+    np.testing.assert_allclose(found.theta, corrected.theta, rtol=1e-6)
+    np.testing.assert_array_equal(found.theta, known.theta)
+    added = np.diag(found.covariance - known.covariance)
+    np.testing.assert_allclose(added, np.diag(corrected.covariance - plain.covariance), rtol=0.05)
+    assert "of the variance of a parameter comes from that" in found.summary()
+    assert found.inference.degrees_of_freedom >= 200
+
+
+def test_methods_that_draw_noise_repeat_it():
+    """With other draws the differences would be those of the draws, ten times as large as what the estimate does."""
+    X, y = records()
+    releases = [
+        sd.Release({("a", "b"): mechanism}, fit_intercept=True)
+        for mechanism in (GaussianMechanism.from_estimate(0.6, 1e6), GaussianMechanism.from_scale(0.6))
+    ]
+    for state in (3, np.random.default_rng(3)):
+        found, known = (
+            sd.literature.simex(sd.losses.least_squares(), release, X, y, repeats=2, random_state=own)
+            for release, own in zip(releases, (state, 3 if state == 3 else np.random.default_rng(3)), strict=True)
+        )
+        np.testing.assert_allclose(found.theta, known.theta, rtol=1e-12)
+        np.testing.assert_allclose(found.standard_errors, known.standard_errors, rtol=1e-2)
+
+
+def test_estimates_of_too_few_degrees_leave_methods_without_errors():
+    X, y = records()
+    release = sd.Release({("a", "b"): GaussianMechanism.from_estimate(0.6, 4)}, fit_intercept=True)
+    found = sd.literature.regression_calibration(sd.losses.least_squares(), release, X, y)
+    with pytest.raises(InferenceError, match="4 degrees of freedom, and more than 4 are needed"):
+        found.confidence_interval()
+    most = np.sqrt(0.9 * np.linalg.eigvalsh(np.cov(X.T)).min())
+    wide = sd.Release({("a", "b"): GaussianMechanism.from_estimate(most, 9)}, fit_intercept=True)
+    found = sd.literature.regression_calibration(sd.losses.least_squares(), wide, X, y)
+    with pytest.raises(InferenceError, match="no fit where the noise is off by what its estimate may be"):
+        found.confidence_interval()

@@ -72,9 +72,21 @@ class ColumnProduct(Statistic, abc.ABC):
         """Return the coefficients, and what the sums times their Jacobian add to the gradient."""
         g, size, present = at.number, at.columns.number_of_parameters, self._present()
         functions, called = self.source(f"g{g}", at.noise, at.columns.parameters)
+        # In one loop where the loss has all coefficients: Numba takes longer for a loop than for what is in it.
+        whole = len(present) == len(self.coefficients)
         assemble = self._own_jacobian(at)
-        for n, i in enumerate(present):
-            assemble += [f"for j in range({size}):", f"    gradient[j] += {at.summed(n)}*jacobian{g}[{i}, j]"]
+        if whole:
+            assemble += [
+                f"for n in range({len(present)}):",
+                f"    for j in range({size}):",
+                f"        gradient[j] += {at.summed(0, 'n')}*jacobian{g}[n, j]",
+            ]
+        else:
+            for n, i in enumerate(present):
+                assemble += [f"for j in range({size}):", f"    gradient[j] += {at.summed(n)}*jacobian{g}[{i}, j]"]
+        weights = [f"weights{g}[{i}] = first[{at.symbol + n}]" for n, i in enumerate(present)]
+        if whole:
+            weights = [f"for n in range({len(present)}):", f"    weights{g}[n] = first[{at.symbol} + n]"]
         return Share(
             {symbol: f"q{g}_{i}" for symbol, i in zip(self.symbols, present, strict=True)},
             functions=functions,
@@ -87,15 +99,24 @@ class ColumnProduct(Statistic, abc.ABC):
             assemble=assemble,
             second=[
                 f"weights{g} = np.zeros({len(self.coefficients)})",
-                *(f"weights{g}[{i}] = first[{at.symbol + n}]" for n, i in enumerate(present)),
+                *weights,
                 f"second_g{g}(theta, noise, weights{g}, out)",
             ],
         )
 
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that put the rows of the Jacobian in their places."""
-        rows = (f"{into}[{at.symbol + n}] = jacobian{at.number}[{i}]" for n, i in enumerate(self._present()))
-        return [*self._own_jacobian(at), *rows]
+        g, size, present, lines = at.number, at.columns.number_of_parameters, self._present(), self._own_jacobian(at)
+        if len(present) == len(self.coefficients):
+            return [
+                *lines,
+                f"for n in range({len(present)}):",
+                f"    for j in range({size}):",
+                f"        {into}[{at.symbol} + n, j] = jacobian{g}[n, j]",
+            ]
+        for n, i in enumerate(present):
+            lines += [f"for j in range({size}):", f"    {into}[{at.symbol + n}, j] = jacobian{g}[{i}, j]"]
+        return lines
 
     def _own_jacobian(self, at: Place) -> list[str]:
         g, size = at.number, (len(self.coefficients), at.columns.number_of_parameters)
@@ -213,7 +234,9 @@ def others_{name}(factor, skip, other, out):
     out[0] = 1.0
     for c in range({count}):
         if c != skip and c != other:
-            before[:] = out
+            # Not before[:] = out, for which Numba compiles the text of an error about shapes.
+            for l in range({size}):
+                before[l] = out[l]
             multiply_{name}(before, factor[c], out)
 
 
@@ -294,7 +317,8 @@ def values_{name}(theta, noise, values):
     values[:] = 0.0
     values[0] = 1.0
     for c in range({count}):
-        before[:] = values
+        for l in range({size}):
+            before[l] = values[l]
         multiply_{name}(before, factor[c], values)
 
 

@@ -18,6 +18,8 @@ from symdebias.codegen.program import BLOCK, Piece
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 
+_ZERO = ("0", "0.0", "(0)", "(0.0)")
+
 # The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
 _MOMENTS = f"""
 
@@ -98,6 +100,9 @@ class _Pass:
         mixed = [self.second(k, self.start + n) for n in range(self.fixed) for k in range(m)]
         self.once = [*(self.first(k) for k in range(m)), *mixed]
         self.kept = len(self.twice) + len(self.once) + self.fixed
+        # The second derivatives by two symbols of the statistics, without those that are zero: most of many.
+        pairs = itertools.combinations_with_replacement(range(self.fixed), 2)
+        self.bends = [(n, o) for n, o in pairs if self.second(self.start + n, self.start + o) not in _ZERO]
 
     def first(self, index: int) -> str:
         """Return a first derivative."""
@@ -121,7 +126,7 @@ class _Pass:
             "value = 0.0",
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
-            *(f"both{n}_{other} = 0.0" for n in range(fixed) for other in range(n, fixed)),
+            *(f"both{n}_{other} = 0.0" for n, other in self.bends),
             *(self.loop.jacobian("whole") if self.moving else []),
             f"for start in range(0, records.shape[0], {BLOCK}):",
             f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
@@ -142,7 +147,7 @@ class _Pass:
             "        continue",
             *("    " + text for text in (self._moved_products() if self.moving else self._products())),
             *(f"first[{n}] = first{n}" for n in range(fixed)),
-            *(f"both[{n}, {other}] = both{n}_{other}" for n in range(fixed) for other in range(n, fixed)),
+            *(f"both[{n}, {other}] = both{n}_{other}" for n, other in self.bends),
             *(self._moved_hessian() if self.combinations else []),
             *self.loop.jacobian("jacobian"),
             *self.loop.second_derivatives(),
@@ -201,11 +206,8 @@ class _Pass:
             inside.append(f"kept{n} {self.assign} part")
             inside += self._shifted(n)
         start, fixed = self.start, self.fixed
-        for n in range(fixed):
-            inside += [
-                f"both{n}_{other} += ({self.second(start + n, start + other)}){factor}" for other in range(n, fixed)
-            ]
-            inside.append(f"first{n} += ({self.first(start + n)}){factor}")
+        inside += [f"both{n}_{o} += ({self.second(start + n, start + o)}){factor}" for n, o in self.bends]
+        inside += [f"first{n} += ({self.first(start + n)}){factor}" for n in range(fixed)]
         inside += self._of_records()
         last = self.kept - fixed
         inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
@@ -349,13 +351,20 @@ class _Pass:
                 f"        for j in range({q}):",
                 f"            out[{a * q} + j, {b * q} + l] += held[{n}, a]*other*{configurations.offset(at, 'j')}",
             ]
-        for n in range(len(self.once)):
-            into = f"gradient[{n % m * q}" if n < m else f"cross[{n // m - 1}, {n % m * q}"
+        first, offset = len(self.pairs), configurations.offset(at, "j")
+        for k in range(m):
             lines += [
                 f"for a in range({configurations.count}):",
                 f"    for j in range({q}):",
-                f"        {into} + j] += held[{len(self.pairs) + n}, a]*{configurations.offset(at, 'j')}",
+                f"        gradient[{k * q} + j] += held[{first + k}, a]*{offset}",
             ]
+            if self.fixed:
+                lines += [
+                    f"for n in range({self.fixed}):",
+                    f"    for a in range({configurations.count}):",
+                    f"        for j in range({q}):",
+                    f"            cross[n, {k * q} + j] += held[{first + m + k} + n*{m}, a]*{offset}",
+                ]
         for a, b in itertools.combinations(range(m), 2):
             lines += [
                 f"for j in range({q}):",

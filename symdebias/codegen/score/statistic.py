@@ -25,9 +25,9 @@ class Place:
     # How many columns of X, after the linear ones, hold codes of categories. Variances of the records' own follow.
     codes: int
 
-    def summed(self, symbol: int) -> str:
-        """Return the sum over records of the derivative by one of its symbols."""
-        return f"sums[{self.columns.number_of_parameters + self.symbol + symbol}]"
+    def summed(self, symbol: int, index: str = "") -> str:
+        """Return the sum over records of the derivative by one of its symbols, or by the one `index` further."""
+        return f"sums[{self.columns.number_of_parameters + self.symbol + symbol}{index and f' + {index}'}]"
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,12 @@ class ChannelTable:
         """Whether entries are selected by comparisons, and not looked up in memory."""
         return self.outputs <= _MOST_SELECTED
 
+    @property
+    def form(self) -> tuple[object, ...]:
+        """What its functions depend on."""
+        value = sp.Symbol("value", real=True)
+        return len(self.positions), self.outputs, tuple(term.xreplace({self.value: value}) for term in self.terms)
+
     def entry(self, code: str, name: str) -> str:
         """Return the entry that belongs to a code, as a chain of conditions."""
         text = f"{name}_{self.outputs - 1}"
@@ -48,40 +54,56 @@ class ChannelTable:
             text = f"({name}_{c} if {code} == {float(c)} else {text})"
         return text
 
-    def functions(self, name: str, start: int) -> tuple[str, frozenset[str]]:
-        """Return the functions ``table_NAME`` and ``table_gradient_NAME`` as text."""
+    def functions(self, name: str, columns: Sequence[tuple[int, int, int]]) -> tuple[str, frozenset[str]]:
+        """Return the functions ``tables_NAME`` and ``table_gradients_NAME`` of all columns of this form, as text.
+
+        Parameters
+        ----------
+        name : str
+            What tells this form from others.
+        columns : sequence of tuples of int
+            Where the constants of each column begin in ``noise``, its parameters in ``PLACES``, and its sums in
+            ``sums``.
+        """
         inputs, size = len(self.positions), len(self.terms)
         values = self._printed(0)
         slopes = self._printed(1)
-        position = f"({', '.join(map(str, self.positions))},)[a]"
-        head = f"""    for a in range({inputs}):
-        place = {position}
-        value = theta[place]*noise[{start} + a] if place >= 0 else 0.0"""
-        fill = "\n".join(f"            table[c, {i}] += weight*({text})" for i, text in enumerate(values.results))
+        head = f"""    for n in range({len(columns)}):
+        start, first_place, first = COLUMNS_{name}[n, 0], COLUMNS_{name}[n, 1], COLUMNS_{name}[n, 2]
+        for a in range({inputs}):
+            place = PLACES[first_place + a]
+            value = theta[place]*noise[start + a] if place >= 0 else 0.0"""
+        fill = "\n".join(
+            f"                tables[n*{self.outputs} + c, {i}] += weight*({text})"
+            for i, text in enumerate(values.results)
+        )
         collect = "\n".join(
-            f"            slope += weight*sums[first + c*{size} + {i}]*({text})"
+            f"                slope += weight*sums[first + c*{size} + {i}]*({text})"
             for i, text in enumerate(slopes.results)
         )
         text = f"""
+COLUMNS_{name} = np.array({[list(column) for column in columns]})
+
+
 @helper()
-def table_{name}(theta, noise, table):
+def tables_{name}(theta, noise, tables):
 {head}
-{indent(chr(10).join(values.setup), 2 * _TAB)}
-        for c in range({self.outputs}):
-            weight = noise[{start + inputs} + c*{inputs} + a]
+{indent(chr(10).join(values.setup), 3 * _TAB)}
+            for c in range({self.outputs}):
+                weight = noise[start + {inputs} + c*{inputs} + a]
 {fill}
 
 
 @helper()
-def table_gradient_{name}(theta, noise, sums, first, gradient):
+def table_gradients_{name}(theta, noise, sums, gradient):
 {head}
-{indent(chr(10).join(slopes.setup), 2 * _TAB)}
-        slope = 0.0
-        for c in range({self.outputs}):
-            weight = noise[{start + inputs} + c*{inputs} + a]
+{indent(chr(10).join(slopes.setup), 3 * _TAB)}
+            slope = 0.0
+            for c in range({self.outputs}):
+                weight = noise[start + {inputs} + c*{inputs} + a]
 {collect}
-        if place >= 0:
-            gradient[place] += slope*noise[{start} + a]
+            if place >= 0:
+                gradient[place] += slope*noise[start + a]
 """
         return text, values.functions | slopes.functions
 
@@ -115,50 +137,64 @@ class WaveTables:
         return sum(map(len, self.positions))
 
     def functions(self, start: int) -> str:
-        """Return the functions ``wave_tables_B`` and ``wave_slopes_B`` of each column B as text."""
-        texts = []
-        first = start + 1
-        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
-            inputs, waves = len(places), len(self.real)
-            listed = f"({', '.join(map(str, places))},)"
-            head = f"""    for a in range({inputs}):
-        place = {listed}[a]
-        value = theta[place]*noise[{first} + a] if place >= 0 else 0.0
-        for k in range({waves}):
-            rate = (k + 1)*noise[{start}]"""
-            texts.append(f"""
-@helper()
-def wave_tables_{b}(theta, noise, table):
-{head}
-            for c in range({m}):
-                weight = noise[{first + inputs} + c*{inputs} + a]
-                table[c, k] += weight*math.cos(rate*value)
-                table[c, {waves} + k] += weight*math.sin(rate*value)
+        """Return the functions ``wave_tables`` and ``wave_slopes`` of all columns as text.
+
+        A row of ``WAVES`` describes a column: its number of inputs and of outputs, and where its constants begin in
+        ``noise``, its parameters in ``PLACES``, its rows in the table and in that of slopes.
+        """
+        rows, first, place, row, slope = [], start + 1, 0, 0, 0
+        for places, m in zip(self.positions, self.outputs, strict=True):
+            inputs = len(places)
+            rows.append([inputs, m, first, place, row, slope])
+            first, place = first + inputs * (1 + m), place + inputs
+            row, slope = row + m, slope + inputs * m
+        waves = len(self.real)
+        head = f"""    for b in range({len(rows)}):
+        inputs, outputs, first = WAVES[b, 0], WAVES[b, 1], WAVES[b, 2]
+        for a in range(inputs):
+            place = PLACES[WAVES[b, 3] + a]
+            value = theta[place]*noise[first + a] if place >= 0 else 0.0
+            for k in range({waves}):
+                rate = (k + 1)*noise[{start}]
+                cosine, sine = math.cos(rate*value), math.sin(rate*value)
+                for c in range(outputs):"""
+        return f"""
+WAVES = np.array({rows})
 
 
 @helper()
-def wave_slopes_{b}(theta, noise, slopes):
+def wave_tables(theta, noise, table):
 {head}
-            for c in range({m}):
-                weight = rate*noise[{first} + a]*noise[{first + inputs} + c*{inputs} + a]
-                slopes[c, a, k] = -weight*math.sin(rate*value)
-                slopes[c, a, {waves} + k] = weight*math.cos(rate*value)
-""")
-            first += inputs * (1 + m)
-        return "\n".join(texts)
+                    weight, row = noise[first + inputs + c*inputs + a], WAVES[b, 4] + c
+                    table[row, k] += weight*cosine
+                    table[row, {waves} + k] += weight*sine
+
+
+@helper()
+def wave_slopes(theta, noise, slopes):
+{head}
+                    weight = rate*noise[first + a]*noise[first + inputs + c*inputs + a]
+                    row = WAVES[b, 5] + c*inputs + a
+                    slopes[row, k] = -weight*sine
+                    slopes[row, {waves} + k] = weight*cosine
+"""
 
     def before(self, *, slopes: bool) -> list[str]:
         """Return lines that fill the tables, once per pass or batch."""
         waves, columns = len(self.real), len(self.outputs)
-        lines = [f"wave_real, wave_imaginary = np.ones(({columns + 1}, {waves})), np.zeros(({columns + 1}, {waves}))"]
-        for b, (places, m) in enumerate(zip(self.positions, self.outputs, strict=True)):
-            lines += [f"wave_table{b} = np.zeros(({m}, {2 * waves}))", f"wave_tables_{b}(theta, noise, wave_table{b})"]
-            if slopes:
-                lines.append(f"wave_slope{b} = np.zeros(({m}, {len(places)}, {2 * waves}))")
-                lines.append(f"wave_slopes_{b}(theta, noise, wave_slope{b})")
+        lines = [
+            f"wave_real, wave_imaginary = np.ones(({columns + 1}, {waves})), np.zeros(({columns + 1}, {waves}))",
+            f"wave_table = np.zeros(({sum(self.outputs)}, {2 * waves}))",
+            "wave_tables(theta, noise, wave_table)",
+        ]
         if slopes:
-            lines.append(f"wave_part = np.zeros((2, {waves}))")
-            lines.append(f"wave_sums = np.zeros({self.number_of_slopes})")
+            size = sum(len(places) * m for places, m in zip(self.positions, self.outputs, strict=True))
+            lines += [
+                f"wave_slope = np.zeros(({size}, {2 * waves}))",
+                "wave_slopes(theta, noise, wave_slope)",
+                f"wave_part, wave_after = np.zeros((2, {waves})), np.zeros((4, {waves}))",
+                f"wave_sums = np.zeros({self.number_of_slopes})",
+            ]
         return lines
 
     def lookups(self, first: int) -> list[str]:
@@ -167,16 +203,14 @@ def wave_slopes_{b}(theta, noise, slopes):
         Row b of ``wave_real`` and ``wave_imaginary`` is the product over the columns before b.
         """
         waves = len(self.real)
-        lines = [f"seen{b} = int(X[i, {first + b}])" for b in range(len(self.outputs))]
-        lines.append(f"for k in range({waves}):")
-        for b in range(len(self.outputs)):
-            own = f"wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]"
-            lines += [
-                f"    x, z = {own}",
-                f"    wave_real[{b + 1}, k] = wave_real[{b}, k]*x - wave_imaginary[{b}, k]*z",
-                f"    wave_imaginary[{b + 1}, k] = wave_real[{b}, k]*z + wave_imaginary[{b}, k]*x",
-            ]
-        return lines
+        return [
+            f"for b in range({len(self.outputs)}):",
+            f"    row = WAVES[b, 4] + int(X[i, {first} + b])",
+            f"    for k in range({waves}):",
+            f"        x, z = wave_table[row, k], wave_table[row, {waves} + k]",
+            "        wave_real[b + 1, k] = wave_real[b, k]*x - wave_imaginary[b, k]*z",
+            "        wave_imaginary[b + 1, k] = wave_real[b, k]*z + wave_imaginary[b, k]*x",
+        ]
 
     def names(self) -> dict[sp.Symbol, str]:
         """Return what stands for the symbols in the code of a record."""
@@ -184,36 +218,43 @@ def wave_slopes_{b}(theta, noise, slopes):
         real = {symbol: f"wave_real[{last}, {k}]" for k, symbol in enumerate(self.real)}
         return real | {symbol: f"wave_imaginary[{last}, {k}]" for k, symbol in enumerate(self.imaginary)}
 
-    def collect(self) -> list[str]:
-        """Return lines that add a record's derivatives by the parameters, given those by the products."""
-        waves = len(self.real)
-        lines = [f"for k in range({waves}):", "    after_real, after_imaginary = 1.0, 0.0"]
-        place = self.number_of_slopes
-        for b in range(len(self.outputs) - 1, -1, -1):
-            inputs = len(self.positions[b])
-            place -= inputs
-            lines += [
-                f"    x = wave_real[{b}, k]*after_real - wave_imaginary[{b}, k]*after_imaginary",
-                f"    z = wave_real[{b}, k]*after_imaginary + wave_imaginary[{b}, k]*after_real",
-                "    both = wave_part[0, k]*x + wave_part[1, k]*z",
-                "    other = wave_part[1, k]*x - wave_part[0, k]*z",
-                f"    for a in range({inputs}):",
-                f"        wave_sums[{place} + a] += both*wave_slope{b}[seen{b}, a, k] "
-                f"+ other*wave_slope{b}[seen{b}, a, {waves} + k]",
-                f"    x, z = wave_table{b}[seen{b}, k], wave_table{b}[seen{b}, {waves} + k]",
-                "    after_real, after_imaginary = after_real*x - after_imaginary*z, after_real*z + after_imaginary*x",
-            ]
-        return lines
+    def collect(self, first: int) -> list[str]:
+        """Return lines that add a record's derivatives by the parameters, given those by the products.
+
+        The first rows of ``wave_after`` are the product over the columns after b.
+        """
+        waves, last = len(self.real), len(self.outputs) - 1
+        return [
+            f"for k in range({waves}):",
+            "    wave_after[0, k], wave_after[1, k] = 1.0, 0.0",
+            f"for n_column in range({len(self.outputs)}):",
+            f"    b = {last} - n_column",
+            f"    seen = int(X[i, {first} + b])",
+            "    row, inputs = WAVES[b, 4] + seen, WAVES[b, 0]",
+            f"    for k in range({waves}):",
+            "        x = wave_real[b, k]*wave_after[0, k] - wave_imaginary[b, k]*wave_after[1, k]",
+            "        z = wave_real[b, k]*wave_after[1, k] + wave_imaginary[b, k]*wave_after[0, k]",
+            "        wave_after[2, k] = wave_part[0, k]*x + wave_part[1, k]*z",
+            "        wave_after[3, k] = wave_part[1, k]*x - wave_part[0, k]*z",
+            "    for a in range(inputs):",
+            "        slope_row, summed = WAVES[b, 5] + seen*inputs + a, 0.0",
+            f"        for k in range({waves}):",
+            "            summed += wave_after[2, k]*wave_slope[slope_row, k] "
+            f"+ wave_after[3, k]*wave_slope[slope_row, {waves} + k]",
+            "        wave_sums[WAVES[b, 3] + a] += summed",
+            f"    for k in range({waves}):",
+            f"        x, z = wave_table[row, k], wave_table[row, {waves} + k]",
+            "        one, other = wave_after[0, k], wave_after[1, k]",
+            "        wave_after[0, k], wave_after[1, k] = one*x - other*z, one*z + other*x",
+        ]
 
     def assemble(self, sums: int) -> list[str]:
         """Return lines that add the sums to the gradient."""
-        lines, place = [], sums
-        for places in self.positions:
-            for parameter in places:
-                if parameter >= 0:
-                    lines.append(f"gradient[{parameter}] += sums[{place}]")
-                place += 1
-        return lines
+        return [
+            f"for n in range({self.number_of_slopes}):",
+            "    if PLACES[n] >= 0:",
+            f"        gradient[PLACES[n]] += sums[{sums} + n]",
+        ]
 
 
 @dataclass(frozen=True)
@@ -247,20 +288,35 @@ class CategoryFactors(Statistic):
         *first, last = (at.noise + start for start in _starts([table.number_of_constants for table in self.tables]))
         *sums, wave_sums = (at.sums + start for start in self._first_sums())
         names = {symbol: f"k{b}_{i}" for b, table in enumerate(self.tables) for i, symbol in enumerate(table.symbols)}
-        printed = [table.functions(f"t{b}", first[b]) for b, table in enumerate(self.tables)]
-        functions, p = [text for text, _ in printed], len(at.columns.linear)
+        # Columns of one form share their functions: what is compiled grows little with their number.
+        forms: dict[tuple[object, ...], list[int]] = {}
+        for b, table in enumerate(self.tables):
+            forms.setdefault(table.form, []).append(b)
+        places = [place for table in self.tables for place in table.positions]
+        first_places = _starts([len(table.positions) for table in self.tables])
+        functions, p = [f"\nPLACES = np.array({places})"], len(at.columns.linear)
+        called: frozenset[str] = frozenset()
         before: list[str] = []
+        entries: dict[int, str] = {}
+        assemble: list[str] = []
+        for n, members in enumerate(forms.values()):
+            table = self.tables[members[0]]
+            text, names_of = table.functions(f"t{n}", [(first[b], first_places[b], sums[b]) for b in members])
+            functions.append(text)
+            called |= names_of
+            before.append(f"k_t{n} = np.zeros(({len(members) * table.outputs}, {len(table.terms)}))")
+            before.append(f"tables_t{n}(theta, noise, k_t{n})")
+            assemble.append(f"table_gradients_t{n}(theta, noise, sums, gradient)")
+            entries |= {b: f"k_t{n}[{place * table.outputs} + " for place, b in enumerate(members)}
         lookups: list[str] = []
         for b, table in enumerate(self.tables):
-            before += [f"k{b} = np.zeros(({table.outputs}, {len(table.terms)}))", f"table_t{b}(theta, noise, k{b})"]
             if table.is_selected:
-                before += [f"k{b}_{i}_{c} = k{b}[{c}, {i}]" for i, c in table.entries]
+                before += [f"k{b}_{i}_{c} = {entries[b]}{c}, {i}]" for i, c in table.entries]
                 lookups.append(f"c{b} = X[i, {p + b}]")
                 lookups += [f"k{b}_{i} = {table.entry(f'c{b}', f'k{b}_{i}')}" for i in range(len(table.symbols))]
             else:
                 lookups.append(f"c{b} = int(X[i, {p + b}])")
-                lookups += [f"k{b}_{i} = k{b}[c{b}, {i}]" for i in range(len(table.symbols))]
-        assemble = [f"table_gradient_t{b}(theta, noise, sums, {start}, gradient)" for b, start in enumerate(sums)]
+                lookups += [f"k{b}_{i} = {entries[b]}c{b}, {i}]" for i in range(len(table.symbols))]
         before_slopes = before
         if self.waves is not None:
             names |= self.waves.names()
@@ -272,7 +328,7 @@ class CategoryFactors(Statistic):
         return Share(
             varying=names,
             functions="\n".join(functions),
-            called=frozenset[str]().union(*(called for _, called in printed)),
+            called=called,
             before=before,
             before_slopes=before_slopes,
             lookups=lookups,
@@ -308,13 +364,14 @@ class CategoryFactors(Statistic):
                     f"    sums[{at.sums + first} + c*{size} + {i}] += held[{place + i}, i - start]" for i in range(size)
                 ]
             place += size
-        before += [f"held = np.empty(({place}, {BLOCK}))"] if place else []
+        if any(not table.is_selected for table in self.tables):
+            before.append(f"held = np.empty(({place}, {BLOCK}))")
         if self.waves is not None:
             waves, first = len(self.waves.real), self._first_sums()[-1]
             inside += [
                 f"wave_part[{n // waves}, {n % waves}] = ({text}){factor}" for n, text in enumerate(slopes[place:])
             ]
-            inside += self.waves.collect()
+            inside += self.waves.collect(len(at.columns.linear))
             after += [f"for n in range({self.waves.number_of_slopes}):"]
             after += [f"    sums[{at.sums + first} + n] += wave_sums[n]"]
         return Collected(before=[*before, *zeros], inside=inside, after=after)

@@ -3,6 +3,7 @@
 import argparse
 
 from symdebias import _files
+from symdebias._domains import EPSILON
 from symdebias.interfaces.cli import show, tell
 from symdebias.privacy import Guarantee, Ledger
 from symdebias.release import Release, Schema
@@ -51,5 +52,11 @@ def _ledger(options: argparse.Namespace, schema: Schema) -> Ledger | None:
         if len(options.total) > 2:
             raise ValueError("--total has more than two numbers. Give EPSILON or EPSILON,DELTA, as 10,1e-5.")
         epsilon, *delta = options.total
+        # A total never grows again.
+        EPSILON.check("--total", epsilon)
         total = Guarantee(epsilon, delta[0] if delta else 0.0)
+    elif not options.ledger.exists():
+        raise ValueError(
+            f"there is no ledger at {options.ledger}. Name the one there is, or begin it by --total EPSILON,DELTA."
+        )
     return Ledger(options.ledger, options.population, total=total)

@@ -35,7 +35,7 @@ def fit(options: argparse.Namespace) -> None:
     doubts = _doubts(noised)
     if doubts:
         warnings.warn(doubts, stacklevel=2)
-    loss = _loss_of(options.loss.replace("-", "_"), noised.release)
+    loss = loss_of(options.loss.replace("-", "_"), noised.release)
     corrected = debias(loss, noised.release, method=options.method)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
@@ -119,7 +119,7 @@ def _has_units(found: Fit) -> bool:
     return found.theta.ndim == 1 and bool(release.center or release.scale)
 
 
-def _loss_of(name: str, release: Release) -> Loss:
+def loss_of(name: str, release: Release) -> Loss:
     """Return a loss of the catalogue, in the coding of the labels that the release has."""
     target = release.target
     known: tuple[float, ...] | None = None

@@ -36,6 +36,9 @@ def with_negative_values(words: Sequence[str]) -> list[str]:
             found.append(word)
         elif found and found[-1].startswith("--") and "=" not in found[-1]:
             found[-1] += f"={word}"
+        elif not found:
+            # Before the command there are no values.
+            found.append(word)
         else:
             # argparse takes for a value what begins with a blank; nothing that is read here minds it.
             found.append(f" {word}")
@@ -144,6 +147,14 @@ _COMMANDS = {
         "Check a budget ledger from its first line on, and print for each population its totals, what is spent, and "
         "its releases. Exit with 1 where the file was changed or damaged.",
     ),
+    "compile": (
+        "compiling:compile_ahead",
+        "--card --loss --noise --columns --intercept --processes --json",
+        "compile what first fits would, once after an installation",
+        "Compile the kernels of default fits, and keep them in this user's cache folder, where every later process "
+        "finds them: for a card, the release that it describes; else for noise of one kind on all columns, with labels "
+        "by randomized response and other targets as they are. Fits may run meanwhile.",
+    ),
     "demo": (
         "running:demonstrate",
         "--data --output --seed --json",
@@ -165,13 +176,19 @@ _COMMANDS = {
 # Each option once, as argparse takes it; after the word of a command, what this command adds or says otherwise.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--columns": {"type": int, "help": "the number of columns, with guessed parameters of 0.5 each"},
+    "--card": {"type": Path, "metavar": "CARD", "help": "a file with a card, or a released folder"},
+    "compile --columns": {
+        "type": str,
+        "metavar": "NUMBERS",
+        "help": "numbers of columns, as 5, 2-10 or 2,5,20 (default: 2-10)",
+    },
     "--continuous": {"action": "store_true", "help": "y is any number"},
     "--data": {
         "choices": ("synthetic", "synthetic-10", "adult"),
         "default": "synthetic",
         "help": "1,000,000 synthetic records of 2 columns or of 10, or UCI Adult from the folder SYMDEBIAS_DATA",
     },
-    "--delta": {"type": float, "default": 1e-5, "help": "of the Gaussian mechanism (default: 1e-5)"},
+    "--delta": {"type": float, "help": "of the Gaussian mechanism (default: 1e-5)"},
     "--digest": {"help": "a digest that was printed earlier: its line must still be in the file"},
     "--epsilon": {"type": float, "help": "the budget of a whole record (default: that of the schema)"},
     "--false-alarm": {
@@ -192,6 +209,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "evaluate --level": {"help": "of the interval (default: 0.95)"},
     "plan --loss": {"choices": PLANNED, "help": "the model's loss (default: that of the schema)"},
     "fit --loss": {"choices": LOSSES, "required": True, "help": "the model's loss"},
+    "compile --loss": {
+        "nargs": "+",
+        "choices": PLANNED,
+        "default": ("logistic", "least-squares", "poisson"),
+        "help": "losses of the catalogue (default: logistic least-squares poisson)",
+    },
     "--mechanisms": {
         "nargs": "+",
         "choices": ("gaussian", "laplace", "spherical-laplace", "spherical-cap", "laplace-per-column"),
@@ -208,6 +231,12 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "help": "of the features: gaussian:0.5 (its standard deviation), laplace:0.5 (its scale), uniform:0.5 (its "
         "half width) or none (default)",
     },
+    "compile --noise": {
+        "choices": ("gaussian", "laplace"),
+        "default": "gaussian",
+        "metavar": "KIND",
+        "help": "gaussian (default) or laplace",
+    },
     "--order": {"type": int, "help": "of a series"},
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},
@@ -221,6 +250,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--plot": {"type": Path, "help": "a PNG file for standard errors against the budget"},
     "privatize --population": {"help": "about whom, in the ledger"},
     "ledger --population": {"help": "only this one"},
+    "--processes": {"type": int, "help": "how many at a time (default: one for each processor)"},
     "--public-target": {"action": "store_true", "help": "the target is released as it is"},
     "--radius": {"type": float},
     "fit --radius": {"help": "bound on the norm of the parameters"},

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,9 @@ from symdebias.privacy.ledger import populations
 from symdebias.release import Release
 from symdebias.release.folder import CARD
 
+_SOME = Interval(0.0, math.inf, "neither", "Give a positive number, such as 10000 records or an error of 0.05.")
 _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 1e-6.")
+_DELTA = 1e-5
 # A plan of so many takes minutes.
 _MOST_COLUMNS = 300
 # The populations of targets.
@@ -39,6 +42,10 @@ def audit(options: argparse.Namespace) -> int:
 
 def plan(options: argparse.Namespace) -> None:
     """Compare ways to collect, or say what to expect of a schema."""
+    for name in ("records", "standard_error"):
+        given = getattr(options, name)
+        if given is not None:
+            _SOME.check(f"--{name.replace('_', '-')}", given)
     if options.schema is not None:
         _plan_schema(options)
         return
@@ -56,7 +63,9 @@ def plan(options: argparse.Namespace) -> None:
         )
     theta = options.theta or (0.5,) * options.columns + (0.0,) * options.intercept
     name = options.loss.replace("-", "_")
-    make, family = getattr(losses, name), _FAMILIES[_losses.CATALOGUE[name].target]
+    # A vector with the label is planned for labels, which a loss of numbers may have as well.
+    of_labels = options.target == "margin" and name in _losses.MARGIN
+    make, family = getattr(losses, name), _FAMILIES["label" if of_labels else _losses.CATALOGUE[name].target]
     covariance = None
     if options.spread is not None:
         covariance = [POSITIVE.check("--spread", options.spread) ** 2] * (len(theta) - options.intercept)
@@ -66,7 +75,7 @@ def plan(options: argparse.Namespace) -> None:
     if options.target_bounds is not None and len(options.target_bounds) != 2:
         raise ValueError("--target-bounds takes two numbers, as 0,10.")
     settings: dict[str, Any] = {
-        "delta": options.delta,
+        "delta": _DELTA if options.delta is None else options.delta,
         "mechanisms": options.mechanisms and [name.replace("-", " ") for name in options.mechanisms],
         "target": options.target or ("public" if options.public_target else "noised"),
         "target_bounds": options.target_bounds,
@@ -118,8 +127,11 @@ def _as_json(answer: Plan) -> dict[str, Any]:
 
 def _plan_schema(options: argparse.Namespace) -> None:
     needless = [
-        name for name in ("columns", "theta", "spread", "epsilon", "mechanisms", "target", "target_bounds", "plot")
-        if getattr(options, name) is not None
+        name for name in (
+            "columns", "theta", "spread", "epsilon", "delta", "mechanisms", "intercept", "public_target", "target",
+            "target_bounds", "plot",
+        )
+        if getattr(options, name) not in (None, False)
     ]  # fmt: skip
     if needless:
         raise ValueError(

@@ -17,6 +17,7 @@ from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Equation, Measured
+from symdebias.solvers.literature.estimated import with_error_of_estimates
 from symdebias.solvers.literature.score import score_fit
 
 # Where a declared loss is held against those that have a conditional score, and to which error.
@@ -29,6 +30,7 @@ _GRID_STEP = 0.01
 _CHUNK = 4_000_000
 
 
+@with_error_of_estimates
 def conditional_score(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Fit:
     """Solve the equation of a record given a statistic that is sufficient for its true features.
 

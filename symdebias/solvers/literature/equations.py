@@ -18,7 +18,6 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
-from symdebias.solvers.noise_estimates import is_estimated
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -210,8 +209,7 @@ class Problem:
             "sandwich of the method's own equations",
             refusal and f"{refusal}Read standard_errors, which say how theta scatters, or use a corrected loss.",
             None if biased else np.zeros(len(theta)),
-            ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any())
-            + ("the noise was estimated, and is taken as known here",) * is_estimated(plain.release),
+            ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 

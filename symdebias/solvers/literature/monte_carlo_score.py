@@ -17,9 +17,11 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Equation, Measured
+from symdebias.solvers.literature.estimated import with_error_of_estimates
 from symdebias.solvers.literature.score import score_fit
 
 
+@with_error_of_estimates
 def monte_carlo_score(
     loss: Loss,
     release: Release,

@@ -14,8 +14,10 @@ from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Measured, Problem, has_constant_curvature, influence_of
+from symdebias.solvers.literature.estimated import with_error_of_estimates
 
 
+@with_error_of_estimates
 def regression_calibration(loss: Loss, release: Release, X: Any, y: Any, *, l2: float = 0.0) -> Fit:
     """Replace each released record by the best linear prediction of the true one, and minimise the declared loss.
 

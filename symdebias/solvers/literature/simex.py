@@ -16,12 +16,14 @@ from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.literature.equations import Measured, Problem, influence_of
+from symdebias.solvers.literature.estimated import with_error_of_estimates
 
 # Where the pole of a rational extrapolant may lie: at -1/t for t within these.
 _POLES = (-0.4, 0.98)
 _LEVEL = Interval(0.0, 100.0, "right", "Give how much noise is added, in multiples of the noise that is there.")
 
 
+@with_error_of_estimates
 def simex(
     loss: Loss,
     release: Release,

@@ -1,0 +1,77 @@
+"""Gradients of records in NumPy, for losses as they stand: a few thousand of them do not repay a compilation."""
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.codegen.feature_program import FeatureProgram
+from symdebias.codegen.numeric import numeric
+from symdebias.codegen.program import Program
+from symdebias.codegen.score.constants import Constants, Tails
+from symdebias.codegen.score.normal import QuadraticForm, RecordNoise
+from symdebias.codegen.score.program import ScoreProgram
+
+# What a loss as it stands has nothing of, and what is neither looked up nor summed over categories.
+_PLAIN = (Constants, Tails, QuadraticForm, RecordNoise)
+
+
+def is_plain(program: Program) -> bool:
+    """Return whether a loss has neither noise nor categories in it."""
+    if isinstance(program, FeatureProgram):
+        symbols = {*program.parameters, *program.features, program.target}
+        return program.expression.free_symbols <= symbols and not program.codes
+    return (
+        isinstance(program, ScoreProgram)
+        and all(isinstance(one, _PLAIN) for one in program.statistics)
+        and program.expression.free_symbols <= {*program.scores, program.target}
+    )
+
+
+def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray | None:
+    """Return the gradients of records, or None where the loss has noise or categories in it.
+
+    Parameters
+    ----------
+    program : Program
+        The loss.
+    theta : array of shape (Q,), float64
+        The parameters.
+    X : array of shape (n, width), float64
+        The data matrix of the program's kernels.
+    y : array of shape (n,), float64
+        The targets.
+
+    Returns
+    -------
+    gradients : array of shape (n, Q), float64, or None
+        As the program's kernel has them, to rounding.
+    """
+    if not is_plain(program):
+        return None
+    if isinstance(program, FeatureProgram):
+        return _in_features(program, theta, X, y)
+    assert isinstance(program, ScoreProgram)
+    return _in_scores(program, theta, X, y)
+
+
+def _in_features(program: FeatureProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+    symbols = (*program.parameters, *program.features, program.target)
+    values = (*theta, *(X[:, j] for j in range(len(program.features))), y)
+    return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
+
+
+def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+    columns, symbols = program.columns, (*program.scores, program.target)
+    p, q, m = columns.sizes
+    places, rows = list(columns.linear), X[:, :p]
+    parameters = theta.reshape(m, q)
+    found = np.zeros((len(X), m, q))
+    with np.errstate(all="ignore"):
+        scores = parameters[:, places] @ rows.T
+        if columns.intercept is not None:
+            scores += parameters[:, columns.intercept, None]
+        for k, slope in enumerate(program.slopes):
+            own = numeric(slope, symbols)(*scores, y)
+            found[:, k, places] = own[:, None] * rows
+            if columns.intercept is not None:
+                found[:, k, columns.intercept] = own
+    return found.reshape(len(X), m * q)

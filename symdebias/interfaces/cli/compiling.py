@@ -1,0 +1,123 @@
+"""The command that compiles kernels before there are records."""
+
+import argparse
+import multiprocessing
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from symdebias import _losses
+from symdebias._domains import COUNT
+from symdebias.codegen.cache import cache_folder
+from symdebias.driver import debias
+from symdebias.exceptions import SymdebiasError
+from symdebias.interfaces.cli import show, tell
+from symdebias.interfaces.cli.fitting import loss_of
+from symdebias.interfaces.compilation import Compiled, compile_kernels
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
+from symdebias.release import Release
+from symdebias.release.folder import CARD
+
+# Kernels of more columns take long, and are for one release: its card says which.
+_MOST_COLUMNS = 100
+# Scales are arguments of kernels: these stand for all.
+_KINDS = {"gaussian": GaussianMechanism, "laplace": LaplaceMechanism}
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The kernels of one loss at one width."""
+
+    loss: str  # Its name in the catalogue.
+    columns: int | None  # The number of columns; None with a card, which says it.
+    noise: str  # The kind of noise, where there is no card.
+    intercept: bool  # Whether the model has an intercept, where there is no card.
+    card: str | None  # The card of a release.
+
+    def __str__(self) -> str:
+        return self.loss.replace("_", "-") + ("" if self.columns is None else f", {self.columns} columns")
+
+    def run(self) -> Compiled:
+        """Compile them."""
+        release = Release.from_json(self.card) if self.card is not None else self._release()
+        try:
+            return compile_kernels(debias(loss_of(self.loss, release), release), self.columns)
+        except (SymdebiasError, ValueError) as error:
+            raise type(error)(f"{self}: {error}") from None
+
+    def _release(self) -> Release:
+        made = _KINDS[self.noise].from_scale(1.0)
+        is_label = _losses.CATALOGUE[self.loss].target == "label"
+        target = RandomizedResponse(epsilon=1.0) if is_label else None
+        return Release(made, target, fit_intercept=self.intercept)
+
+
+def compile_ahead(options: argparse.Namespace) -> None:
+    """Compile the kernels of default fits into the cache folder of this user, in several processes."""
+    folder = cache_folder()
+    if folder is None:
+        raise ValueError(
+            "there is no folder to keep kernels in. Set SYMDEBIAS_CACHE to a folder of your own, and not to off."
+        )
+    processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
+    widths: Sequence[int | None] = [None]
+    card = None
+    if options.card is not None:
+        if options.columns is not None:
+            raise ValueError("--columns and a card were both given. Leave --columns out: the card says how many.")
+        place = options.card / CARD if options.card.is_dir() else options.card
+        card = place.read_text(encoding="utf-8")
+        Release.from_json(card)
+    else:
+        widths = _widths(options.columns or "2-10")
+    tasks = [
+        _Task(name.replace("-", "_"), width, options.noise, options.intercept, card)
+        for name in options.loss
+        for width in widths
+    ]
+    began = time.perf_counter()
+    done: list[Compiled] = []
+    say = (lambda _: None) if options.json else tell
+    say(f"compiling {len(tasks)} kinds of fits in {min(processes, len(tasks))} processes")
+    for task, found in _each(tasks, min(processes, len(tasks))):
+        done.append(found)
+        say(f"{len(done)} of {len(tasks)}: {task}, {found.seconds:.1f} s")
+    kernels, compiled = sum(one.kernels for one in done), sum(one.compiled for one in done)
+    seconds = round(time.perf_counter() - began, 1)
+    if options.json:
+        show({"folder": str(folder), "kernels": kernels, "compiled": compiled, "seconds": seconds})
+        return
+    print(f"{kernels} kernels are ready in {folder}; {compiled} of them were compiled now, in {seconds:g} s")
+
+
+def _each(tasks: Sequence[_Task], processes: int) -> Iterator[tuple[_Task, Compiled]]:
+    """Run tasks, several at a time, and yield each with what it has done, as they end."""
+    if processes == 1:
+        yield from ((task, task.run()) for task in tasks)
+        return
+    # Started anew: a process forked beside the threads of a numerical library may never end.
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(task.run): task for task in tasks}
+        try:
+            for future in as_completed(running):
+                yield running[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _widths(text: str) -> list[int]:
+    """Return the numbers of a text such as 5, 2-10 or 2,5,20."""
+    found: list[int] = []
+    for part in text.split(","):
+        matched = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*", part)
+        first, last = (0, 0) if matched is None else (int(matched[1]), int(matched[2] or matched[1]))
+        if not 1 <= first <= last <= _MOST_COLUMNS:
+            raise ValueError(
+                f"--columns {text!r:.60} are no numbers of columns from 1 to {_MOST_COLUMNS}. Write 5, 2-10 or 2,5,20."
+            )
+        found += range(first, last + 1)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,160 @@
+"""Kernels ahead of their first fit: compiled once, kept in the cache folder, loaded by every later process."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symdebias._domains import COUNT
+from symdebias.codegen import cache
+from symdebias.codegen.plain import is_plain
+from symdebias.codegen.score.program import ScoreProgram
+from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction, columns_to_show
+from symdebias.exceptions import NoExactCorrectionError
+from symdebias.solvers.descent import progress_bar
+from symdebias.zonal import ZonalNoise
+
+SOLVERS = ("m_estimate", "sgd")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What `compile_kernels` has done."""
+
+    kernels: int  # How many kernels a first fit will find.
+    compiled: int  # How many of them were compiled now; the others were there.
+    seconds: float  # How long that took.
+
+
+def compile_kernels(
+    corrected: CorrectedLoss,
+    columns: int | Sequence[int] | None = None,
+    *,
+    solvers: Sequence[str] = SOLVERS,
+    weighted: bool = False,
+    progress: bool = False,
+) -> Compiled:
+    """Compile what the first fits of a corrected loss would, before there are records.
+
+    A kernel is compiled for a loss, for the kinds of noise of each column, and for a number of columns. It stays in the
+    cache folder of this user, and budgets, scales, step sizes, penalties and radii are its arguments. Fits may run in
+    other processes meanwhile.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        What `debias` returns for the loss and the release.
+    columns : int or sequence of int, optional
+        Numbers of columns of X, the intercept not counted; by default that of the release. A release with one mechanism
+        for all features does not know it.
+    solvers : sequence of str
+        Which of "m_estimate" and "sgd" will be used, with their defaults.
+    weighted : bool
+        Whether records will have weights.
+    progress : bool
+        Show a progress bar (needs the extra ``progress``).
+
+    Returns
+    -------
+    Compiled
+        How many kernels there are, how many of them were compiled now, and the seconds that it took.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is not as described; the release does not know its number of columns and none is given; or the
+        records decide what its kernels are, as for surrogates under spherical noise.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> release = sd.Release(sd.GaussianMechanism.from_scale(0.5), sd.RandomizedResponse(epsilon=1.0))
+    >>> done = sd.compile_kernels(sd.debias(sd.losses.exponential(), release), columns=2)
+    >>> done.kernels, done.compiled <= done.kernels
+    (3, True)
+    """
+    if not isinstance(corrected, CorrectedLoss):
+        raise TypeError(
+            f"compile_kernels takes what sd.debias returns, a CorrectedLoss; got {type(corrected).__name__}. "
+            "Write sd.compile_kernels(sd.debias(loss, release), columns=...)."
+        )
+    if isinstance(solvers, str) or not solvers or any(one not in SOLVERS for one in solvers):
+        raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
+    widths = _widths(corrected, columns)
+    for width in widths:
+        _require_known_size(corrected.at(width))
+    began, before = time.perf_counter(), cache.built()
+    found = (source for width in widths for source in _needed(corrected.at(width), solvers, weighted))
+    sources = {source.key: source for source in found}
+    with progress_bar(progress, len(sources), "kernel") as advance:
+        for source in sources.values():
+            cache.compile_kernel(source)
+            advance(1)
+    return Compiled(len(sources), cache.built() - before, time.perf_counter() - began)
+
+
+def _widths(corrected: CorrectedLoss, columns: Any) -> list[int]:
+    known = corrected.release.number_of_columns
+    if not corrected.declared.scores:
+        known = columns_to_show(corrected.declared, corrected.release)
+    if columns is None:
+        if known is None:
+            raise ValueError(
+                "this release has one mechanism for all features, and does not know their number. Give columns=, a "
+                "number of columns of X or several."
+            )
+        return [known]
+    widths = [COUNT.check("columns", one) for one in ([columns] if not isinstance(columns, Sequence) else columns)]
+    if not widths:
+        raise ValueError("columns is empty. Give a number of columns of X, or several.")
+    wrong = next((one for one in widths if known is not None and one != known), None)
+    if wrong is not None:
+        raise ValueError(f"columns={wrong}, and the release has {known}. Leave columns out.")
+    return widths
+
+
+def _require_known_size(correction: Correction) -> None:
+    groups = () if correction.is_exact else correction.derivation.spherical
+    if any(isinstance(group.noise, ZonalNoise) for group in groups):
+        raise ValueError(
+            "a surrogate for this release on a sphere has as many terms as its records can tell: the first fit compiles "
+            "its kernels."
+        )
+
+
+def _needed(correction: Correction, solvers: Sequence[str], weighted: bool) -> Iterator[cache.KernelSource]:
+    """Yield the sources of the kernels that default fits compile, in the order in which they would."""
+    source: Callable[..., cache.KernelSource] = correction.kernels.source
+    gradient, loss = source("mean_gradient", weighted=weighted), source("mean_loss", weighted=weighted)
+    climbs = not correction.is_exact
+    has_slopes = False
+    if "m_estimate" in solvers or climbs:
+        second = _with_hessian(correction)
+        if second is None:
+            yield from (loss, gradient)
+        else:
+            yield second.kernels.source("mean_derivatives", weighted=weighted)
+            has_slopes = second is correction and second.program.derivatives(weighted=weighted).rows is not None
+    if not has_slopes:
+        yield source("mean_gradient")
+    if "sgd" in solvers:
+        # A learned step has a scaling, which is the default.
+        yield from (gradient, source("sgd_pass", weighted=weighted, scaled=True))
+    plain = correction.uncorrected
+    if correction.method.corrects and plain is not None and not is_plain(plain.program):
+        yield plain.kernels.source("mean_gradient")
+
+
+def _with_hessian(correction: Correction) -> Correction | None:
+    """Return the correction whose Hessian can be written out, this one or that by sums over categories, or None."""
+    program = correction.program
+    if not isinstance(program, ScoreProgram):
+        return correction
+    if program.has_point_masses:
+        return None
+    try:
+        found = correction.enumerated if program.has_lookups else correction
+        return found if not isinstance(found.program, ScoreProgram) or found.program.has_hessian else None
+    except NoExactCorrectionError:
+        return None

@@ -1,0 +1,44 @@
+"""A known term of the score, as one more column without noise, whose parameter is 1."""
+
+from typing import TYPE_CHECKING
+
+from symdebias.release.columns import as_json
+
+if TYPE_CHECKING:
+    from symdebias.mechanisms.base import Mechanism
+    from symdebias.release.release import Release
+
+_NAME = "offset"
+
+
+def with_known_term(release: "Release", width: int) -> "tuple[Release, str]":
+    """Return a release of so many columns with a column more, the last one, that has no noise; and its name.
+
+    Raises
+    ------
+    ValueError
+        Features and target were released in one vector, which has no place for it.
+    """
+    if release.coupling is not None:
+        raise ValueError(
+            "offset= is a part of the score that is known of each record, and this release has features and target in "
+            "one vector, where it has no place. Release them apart, or take the offset off the target before the "
+            "release."
+        )
+    if release.columns is None:
+        places = range(width - len(release.noiseless))
+        release = release.bind((*(f"x{place}" for place in places), *release.noiseless))
+    name = _NAME
+    while name in (release.columns or ()):
+        name += "_"
+    features: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
+    made = type(release)(
+        features or None,
+        release.target,
+        noiseless=(*release.noiseless, name),
+        fit_intercept=release.fit_intercept,
+        center=as_json(release.center),
+        scale=as_json(release.scale),
+        categories=release.categories.as_json(),
+    )
+    return made, name

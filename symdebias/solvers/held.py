@@ -1,0 +1,251 @@
+"""Records whose score has a known term: a column without noise whose parameter is held at 1.
+
+The score of a record is theta'x + o. Its offset o has no noise, so that the correction for a column more, of parameter
+1, is the correction of the loss at theta'x + o, for every loss of one score and every noise of its columns and target:
+surrogates are designed for the scores with their offsets. The parameter that is held has no gradient, and no curvature
+with another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, parameter_bounds
+from symdebias._rows import Rows, has_any_row, paired
+from symdebias.corrected import CorrectedLoss
+from symdebias.inference import Inference
+from symdebias.records import Derivatives, Records
+from symdebias.release.known_term import with_known_term
+from symdebias.solvers.moments import released_moments
+from symdebias.solvers.regions import Region, region_of
+from symdebias.solvers.scores import ReleasedRecords
+
+
+class Frame:
+    """What a solver asks of parameters, of which none is held."""
+
+    def penalty(self, records: Records, l2: float) -> FloatArray:
+        """Return l2 for each parameter, 0 for those without a penalty."""
+        return records.correction.penalty(l2)
+
+    def region(self, radius: float | None, bounds: Any, count: int) -> Region:
+        """Return where parameters may go, with arguments as for `m_estimate`."""
+        return region_of(
+            None if radius is None else float(radius), None if bounds is None else self.bounds(bounds, count)
+        )
+
+    def bounds(self, bounds: Any, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return the user's bounds on parameters, `count` with a held one, as arrays."""
+        return parameter_bounds(bounds, count)
+
+    def start(self, records: Records, start: Any) -> FloatArray:
+        """Return the user's start as parameters."""
+        return records.correction.flat(start).copy()
+
+    def metric(self, metric: FloatArray) -> FloatArray:
+        """Return the second moments of design rows, those of a held parameter apart from the others."""
+        return metric
+
+    def known(self, known: ReleasedRecords | None) -> ReleasedRecords | None:
+        """Return what is known of true scores, in the same metric."""
+        return known
+
+    def reported(self, vector: FloatArray) -> FloatArray:
+        """Return parameters without a held one."""
+        return vector
+
+    def reported_pilot(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Return what a pilot tells, without a held parameter."""
+        return {**told, "theta": self.reported(told["theta"])}
+
+    def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
+        """Return what a fit says of its loss and its accuracy, without a held parameter."""
+        return corrected, inference
+
+
+@dataclass(frozen=True)
+class Held(Frame):
+    """What a solver asks of parameters, one of which is 1."""
+
+    place: int  # That of the parameter.
+    squares: FloatArray  # Of shape (Q,): the mean squares of the columns of design rows, positive at the place.
+    given: CorrectedLoss  # The loss under the release as it was given, without the column.
+
+    @property
+    def free(self) -> FloatArray:
+        """The places of the others."""
+        return np.delete(np.arange(len(self.squares)), self.place)
+
+    def penalty(self, records: Records, l2: float) -> FloatArray:
+        """Return l2 for each parameter, 0 for the one that is held."""
+        penalty = records.correction.penalty(l2)
+        penalty[self.place] = 0.0
+        return penalty
+
+    def region(self, radius: float | None, bounds: Any, count: int) -> Region:
+        """Return where the others may go."""
+        return HeldRegion(super().region(radius, bounds, count), self.place)
+
+    def bounds(self, bounds: Any, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return the user's bounds on the others."""
+        return parameter_bounds(bounds, count - 1)
+
+    def start(self, records: Records, start: Any) -> FloatArray:
+        """Return the user's start with a 1 in the place."""
+        given = self.given.at(records.correction.features - 1).flat(start)
+        return np.insert(given, self.place, 1.0)
+
+    def metric(self, metric: FloatArray) -> FloatArray:
+        """Return the second moments with those of the place apart from the others."""
+        return self._apart(metric, float(self.squares[self.place]))
+
+    def known(self, known: ReleasedRecords | None) -> ReleasedRecords | None:
+        """Return what is known of true scores, in the same metric."""
+        return None if known is None else replace(known, metric=self.metric(known.metric), _scores={})
+
+    def reported(self, vector: FloatArray) -> FloatArray:
+        """Return parameters without the one that is held."""
+        return np.delete(vector, self.place)
+
+    def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
+        """Return the loss under the release as it was given, and the accuracy of the others."""
+        loss = CorrectedLoss(corrected.declared, self.given.release, corrected.approach, reason=corrected.reason)
+        covariance, bias = inference.covariance, inference.bias
+        return loss, replace(
+            inference,
+            covariance=None if covariance is None else covariance[np.ix_(self.free, self.free)],
+            bias=None if bias is None else self.reported(bias),
+        )
+
+    def apart(self, found: Derivatives) -> Derivatives:
+        """Return derivatives that let the parameter stay where it is."""
+        free, present = self.free, self.squares[self.free] > 0
+        # No direction has less curvature than all of the others: the tests of a lost fit do not look at this one.
+        steepest = float(np.max(np.diag(found.hessian)[free][present] / self.squares[free][present], initial=0.0))
+        hessian = self._apart(found.hessian, (steepest or 1.0) * float(self.squares[self.place]))
+        gradient = found.gradient.copy()
+        gradient[self.place] = 0.0
+        return Derivatives(
+            found.loss, gradient, hessian, self._apart(found.meat, 0.0) if found.meat.size else found.meat
+        )
+
+    def _apart(self, matrix: FloatArray, own: float) -> FloatArray:
+        """Return a matrix with zeros beside an entry of its own in the place."""
+        found = matrix.copy()
+        found[self.place, :] = found[:, self.place] = 0.0
+        found[self.place, self.place] = own
+        return found
+
+
+@dataclass(frozen=True)
+class HeldRegion(Region):
+    """Points whose entry in one place is 1, and whose others lie in another region."""
+
+    others: Region
+    place: int
+
+    @property
+    def description(self) -> str:  # type: ignore[override]
+        """What holds the others."""
+        return self.others.description
+
+    def _free(self, vector: FloatArray) -> FloatArray:
+        return np.delete(vector, self.place)
+
+    def inside(self, theta: FloatArray) -> FloatArray:
+        """Return theta with a 1 in the place, or such a point near it."""
+        return np.insert(self.others.inside(self._free(theta)), self.place, 1.0)
+
+    def minimiser(self, theta: FloatArray, gradient: FloatArray, matrix: FloatArray) -> FloatArray:
+        """Return the minimum over the others, from a theta of this region."""
+        kept = np.delete(np.delete(matrix, self.place, axis=0), self.place, axis=1)
+        return np.insert(self.others.minimiser(self._free(theta), self._free(gradient), kept), self.place, 1.0)
+
+    def on_boundary(self, theta: FloatArray) -> bool:
+        """Whether the others lie on the boundary of theirs."""
+        return self.others.on_boundary(self._free(theta))
+
+    def moves(self, direction: FloatArray) -> FloatArray:
+        """Return a direction in which theta can move."""
+        return np.insert(self._free(direction), self.place, 0.0)
+
+
+@dataclass(frozen=True)
+class HeldRecords(Records):
+    """Records under a correction one of whose parameters is held at 1."""
+
+    frame: Held | None = None
+
+    @property
+    def _held(self) -> Held:
+        assert self.frame is not None
+        return self.frame
+
+    def _derivatives(self) -> Callable[..., Derivatives]:
+        found = super()._derivatives()
+        return lambda theta, meat=False: self._held.apart(found(theta, meat))
+
+    def _by_differences(self, units: FloatArray | None) -> Callable[..., Derivatives]:
+        found = super()._by_differences(units)
+        return lambda theta, meat=False: self._held.apart(found(theta, meat))
+
+    def mean_gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the mean gradient, 0 in the place of the parameter that is held."""
+        gradient = super().mean_gradient(theta).copy()
+        gradient[self._held.place] = 0.0
+        return gradient
+
+    def gradients(self, theta: FloatArray, rows: Any, *, by_derivatives: bool = False) -> FloatArray:
+        """Return the gradients of some records; see `Records.gradients`."""
+        gradients = super().gradients(theta, rows, by_derivatives=by_derivatives)
+        gradients[:, self._held.place] = 0.0
+        return gradients
+
+
+def frame_of(records: Records) -> Frame:
+    """Return what a solver asks of the parameters of records."""
+    return records.frame if isinstance(records, HeldRecords) and records.frame is not None else Frame()
+
+
+def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> tuple[CorrectedLoss, HeldRecords]:
+    """Return the loss and the checked records with an offset as a column more.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A loss of one score, as it was given.
+    records : Records
+        Its records, checked.
+    offset : array of shape (n,), float64
+        The known term of the score of each.
+
+    Raises
+    ------
+    ValueError
+        The release has features and target in one vector.
+    """
+    width = records.correction.features
+    release, name = with_known_term(corrected.release, width)
+    longer = CorrectedLoss(corrected.declared, release, corrected.approach, reason=corrected.reason)
+    per_record = records.correction.per_record
+    correction = longer.at(width + 1, per_record=per_record)
+    place = correction.design.parameters.index(name)
+
+    def made(rows: Any) -> tuple[FloatArray, FloatArray]:
+        return np.column_stack([records.matrix[rows], offset[rows]]), records.target[rows]
+
+    matrix: FloatArray | Rows
+    target: FloatArray | Rows
+    if isinstance(records.matrix, Rows) or isinstance(records.target, Rows):
+        any_row = has_any_row(records.matrix) and has_any_row(records.target)
+        matrix, target = paired(len(records), made, has_any_row=any_row)
+    else:
+        matrix, target = made(slice(None))
+    scales = None if records.scales is None else np.column_stack([records.scales, np.zeros(len(offset))])
+    plain = Records(correction, matrix, target, records.weights, scales, records.journal)
+    squares = np.diag(released_moments(plain)).copy()
+    squares[place] = squares[place] or 1.0
+    frame = Held(place, squares, corrected)
+    return longer, HeldRecords(correction, matrix, target, records.weights, scales, records.journal, frame=frame)
