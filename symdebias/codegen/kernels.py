@@ -107,16 +107,24 @@ class MeanDerivatives:
         """Whether `gradients` can be asked for."""
         return self.piece.rows is not None
 
-    def gradients(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> FloatArray:
-        """Return the weighted gradients of records, shape (n, q), for a pass that leaves their slopes."""
-        assert self.piece.rows is not None
+    def slopes(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted slopes of records for a pass that leaves them, and the Jacobian of the statistics.
+
+        Of shape (m + k, n), in the m scores and then in the k symbols of the statistics, and (k, q).
+        """
         sums = {name: np.zeros(shape) for name, shape in self.piece.sums}
         slopes, nothing = np.empty((self.piece.slopes, len(X))), np.zeros((0, 0))
         gradient, square = np.zeros(self.size), np.zeros((self.size, self.size))
         self.compiled(
             theta, X, y, weights, 1.0, noise, gradient, square, nothing, *sums.values(), slopes, *self._workspace()
         )
-        return self.piece.rows(slopes, X, sums["jacobian"])
+        return slopes, sums["jacobian"]
+
+    def gradients(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> FloatArray:
+        """Return the weighted gradients of records, shape (n, q), for a pass that leaves their slopes."""
+        assert self.piece.rows is not None
+        slopes, jacobian = self.slopes(theta, X, y, weights, noise)
+        return self.piece.rows(slopes, X, jacobian)
 
     def _workspace(self) -> list[FloatArray]:
         return [np.zeros(shape) for _, shape in self.piece.workspace]
