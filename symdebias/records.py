@@ -363,7 +363,8 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        found = plain_gradients(self.correction.program, theta.ravel(), *self.encoded)
+        matrix, target = self.encoded
+        found = plain_gradients(self.correction.program, theta.ravel(), np.asarray(matrix), np.asarray(target))
         return self.gradients(theta, slice(None)) if found is None else found
 
     @functools.cached_property

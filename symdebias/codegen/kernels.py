@@ -291,7 +291,9 @@ first = np.int64(0)
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
-        each = "" if row is None else f"""
+        each = ""
+        if row is not None:
+            each = f"""
             if size == 1:
                 for n in range(stop - start):
                     i = start + n

@@ -6,7 +6,6 @@ from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
 
-
 # Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
 # a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
 _MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
@@ -117,9 +116,7 @@ def _kept(loop: RecordLoop, symbol: int) -> str:
     return f"kept[{(len(loop.columns.scores) + symbol) * BLOCK} + n]"
 
 
-def _in_loops(
-    loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool
-) -> list[str]:
+def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool) -> list[str]:
     """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
@@ -139,7 +136,11 @@ def _in_loops(
             *("    " + line for line in columns.base(unrolled=True)),
             *(f"    {place} = base{k}" for k, place in enumerate(held)),
         ]
-        sums = [*every, *(f"    slope{k} = {place}" for k, place in enumerate(held)), *("    " + l for l in inside)]
+        sums = [
+            *every,
+            *(f"    slope{k} = {place}" for k, place in enumerate(held)),
+            *("    " + line for line in inside),
+        ]
     else:
         first, base, sums, last = _by_rows(columns, _place_of_sums(loop))
     return [
