@@ -287,7 +287,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         if tiles.by_columns(self.program):
             added = f"""first, part, filled = start, stop - start, 0
 {tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
-first = np.int64(0)
+first = int(0)
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
@@ -365,7 +365,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         # A plain 0 has a type of its own, for which Numba would compile another function.
-        in_tile = f"""first = np.int64(0)
+        in_tile = f"""first = int(0)
 accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="read_weights")}"""
         # What stands in order is read where it stands, if it is not turned.
