@@ -1,17 +1,19 @@
 """How time grows with records and with columns, for `sgd` and `m_estimate`, with the exponents, and a picture.
 
-    python benchmarks/growth.py [--small] [--repeats 3] [--picture docs/images/growth.png]
+    python benchmarks/growth.py [--small] [--repeats 3] [--file released.parquet] [--picture docs/images/growth.png]
 
 Noised records of a logistic model, the exponential loss (in closed form) and the log loss (a surrogate). One pass of
 `sgd` in random order, and a whole `m_estimate` with its covariance, by processor time on one thread: the least of the
-repeats, after a call that compiles; long calls are not repeated. An exponent is the slope of log time on log size, over
-all sizes and over the last tenfold of them, where what does not grow (checks, the design of a surrogate, a few
-milliseconds) counts for little.
+repeats, after a call that compiles; long calls are not repeated. Up to a hundred million records are read from Parquet,
+where one pass of `sgd` takes them in the order of the file; `larger_than_memory.py --file` writes one that is kept,
+and without it one is written here. An exponent is the slope of log time on log size, over all sizes and over the last
+tenfold of them, where what does not grow (checks, the design of a surrogate, a few milliseconds) counts for little.
 """
 
 import argparse
 import math
 import platform
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -20,12 +22,14 @@ from typing import Any
 
 import numba
 import numpy as np
+import pyarrow.parquet as pq
+from larger_than_memory import NOISE, write
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 import symdebias as sd
 
-NOISE, COLUMNS, RECORDS = 0.3, 10, 50_000
+COLUMNS, RECORDS = 10, 50_000
 # Seconds after which a call is not repeated.
 _LONG = 20.0
 SIZES = {
@@ -33,6 +37,7 @@ SIZES = {
     "columns": [2, 5, 10, 20, 50, 100, 200, 500, 1_000],
 }
 SMALL = {"records": [1_000, 2_000, 4_000], "columns": [2, 3, 4]}
+IN_FILE = [1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000]
 Curves = dict[str, dict[int, float]]
 
 
@@ -57,6 +62,19 @@ def ways(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], sd.Fit]]:
     }
 
 
+def from_file(path: Path, records: int) -> dict[str, Callable[[], sd.Fit]]:
+    """Return fits to the first records of a file, whose passes read it."""
+    release = sd.Release({tuple(f"x{j}" for j in range(COLUMNS)): sd.GaussianMechanism.from_scale(NOISE)})
+    X, y = sd.blocks.from_parquet(path, release=release, target="y")
+    assert y is not None
+    first, labels = sd.blocks.Rows((records, COLUMNS), X.__getitem__), sd.blocks.Rows((records,), y.__getitem__)
+    corrected = sd.debias(sd.losses.exponential(), release)
+    return {
+        "sgd, exponential, from Parquet": lambda: sd.sgd(corrected, first, labels, order="given", average=0.5),
+        "m_estimate, exponential, from Parquet": lambda: sd.m_estimate(corrected, first, labels),
+    }
+
+
 def least(call: Callable[[], object], repeats: int) -> float:
     times: list[float] = []
     # The first call compiles, or loads what was compiled: next to nothing of a long one.
@@ -67,19 +85,23 @@ def least(call: Callable[[], object], repeats: int) -> float:
     return min(times[1:] or times)
 
 
-def measured(by: str, sizes: list[int], fixed: int, repeats: int) -> Curves:
-    """Return seconds by method and size, where the other size is fixed."""
+def in_memory(by: str, fixed: int) -> Callable[[int], dict[str, Callable[[], sd.Fit]]]:
+    """Return fits by size, where the other size is fixed."""
+    return lambda size: ways(*(drawn(size, fixed) if by == "records" else drawn(fixed, size)))
+
+
+def measured(by: str, sizes: list[int], fits: Callable[[int], dict[str, Callable[[], sd.Fit]]], repeats: int) -> Curves:
+    """Return seconds by method and size."""
     found: Curves = {}
     for size in sizes:
-        X, y = drawn(size, fixed) if by == "records" else drawn(fixed, size)
-        for name, call in ways(X, y).items():
+        for name, call in fits(size).items():
             try:
                 seconds = least(call, repeats)
             except sd.SymdebiasError as error:
                 print(f"  {name}, {size:,} {by}: {error}")
                 continue
             found.setdefault(name, {})[size] = seconds
-            print(f"  {name:26}{size:>12,} {by:8}{seconds:12.4f} s", flush=True)
+            print(f"  {name:38}{size:>12,} {by:8}{seconds:12.4f} s", flush=True)
     return found
 
 
@@ -98,7 +120,7 @@ def said(by: str, curves: Curves) -> list[str]:
         if len(times) > 1:
             part = last_tenfold(times)
             lines.append(
-                f"{name:26}{by:10}{exponent(times):8.2f}{exponent(part):8.2f}  from {min(part):,} on, "
+                f"{name:38}{by:10}{exponent(times):8.2f}{exponent(part):8.2f}  from {min(part):,} on, "
                 f"{times[max(times)] / max(times) * 1e9:,.0f} ns each at {max(times):,}"
             )
     return lines
@@ -107,12 +129,15 @@ def said(by: str, curves: Curves) -> list[str]:
 def picture(panels: dict[str, tuple[int, Curves]]) -> Any:
     figure = Figure(figsize=(9.8, 4.0), layout="constrained")
     for panel, (by, (fixed, curves)) in zip(figure.subplots(1, 2), panels.items(), strict=True):
-        kinds = zip(("#0072B2", "#D55E00", "#009E73"), "osD", strict=True)
+        kinds = zip(("#0072B2", "#D55E00", "#009E73", "#0072B2", "#D55E00"), "osD^v", strict=True)
         for (name, times), (colour, mark) in zip(curves.items(), kinds, strict=False):
             part = last_tenfold(times)
             slope = exponent(part)
             label = f"{name}: {slope:.2f}"
-            panel.plot(list(times), list(times.values()), mark, color=colour, markersize=4, label=label)
+            inside = "white" if "Parquet" in name else colour
+            panel.plot(
+                list(times), list(times.values()), mark, color=colour, markerfacecolor=inside, markersize=4, label=label
+            )
             middle = math.exp(np.mean(np.log(list(part.values()))))
             centre = math.exp(np.mean(np.log(list(part))))
             ends = np.array([min(part), max(part)], dtype=float)
@@ -122,7 +147,7 @@ def picture(panels: dict[str, tuple[int, Curves]]) -> Any:
         panel.set_title(other, fontsize=10)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-        panel.legend(frameon=False, fontsize=9, title="exponent, last tenfold", title_fontsize=9, alignment="left")
+        panel.legend(frameon=False, fontsize=8, title="exponent, last tenfold", title_fontsize=9, alignment="left")
     return figure
 
 
@@ -130,6 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="a toy size, whose figures mean nothing")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--file", type=Path, help="records in Parquet; one that is there is read")
     parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     sizes = SMALL if options.small else SIZES
@@ -137,14 +163,28 @@ def main() -> None:
     threads = numba.get_num_threads()
     numba.set_num_threads(1)
     try:
-        with threadpool_limits(1), warnings.catch_warnings():
+        with tempfile.TemporaryDirectory() as folder, threadpool_limits(1), warnings.catch_warnings():
             # Of a pass over so few records that it has not arrived.
             warnings.simplefilter("ignore", sd.ConvergenceWarning)
-            panels = {by: (fixed[by], measured(by, own, fixed[by], options.repeats)) for by, own in sizes.items()}
+            panels = {
+                by: (fixed[by], measured(by, own, in_memory(by, fixed[by]), options.repeats))
+                for by, own in sizes.items()
+            }
+            path = options.file or Path(folder) / "released.parquet"
+            in_file = SMALL["records"] if options.small else IN_FILE
+            if not path.exists():
+                write(path, max(in_file), COLUMNS)
+            there = pq.read_metadata(path).num_rows
+            panels["records"][1].update(
+                measured(
+                    "records", [size for size in in_file if size <= there], lambda size: from_file(path, size),
+                    options.repeats,
+                )
+            )  # fmt: skip
     finally:
         numba.set_num_threads(threads)
     print(f"\n{platform.machine()}, Python {platform.python_version()}, least of {options.repeats}, one thread")
-    print(f"{'exponents':36}{'all':>8}{'last':>8}")
+    print(f"{'exponents':48}{'all':>8}{'last':>8}")
     for by, (_, curves) in panels.items():
         print("\n".join(said(by, curves)))
     if options.picture:

@@ -4,7 +4,8 @@
 
 Noised records of a logistic model in Parquet (as `larger_than_memory.py` writes them) are fitted in processes of their
 own. One is killed (SIGKILL) after a share of the time that a whole run took. What the processes take in processor
-time, imports included, and whether the parameters are those of the whole run bit for bit, is printed.
+time, imports included, the largest resident memory of the one that goes on, and whether its parameters are those of the
+whole run bit for bit, is printed.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from pathlib import Path
 from larger_than_memory import NOISE, write
 
 FIT = f"""
-import json, sys
+import json, resource, sys
 import symdebias as sd
 path, place, solver, columns, epochs, seconds = sys.argv[1:]
 from symdebias.solvers import checkpoint
@@ -33,7 +34,8 @@ if solver == "sgd":
     fit = sd.sgd(corrected, X, y, order="given", average=True, epochs=int(epochs), **kept)
 else:
     fit = sd.m_estimate(corrected, X, y, **kept)
-print(json.dumps([value.hex() for value in fit.theta.tolist()]))
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+print(json.dumps([memory, [value.hex() for value in fit.theta.tolist()]]))
 """
 
 
@@ -56,7 +58,7 @@ def main() -> None:
         path, place = options.file or Path(folder) / "released.parquet", Path(folder) / "checkpoint"
         if not path.exists():
             write(path, options.records, options.columns)
-        print(f"{'':12}{'whole s':>9}{'killed s':>10}{'the rest s':>12}{'checkpoint kB':>15}  same bits")
+        print(f"{'':12}{'whole s':>9}{'killed s':>10}{'the rest s':>12}{'checkpoint kB':>15}{'memory MB':>11}  same bits")
         for solver in ("sgd", "m_estimate"):
             numbers = [str(options.columns), str(options.epochs), str(options.seconds)]
 
@@ -82,8 +84,8 @@ def main() -> None:
                 f"{after - before:{width}.1f}"
                 for before, after, width in zip(took[:-1], took[1:], (9, 10, 12), strict=True)
             )
-            same = json.loads(resumed) == json.loads(whole)
-            print(f"{solver:12}{parts}{size:15,.0f}  {same}", flush=True)
+            (_, expected), (memory, found) = json.loads(whole), json.loads(resumed)
+            print(f"{solver:12}{parts}{size:15,.0f}{memory:11,.0f}  {found == expected}", flush=True)
 
 
 if __name__ == "__main__":

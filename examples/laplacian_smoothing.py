@@ -227,23 +227,23 @@ def signals() -> dict[str, np.ndarray]:
 
 def shares_picture() -> object:
     """Draw the shares against the strength, and a smooth signal under noise before and after."""
-    figure = _optional.require("matplotlib.figure", extra="plot").Figure(figsize=(9.6, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = _optional.require("matplotlib.figure", extra="plot").Figure(figsize=(5.6, 6.6), layout="constrained")
+    above, below = figure.subplots(2, 1)
     strengths = np.linspace(0, 10, 101)
     for name, formula, colour in (("γ", smoothing_gamma, COLOURS[1]), ("β", smoothing_beta, COLOURS[3])):
-        left.plot(strengths, [formula(1000, sigma) for sigma in strengths], color=colour, linewidth=1.6)
-        left.text(10.15, formula(1000, 10.0), name, color=colour, va="center", fontsize=11)
-    left.set(xlabel="strength σ", ylabel="share of the noise that is left", ylim=(0, 1.02), xlim=(0, 10.9))
-    left.set_title("γ: energy, β: variance (d = 1000)", fontsize=10)
+        above.plot(strengths, [formula(1000, sigma) for sigma in strengths], color=colour, linewidth=1.6)
+        above.text(10.15, formula(1000, 10.0), name, color=colour, va="center", fontsize=11)
+    above.set(xlabel="strength σ", ylabel="share of the noise that is left", ylim=(0, 1.02), xlim=(0, 10.9))
+    above.set_title("γ: energy, β: variance (d = 1000)", fontsize=10)
     signal = signals()["smooth"]
     noised = signal + 0.5 * np.random.default_rng(1).normal(size=len(signal))
-    right.plot(noised, color="#bbbbbb", linewidth=0.9, label="noised")
-    right.plot(sd.laplacian_smoothing(noised, 3.0), color=COLOURS[1], linewidth=1.4, label="smoothed, σ = 3")
-    right.plot(signal, color=COLOURS[3], linewidth=1.4, linestyle="--", label="signal")
-    right.set(xlabel="entry", ylim=(-2.1, 2.9))
-    right.set_title("a smooth signal under noise", fontsize=10)
-    right.legend(fontsize=8, loc="upper center", ncols=3, frameon=False)
-    for panel in (left, right):
+    below.plot(noised, color="#bbbbbb", linewidth=0.9, label="noised")
+    below.plot(sd.laplacian_smoothing(noised, 3.0), color=COLOURS[1], linewidth=1.4, label="smoothed, σ = 3")
+    below.plot(signal, color=COLOURS[3], linewidth=1.4, linestyle="--", label="signal")
+    below.set(xlabel="entry", ylim=(-2.1, 2.9))
+    below.set_title("a smooth signal under noise", fontsize=10)
+    below.legend(fontsize=8, loc="upper center", ncols=3, frameon=False)
+    for panel in (above, below):
         panel.grid(alpha=0.25)
     return figure
 

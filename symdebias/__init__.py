@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from symdebias._budget import derivation_limits
     from symdebias.assessment import Certificate, bias
     from symdebias.corrected import CorrectedLoss
+    from symdebias.derivation.fractions import FractionSurrogate, surrogate_of_fractions
     from symdebias.driver import debias
     from symdebias.exceptions import (
         CacheWarning,
@@ -89,6 +90,7 @@ _HOMES = {
     "_budget": ("derivation_limits",),
     "assessment": ("Certificate", "bias"),
     "corrected": ("CorrectedLoss",),
+    "derivation.fractions": ("FractionSurrogate", "surrogate_of_fractions"),
     "driver": ("debias",),
     "exceptions": (
         "CacheWarning", "ClippingWarning", "ConvergenceWarning", "DerivationLimitError", "DivergenceError",
@@ -144,6 +146,7 @@ __all__ = [
     "FitInterrupted",
     "FormatError",
     "Formula",
+    "FractionSurrogate",
     "GaussianMechanism",
     "Guarantee",
     "InferenceError",
@@ -192,6 +195,7 @@ __all__ = [
     "sgd",
     "sgd_replicates",
     "step_sizes",
+    "surrogate_of_fractions",
 ]
 
 

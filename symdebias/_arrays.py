@@ -418,16 +418,32 @@ def cluster_codes(clusters: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.in
     ValueError
         Another length, missing labels, or a single cluster.
     """
+    found, codes = np.unique(cluster_labels(clusters, rows=rows), return_inverse=True)
+    require_clusters(len(found))
+    return np.asarray(codes.reshape(-1), dtype=np.int64)
+
+
+def cluster_labels(clusters: Any, *, rows: int) -> np.ndarray[Any, Any]:
+    """Return labels of clusters as an array of shape (n,).
+
+    Raises
+    ------
+    ValueError
+        Another length, or missing labels.
+    """
     labels = np.asarray(clusters)
     if labels.shape != (rows,):
         raise ValueError(f"clusters has the shape {labels.shape}; it must be ({rows},): one label per record.")
     missing = labels != labels
     if np.any(missing) or (labels.dtype == object and any(label is None for label in labels)):
         raise ValueError("clusters has missing labels. Give each record a label, its own where it stands alone.")
-    found, codes = np.unique(labels, return_inverse=True)
-    if len(found) < 2:
+    return labels
+
+
+def require_clusters(count: int) -> None:
+    """Raise ValueError where there is one cluster only."""
+    if count < 2:
         raise ValueError("clusters has a single label. Standard errors need at least two clusters.")
-    return np.asarray(codes.reshape(-1), dtype=np.int64)
 
 
 def _vector(values: Any, name: str, rows: int) -> FloatArray:

@@ -39,6 +39,21 @@ CATALOGUE = {
     "squared_margin": Entry("margin", "label"),
     "tweedie": Entry("apart", "count"),
 }
+# What has no place in the catalogue, by the names that it is asked for, and what to do.
+_COX = (
+    "Cox's partial likelihood is no sum of losses of single records: an event has the logarithm of a sum over all at "
+    "risk in it, whose noises it mixes. A hazard that is constant within intervals is a Poisson loss of the intervals "
+    "that each person was observed in: "
+    'sd.fit("died ~ x + C(interval)", rows, release, loss="poisson", exposure=..., clusters=person).'
+)
+_OUTSIDE = dict.fromkeys(("cox", "coxph", "cox_ph", "partial_likelihood", "proportional_hazards"), _COX)
+
+
+def why_outside(name: str) -> str:
+    """Return why there is no loss of a name, and what to do; empty where nothing is to be said but the names."""
+    return _OUTSIDE.get(name.lower().replace("-", "_"), "")
+
+
 # Those that a name says all of, and those of which the labels say the rest.
 BY_NAME = tuple(name for name, entry in CATALOGUE.items() if not entry.needs)
 BY_NAME_AND_LABELS = tuple(name for name, entry in CATALOGUE.items() if entry.needs in ("", "classes"))

@@ -1,9 +1,11 @@
-"""Files of Parquet, read a row group at a time, the next one ahead of its use.
+"""Files of Parquet, read piece by piece, the next one ahead of its use.
 
-A row group is what such a file is written and compressed by; it is decoded as a whole, and a few are kept.
+A row group is what such a file is written by. Its columns are decoded from their beginning, some rows at a time, and no
+more than a few pieces are kept, however large the groups are.
 """
 
 import bisect
+import functools
 import itertools
 import os
 import threading
@@ -18,12 +20,14 @@ import numpy as np
 from symdebias import _optional
 from symdebias._arrays import FloatArray
 from symdebias._domains import seen, shown
-from symdebias._rows import Rows
+from symdebias._rows import WINDOW, Rows, counted_from
 
-# Row groups that are kept: those that threads work on, and the next.
-_KEPT = 3
+# Pieces that are kept: those that threads work on, the next, and some for a thread that is late.
+_KEPT = 5
 # Rows that columns are turned into at a time: they stay in a cache.
 _TURNED = 2**14
+# Bytes of a column that are read from the disk at a time.
+_BUFFER = 2**18
 
 
 def paths_of(source: Any) -> list[Path]:
@@ -73,7 +77,8 @@ class ParquetColumns:
         self._files = []
         for path in paths:
             try:
-                self._files.append(parquet.ParquetFile(path))
+                # Without a buffer a whole row group is read before the first of its rows is decoded.
+                self._files.append(parquet.ParquetFile(path, buffer_size=_BUFFER))
             except arrow.ArrowException as error:
                 raise ValueError(f"{seen(path.name, 80)} is no file of Parquet: {error}") from None
         self._groups = [
@@ -114,37 +119,89 @@ class ParquetColumns:
             From columns by name, arrays of shape (m,), to m rows.
         """
         self.require(names)
-        groups = _Groups(lambda place: make(self._columns(place, names)), len(self._groups))
-        starts = self._starts
+        pieces = _Pieces(self._piece_reader(names, make), self._cuts)
+        starts = [start for start, _ in self._cuts]
 
         def read(rows: slice) -> FloatArray:
             parts = []
             for place in range(bisect.bisect_right(starts, rows.start) - 1, bisect.bisect_left(starts, rows.stop)):
                 begin = starts[place]
-                parts.append(groups[place][max(0, rows.start - begin) : rows.stop - begin])
+                parts.append(pieces[place][max(0, rows.start - begin) : rows.stop - begin])
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-        return Rows((len(self), *groups[0].shape[1:]), read)
+        return Rows((len(self), *pieces[0].shape[1:]), read)
 
     def blocks(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield columns by name, row group after row group."""
         self.require(names)
         for place in range(len(self._groups)):
-            yield self._columns(place, names)
+            file, group = self._groups[place]
+            with self._reading:
+                table = self._files[file].read_row_group(group, columns=list(names), use_threads=False)
+            yield {name: table.column(name).to_numpy() for name in names}
 
-    def _columns(self, place: int, names: Sequence[str]) -> dict[str, Any]:
-        file, group = self._groups[place]
-        # A file is read by one thread at a time.
-        with self._reading:
-            table = self._files[file].read_row_group(group, columns=list(names), use_threads=False)
-        return {name: table.column(name).to_numpy() for name in names}
+    @functools.cached_property
+    def _cuts(self) -> list[tuple[int, int]]:
+        """The first row of each piece, and its row group: pieces do not reach over the end of a group."""
+        return [
+            (start, group)
+            for group, (begin, end) in enumerate(itertools.pairwise(self._starts))
+            for start in range(begin, end, WINDOW)
+        ]
+
+    def _piece_reader(
+        self, names: Sequence[str], make: Callable[[dict[str, Any]], FloatArray]
+    ) -> Callable[[int], FloatArray]:
+        """Return a function that makes the rows of a piece, without a search where pieces are asked for in order."""
+        batches: Iterator[Any] = iter(())
+        position, group = -1, -1
+
+        def part_of(wanted: int) -> Any:
+            """Return the next rows of the open group, that many at most."""
+            nonlocal batches
+            # A file is read by one thread at a time.
+            with self._reading:
+                batch = next(batches)
+            if len(batch) > wanted:
+                batches = itertools.chain([batch[wanted:]], batches)
+            return batch[:wanted]
+
+        def piece(place: int) -> FloatArray:
+            nonlocal batches, position, group
+            start, own = self._cuts[place]
+            end = min(start + WINDOW, self._starts[own + 1])
+            if own != group or position > start:
+                file, number = self._groups[own]
+                batches = self._files[file].iter_batches(
+                    WINDOW, row_groups=[number], columns=list(names), use_threads=False
+                )
+                position, group = self._starts[own], own
+            while position < start:
+                position += len(part_of(start - position))
+            found = None
+            while position < end:
+                batch = part_of(end - position)
+                # What is read is behind, whatever comes of it.
+                begin, position = position, position + len(batch)
+                columns = {name: batch.column(name).to_numpy(zero_copy_only=False) for name in names}
+                with counted_from(begin):
+                    rows = make(columns)
+                if len(rows) == end - start:
+                    return rows
+                if found is None:
+                    found = np.empty((end - start, *rows.shape[1:]))
+                found[begin - start : position - start] = rows
+            assert found is not None
+            return found
+
+        return piece
 
 
-class _Groups:
-    """What is made of row groups: the last ones are kept, and the next is made ahead."""
+class _Pieces:
+    """What is made of pieces: the last ones are kept, and the next is made ahead."""
 
-    def __init__(self, make: Callable[[int], FloatArray], count: int) -> None:
-        self._make, self._count = make, count
+    def __init__(self, make: Callable[[int], FloatArray], cuts: Sequence[tuple[int, int]]) -> None:
+        self._make, self._count = make, len(cuts)
         self._kept: OrderedDict[int, Future[FloatArray]] = OrderedDict()
         self._lock = threading.Lock()
         self._reader: tuple[int, ThreadPoolExecutor] | None = None

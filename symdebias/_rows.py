@@ -3,7 +3,9 @@
 What reads them asks for slices, in order where it can. A source behind them may be an array of another kind, or a file.
 """
 
+import contextlib
 import itertools
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -156,6 +158,28 @@ class Rows:
                 block = self._read(slice(begin, min(begin + WINDOW, len(self))))
                 found[order[first:end]] = block[places[order[first:end]] - begin]
         return found
+
+
+@contextlib.contextmanager
+def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
+    """Raise errors of a part of the records with their rows counted from the first record of all.
+
+    Parameters
+    ----------
+    first : int
+        The row of all records that is row 0 of the part.
+    place : str
+        What the part is called, for the message.
+    every : int
+        How far the rows of the part are from each other among all.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if len(error.args) == 1:
+            counted = re.sub(r"\brow (\d+)\b", lambda found: f"row {int(found[1]) * every + first}", f"{error.args[0]}")
+            error.args = (f"{place}: {counted}" if place else counted,)
+        raise
 
 
 def has_any_row(source: Any) -> bool:

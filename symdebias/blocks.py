@@ -21,7 +21,7 @@ from symdebias._columns import Table
 from symdebias._domains import check_name, shown
 from symdebias._parquet import ParquetColumns, numbers, paths_of
 from symdebias._randomness import generator
-from symdebias._rows import WINDOW, Rows, blocks_of
+from symdebias._rows import WINDOW, Rows, blocks_of, counted_from
 from symdebias._tables import batches, number_of_rows, split, take_rows
 from symdebias.release import Noised, Release
 from symdebias.release.matrices import released_matrix
@@ -224,8 +224,9 @@ class _Stream:
     def measured(self) -> tuple[int, int, bool]:
         """Return how many records and columns there are, and whether there are targets, by a pass over all."""
         width, has_target = None, False
-        for block in self._yielded():
-            X, y = self._form.pair(block)
+        for place, block in enumerate(self._yielded()):
+            with counted_from(self._count, f"block {place}"):
+                X, y = self._form.pair(block)
             if width is None:
                 width, has_target = X.shape[1], y is not None
             if X.shape[1] != width or (y is not None) != has_target:
@@ -255,13 +256,14 @@ class _Stream:
                 self._kept.clear()
                 self._open, self._position = self._yielded(), 0
             while self._position < rows.stop:
-                try:
-                    X, y = self._form.pair(next(self._open))
-                except StopIteration:
+                block = next(self._open, None)
+                if block is None:
                     raise ValueError(
                         f"blocks yielded {self._position:,} records, and {self._count:,} before. Yield the same "
                         "records in every pass."
-                    ) from None
+                    )
+                with counted_from(self._position):
+                    X, y = self._form.pair(block)
                 self._kept.append((self._position, X, np.zeros(0) if y is None else y))
                 self._position += len(X)
                 while len(self._kept) > 1 and self._kept[1][0] < rows.start - _BEHIND:
@@ -359,7 +361,7 @@ def privatize(
     Raises
     ------
     ValueError, TypeError
-        A block does not fit the release, or there is none.
+        A block does not fit the release, or there is none. The message names the block, and the row among all records.
     FileExistsError, FileNotFoundError
         Something is at the place of the folder, or nothing at that of the records.
     MissingDependencyError
@@ -396,11 +398,15 @@ def privatize(
     parts = _parts(blocks, names if target is None else (*names, target))
 
     def noised() -> Iterator[Noised]:
-        for block in parts:
-            X, y = split(block, names if target is not None else None, target)
-            if _is_empty(X):
-                continue
-            yield release.privatize(X, y, outside=outside, random_state=source)
+        first = 0
+        for place, block in enumerate(parts):
+            with counted_from(first, f"block {place}"):
+                X, y = split(block, names if target is not None else None, target)
+                if _is_empty(X):
+                    continue
+                one = release.privatize(X, y, outside=outside, random_state=source)
+            first += len(one.X)
+            yield one
 
     return save_blocks(noised(), folder, target_name=target if target_name is None else target_name, labels=labels)
 

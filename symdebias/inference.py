@@ -66,7 +66,8 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     singular = not diagonal.min() > 0
     if not singular:
         scale = 1 / np.sqrt(diagonal)
-        singular = bool(np.linalg.cond(bread * np.multiply.outer(scale, scale)) > _LARGEST_CONDITION)
+        sizes = np.linalg.eigvalsh(bread * np.multiply.outer(scale, scale))
+        singular = not sizes[-1] <= _LARGEST_CONDITION * sizes[0]
     if singular:
         raise InferenceError(
             "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "

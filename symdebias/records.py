@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
-from symdebias._rows import WINDOW, Rows, has_any_row, paired
+from symdebias._arrays import FloatArray, check_same_index, features_array, real_array, weights_array
+from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import is_plain, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
@@ -58,6 +58,8 @@ class Records:
         Standard deviations of the records' own noise.
     journal : Journal or None
         What remembers passes over these records.
+    seen : dict
+        What passes saw of the columns, by name: the same under another correction.
     """
 
     correction: Correction
@@ -66,6 +68,7 @@ class Records:
     weights: FloatArray
     scales: FloatArray | None = None
     journal: Journal | None = field(default=None, repr=False, compare=False)
+    seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -113,6 +116,11 @@ class Records:
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
+
+    def require_finite(self) -> None:
+        """Raise ValueError where columns that were not checked for it have NaN or infinity, naming the place."""
+        if not isinstance(self.matrix, Rows):
+            features_array(self.matrix)
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""
@@ -190,8 +198,17 @@ class Records:
         return has_any_row(self.matrix) and has_any_row(self.target)
 
     def thinned(self, stride: int) -> "Records":
-        """Return the records 0, stride, 2 stride, ...; all of them for a stride below 2."""
-        return self.taken(slice(None, None, stride)) if stride > 1 else self
+        """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""
+        return self.taken(self.every(stride)) if stride > 1 else self
+
+    def every(self, stride: int) -> Any:
+        """Return the places 0, stride, 2 stride, ... of the records with weight, as a slice where all have some.
+
+        Of a table in which every third record has no weight, a stride of 12 would take none that has.
+        """
+        if isinstance(self.weights, np.ndarray) and not self.weights.all():
+            return np.flatnonzero(self.weights)[::stride]
+        return slice(None, None, stride)
 
     def taken(self, rows: Any) -> "Records":
         """Return some records, by a slice or their numbers."""
@@ -210,6 +227,7 @@ class Records:
             weights=np.ascontiguousarray(self.weights[rows]) if len(self.weights) else self.weights,
             scales=None if self.scales is None else np.ascontiguousarray(self.scales[rows]),
             journal=None,
+            seen={},
         )
 
     def remembered(self, what: str, compute: Callable[[], Any], *asked: Any) -> Any:
@@ -508,7 +526,7 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
     Raises
     ------
     ValueError, TypeError
-        As for `Records.of`; rows are counted from the first of a block.
+        As for `Records.of`.
     """
     count = len(X)
     if y is not None and np.ndim(y) == 1 and len(y) != count:
@@ -519,12 +537,9 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
         target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
     for start in range(0, count, WINDOW):
         rows = slice(start, min(start + WINDOW, count))
-        try:
-            correction.checked_records(columns[rows], None if y is None else target[rows])
-        except ValueError as error:
-            if start == 0:
-                raise
-            raise ValueError(f"in the records from {start:,} on, with rows counted from there: {error}") from None
+        read = columns[rows], None if y is None else target[rows]
+        with counted_from(start):
+            correction.checked_records(*read)
     if correction.collected is None and y is not None:
 
         def checked_columns(part: FloatArray) -> FloatArray:

@@ -103,6 +103,28 @@ def test_blocks_that_do_not_fit_leave_no_folder(blocks, tmp_path):
         sd.blocks.privatize(sd.Release(sd.LaplaceMechanism(1.0, radius=1.0)), [good], tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X, y: X.__setitem__((7, 1), np.nan), r"^block 2: X has NaN in row 207, column 1"),
+        (lambda X, y: X.__setitem__((7, 0), np.inf), r"^block 2: X has infinity in row 207, column 0"),
+        (lambda X, y: y.__setitem__(7, np.nan), r"^block 2: y has NaN in row 207"),
+        (lambda X, y: y.__setitem__(7, 3), r"^block 2: labels must be.*is in row 207"),
+    ],
+)
+def test_a_bad_record_is_named_with_its_block_and_its_row_of_all(spoil, message, tmp_path):
+    def blocks():
+        for place in range(3):
+            X, y = np.full((100, 2), 0.5), np.ones(100)
+            if place == 2:
+                spoil(X, y)
+            yield X, y
+
+    release = sd.Release({name: sd.LaplaceMechanism(1.0, bounds=(0, 1)) for name in "ab"}, sd.RandomizedResponse(1.0))
+    with pytest.raises(ValueError, match=message):
+        sd.blocks.privatize(release, blocks(), tmp_path / "out", random_state=0)
+
+
 def test_damaged_and_foreign_folders_are_refused(stored, tmp_path):
     folder = stored[0]
     for damaged in folder.iterdir():
@@ -224,6 +246,31 @@ def test_memory_is_that_of_some_blocks():
     finally:
         tracemalloc.stop()
     assert peak < 60e6
+
+
+def test_a_long_row_group_is_decoded_piece_by_piece(tmp_path, monkeypatch):
+    """Reading the group of 800,000 numbers as a whole would take 6.4 MB twice: for its columns, and turned."""
+    monkeypatch.setattr("symdebias._parquet.WINDOW", 5_000)
+    X = np.random.default_rng(0).normal(size=(100_000, 8))
+    names = [f"x{place}" for place in range(8)]
+    table = pa.table({**dict(zip(names, X.T, strict=True)), "place": np.array(["n", "e"])[(X[:, 0] > 0).astype(int)]})
+    pq.write_table(table, tmp_path / "one.parquet", row_group_size=100_000)
+    del table
+    read, _ = sd.blocks.from_parquet(tmp_path / "one.parquet", columns=names)
+    tracemalloc.start()
+    try:
+        for start in range(0, 100_000, 3_000):
+            np.testing.assert_array_equal(read[start : start + 3_000], X[start : start + 3_000])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4e6
+    # Back to what is no longer kept, and ahead over pieces that are skipped.
+    for rows in (slice(10, 20), slice(70_000, 70_010), slice(4_990, 5_010), slice(99_990, 100_000)):
+        np.testing.assert_array_equal(read[rows], X[rows])
+    release = sd.Release({"place": sd.RandomizedResponse(1.0, categories=("n", "w"))})
+    with pytest.raises(ValueError, match=f"in row {int(np.argmax(X[:, 0] > 0))} that was not declared"):
+        sd.blocks.from_parquet(tmp_path / "one.parquet", release=release)
 
 
 def tables_of(kind, table):

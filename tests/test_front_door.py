@@ -11,7 +11,9 @@ import pytest
 
 import symdebias as sd
 
-NOUNS = {"Certificate", "CorrectedLoss", "Fit", "Formula", "Guarantee", "Ledger", "Loss", "Release", "Schema"}
+NOUNS = {
+    "Certificate", "CorrectedLoss", "Fit", "Formula", "FractionSurrogate", "Guarantee", "Ledger", "Loss", "Release", "Schema",
+}  # fmt: skip
 MECHANISMS = {
     "ClippedMechanism", "DiscreteLaplaceMechanism", "DiscreteStaircaseMechanism", "FiniteChannel", "GaussianMechanism",
     "InputPerturbation", "LabelRandomizer", "LaplaceMechanism", "RandomizedResponse", "SphericalCapMechanism",
@@ -20,7 +22,7 @@ MECHANISMS = {
 FUNCTIONS = {
     "bias", "debias", "derivation_limits", "dp_lssgd", "fit", "input_perturbation", "laplacian_smoothing", "load",
     "m_estimate", "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
-    "sgd_replicates",
+    "sgd_replicates", "surrogate_of_fractions",
 }  # fmt: skip
 # Imported when they are first asked for, since they need scikit-learn.
 ESTIMATORS = {"CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor", "ReleaseScaler"}

@@ -145,7 +145,7 @@ def test_memory_does_not_grow_with_the_records(dtype, solver):
     assert peak < 40e6
 
 
-def test_bad_records_are_named_with_their_block(released):
+def test_bad_records_are_named_by_their_row_of_all(released):
     noised = released["normal"]
     corrected = sd.debias(sd.losses.exponential(), noised.release)
     X, y = noised.X.astype(np.float32), noised.y
@@ -160,7 +160,7 @@ def test_bad_records_are_named_with_their_block(released):
     many = Rows.of_array(np.zeros((WINDOW + 10, 3), dtype=np.float32))
     labels = np.ones(WINDOW + 10)
     labels[-1] = np.inf
-    with pytest.raises(ValueError, match=rf"in the records from {WINDOW:,} on.*y has infinity in row 9"):
+    with pytest.raises(ValueError, match=rf"^y has infinity in row {WINDOW + 9}\."):
         sd.m_estimate(corrected, many, Rows.of_array(labels))
     with pytest.raises(ValueError, match="X has 2 columns"):
         sd.m_estimate(corrected, in_order(noised.X[:, :2]), y)

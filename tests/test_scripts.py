@@ -388,7 +388,8 @@ def test_ratios_of_the_table_of_speed_are_those_of_pairs(monkeypatch):
                 assert script["line"](row, 3, is_small=False).endswith(wanted)
 
 
-def test_exponents_of_growth():
+def test_exponents_of_growth(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     script = runpy.run_path(str(ROOT / "benchmarks" / "growth.py"))
     times = {size: 3e-9 * size**1.5 for size in (10, 100, 1_000, 10_000)}
     assert script["exponent"](times) == pytest.approx(1.5, rel=1e-12)

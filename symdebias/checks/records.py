@@ -8,7 +8,7 @@ holds for arbitrary true values within the declared bounds: nothing is assumed o
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,10 @@ _RATE = Interval(0.0, 0.5, "neither", "Give a small probability, such as 0.001."
 _RESOLUTION = 1e-4
 # Numbers count as on a grid within this share of a step; steps from a hundredth to ten scales of the noise are tried.
 _ON_GRID, _FINEST, _COARSEST = 1e-6, 0.01, 10.0
-# Sample moments count as exactly 0 or 1 within this.
-_EXACT = 1e-9
+# Sample moments count as exactly 0 or 1 within this, and extremes, which scalers meet to the last digits.
+_EXACT, _END = 1e-9, 1e-12
+# Lengths of vectors are counted in so many cells.
+_LENGTHS = 16
 # Fewer records tell nothing.
 FEWEST = 20
 # Labels are looked at in so many records at least and at most, and are others from so many standard errors on.
@@ -202,6 +204,10 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
         one value, of numbers that were written with four digits of the scale of the noise.
     ``standardised``
         Sample moments are exactly 0 and 1, or the extremes 0 and 1, as scalers leave them and noise does not.
+    ``length``
+        A point of a sphere has a density within [a, b] times the uniform one, whatever the true vector is, so that the
+        squared length of its first d coordinates lies in each sixteenth of the law Beta(d/2, 1/2) with a probability
+        within [a/16, b/16]: binomial tails. Vectors that were shortened or brought to one length are seen.
     ``frequency``
         A channel sends an output with a probability between the least and the largest entry of its column, whatever
         goes in: binomial tails.
@@ -233,6 +239,10 @@ def check_records(release: Release, X: Any, y: Any = None, *, false_alarm_rate: 
     skipped: list[str] = []
     for place, mechanism in apart.placed(matrix.shape[1]):
         width = place.stop - place.start
+        noise = None if isinstance(mechanism, ChannelMechanism) else mechanism.noise_on(width)
+        if isinstance(noise, ZonalNoise):
+            found += _of_sphere(noise, matrix[:, place] * mechanism.divisors_on(width) * noise.gain, names[place])
+            continue
         for index in range(width):
             name, column = names[place.start + index], matrix[:, place.start + index]
             found += _probed(mechanism, width, index, name, column, skipped)
@@ -284,7 +294,7 @@ def _probed(
             "grid", name, max(beyond, 0.0), beyond > 1e-9 * (noise.high - noise.low), "values beyond the ends"
         )
         return
-    if isinstance(noise, (ZonalNoise, CoordinateNoise)):
+    if isinstance(noise, CoordinateNoise):
         skipped.append(f"{name}, whose noise is that of a vector on a sphere")
         return
     divisor = float(mechanism.divisors_on(width)[index])
@@ -420,7 +430,28 @@ def _size(middle: float, reach: float, variance: float, fourth: float, name: str
     return _Found("size", name, mean / limit, log_p, "values at the ends with thrice the noise", power)
 
 
-def _rounded(sigma: float, name: str, column: FloatArray) -> _Found:
+def _of_sphere(noise: ZonalNoise, vectors: FloatArray, names: tuple[str, ...]) -> Iterator[_Found]:
+    """Yield the probes of vectors that are R times the first coordinates of points of a sphere."""
+    size = noise.dimension
+    cosines = np.concatenate([np.linspace(-1.0, 1.0, 201), noise.law.rule(size + 1)[0]])
+    density = noise.law.density(size + 1, cosines)
+    low, high = float(density.min()), float(density.max())
+    squares = np.minimum(np.einsum("ij,ij->i", vectors, vectors) / noise.radius**2, 1.0)
+    codes = np.minimum(special.betainc(size / 2, 0.5, squares) * _LENGTHS, _LENGTHS - 1).astype(np.int64)
+    bounds = np.array([[low / _LENGTHS], [min(1.0, high / _LENGTHS)]]).repeat(_LENGTHS, axis=1)
+    (found,) = _frequencies(bounds, codes, ", ".join(names))
+    yield replace(found, name="length", sees="no vector among the longest sixteenth")
+    if size < 3:
+        # The density of one coordinate has no bound at the ends.
+        return
+    # Uniformly, one coordinate of D has a density of at most sqrt(D/(2 pi)) over R.
+    likelier = max(1.0, high * math.sqrt((size + 1) / (2 * math.pi)))
+    for name, column in zip(names, vectors.T, strict=True):
+        yield _rounded(noise.radius / math.sqrt(size + 1), name, column, likelier)
+        yield _clipped(name, column, likelier)
+
+
+def _rounded(sigma: float, name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
     first, last = math.ceil(math.log10(_FINEST * sigma)), math.floor(math.log10(_COARSEST * sigma))
     coarsest = 0.0
     for exponent in range(first, last + 1):
@@ -428,28 +459,33 @@ def _rounded(sigma: float, name: str, column: FloatArray) -> _Found:
         quotients = column / step
         if np.all(np.abs(quotients - np.rint(quotients)) <= _ON_GRID):
             coarsest = step
-    # In each of at most four grids a number has a place with a probability below 1e-4.
-    log_p = math.log(max(1, last - first + 1)) - len(column) * math.log(1e4) if coarsest else 0.0
-    return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", lambda level: 1.0)
-
-
-def _clipped(name: str, column: FloatArray) -> _Found:
-    n = len(column)
-    count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
-    found = _log_p_of_ties(n, count)
+    # In each of at most four grids a number has a place with a probability below 1e-4, or as many times likelier.
+    on_grid = math.log(max(1, last - first + 1)) + len(column) * math.log(min(1.0, 1e-4 * likelier))
 
     def power(level: float) -> float:
-        needed = next((k for k in range(2, n) if _log_p_of_ties(n, k) <= math.log(level)), n)
+        return float(on_grid <= math.log(level))
+
+    log_p = on_grid if coarsest else 0.0
+    return _Found("rounded", name, coarsest / sigma, log_p, "rounding to a tenth of the scale", power)
+
+
+def _clipped(name: str, column: FloatArray, likelier: float = 1.0) -> _Found:
+    n = len(column)
+    count = int(max((column == column.max()).sum(), (column == column.min()).sum()))
+    found = _log_p_of_ties(n, count, likelier)
+
+    def power(level: float) -> float:
+        needed = next((k for k in range(2, n) if _log_p_of_ties(n, k, likelier) <= math.log(level)), n)
         return float(scipy.stats.binom.sf(needed - 1, n, 0.05))
 
     return _Found("clipped", name, count, found, "a twentieth of the records at one end", power)
 
 
-def _log_p_of_ties(n: int, count: int) -> float:
+def _log_p_of_ties(n: int, count: int, likelier: float = 1.0) -> float:
     if count < 2:
         return 0.0
     choices = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
-    return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(_RESOLUTION))
+    return min(0.0, math.log(2) + float(choices) + (count - 1) * math.log(min(1.0, _RESOLUTION * likelier)))
 
 
 def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
@@ -484,13 +520,13 @@ def refuse_scaled(corrected: CorrectedLoss, matrix: FloatArray | Rows) -> None:
     if not private:
         return
     means, lows = _means_and_minima(matrix)
-    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _EXACT) | (np.abs(lows + 1) <= _EXACT)
+    suspects = (np.abs(means) <= _EXACT) | (np.abs(lows) <= _END) | (np.abs(lows + 1) <= _END)
     for place, mechanism, noise in private:
         for index in place.start + np.flatnonzero(suspects[place]):
             how = _scaled_how(matrix, int(index), float(means[index]), float(lows[index]))
-            if how and _log_p_of_scaling(math.sqrt(noise.variance), n) < math.log(1e-7):
+            if how and _log_p_of_scaling(how, math.sqrt(noise.variance), n) < math.log(1e-7):
                 raise ValueError(
-                    f"column {index} of X has {how}, to nine digits: a scaler was fitted to the released "
+                    f"column {index} of X has {how}, to nine digits and more: a scaler was fitted to the released "
                     f"records, and their noise is no longer that of {mechanism!r}. Pass noised.X as privatize returned "
                     "it; for other units declare center and scale on the release, or use symdebias.ReleaseScaler."
                 )
@@ -556,6 +592,9 @@ def _means_and_minima(matrix: FloatArray | Rows) -> tuple[FloatArray, FloatArray
     return np.sum([sums for sums, _ in parts], axis=0) / len(matrix), np.min([lows for _, lows in parts], axis=0)
 
 
+_OF_MOMENTS = "a mean of 0 and a standard deviation of 1"
+
+
 def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float) -> str:
     """Return what a scaler would have made of a column so, or nothing where no scaler has been there."""
     high = max(over_blocks(matrix, lambda block: float(block[:, column].max())))
@@ -564,24 +603,29 @@ def _scaled_how(matrix: FloatArray | Rows, column: int, mean: float, low: float)
     if abs(mean) <= _EXACT:
         squares = sum(over_blocks(matrix, lambda block: float(np.sum((block[:, column] - mean) ** 2))))
         if any(abs(math.sqrt(squares / (len(matrix) - less)) - 1) <= _EXACT for less in (0, 1)):
-            return "a mean of 0 and a standard deviation of 1"
-    if min(abs(low), abs(low + 1)) <= _EXACT and abs(high - 1) <= _EXACT:
+            return _OF_MOMENTS
+    if min(abs(low), abs(low + 1)) <= _END and abs(high - 1) <= _END:
         return f"a minimum of {round(low)} and a maximum of 1"
     return ""
 
 
-def _log_p_of_scaling(sigma: float, n: int) -> float:
-    """Return a bound on the log probability that noise makes a column look scaled.
+def _log_p_of_scaling(how: str, sigma: float, n: int) -> float:
+    """Return a bound on the log probability that noise makes a column look scaled so.
 
-    One of three pairs of numbers is within 1e-9 of its place, where a mean, a minimum or a maximum of n numbers with
-    noise has a density of at most n over the scale of the noise.
+    The mean of n numbers whose noise has a density of at most M has one of at most sqrt(e n) M (Bobkov & Chistyakov
+    2014), and M is below 1.8 over the scale of the noise; their variance has one of as much over the scale squared.
+    Each of two extremes has a density of at most n over the scale.
     """
-    return math.log(3) + 2 * math.log(min(1.0, 2 * _EXACT * n / min(sigma, 1.0)))
+    least = min(sigma, 1.0)
+    if how == _OF_MOMENTS:
+        densities = 3 * math.sqrt(n) / least, 3 * math.sqrt(n) / least**2
+        return sum(math.log(min(1.0, 2 * _EXACT * density)) for density in densities)
+    return math.log(2) + 2 * math.log(min(1.0, 2 * _END * n / least))
 
 
 def _standardised(sigma: float, name: str, column: FloatArray, n: int) -> _Found:
     how = _scaled_how(column[:, None], 0, float(column.mean()), float(column.min()))
-    log_p = _log_p_of_scaling(sigma, n) if how else 0.0
+    log_p = _log_p_of_scaling(how, sigma, n) if how else 0.0
     return _Found("standardised", name, float(bool(how)), log_p, "a scaler fitted to these records", lambda level: 1.0)
 
 

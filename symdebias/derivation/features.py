@@ -219,8 +219,10 @@ def _require_mean(loss: Loss, noises: Sequence[tuple[slice, Any]]) -> None:
                 if _has_pole(loss, feature):
                     raise NoExactCorrectionError(
                         f"{loss.expression} has a pole in {feature} whatever the parameters are, which noise of "
-                        f"{feature} reaches, so that neither the loss nor a correction of it has a mean. Use a "
-                        "curve without a pole, such as exp(-x) in place of 1/(1 + x)."
+                        f"{feature} reaches, so that neither the loss nor a correction of it has a mean. Where true "
+                        "values are known to keep away from the pole, symdebias.surrogate_of_fractions(loss, release, "
+                        "ranges=, n=) gives a loss that is close there; or use a curve without a pole, such as exp(-x) "
+                        "in place of 1/(1 + x)."
                     )
 
 
@@ -368,8 +370,15 @@ def _undo_other_noise(
         if rate != 0:
             # exp(rate |x|) has a mean below the tail rate, and a variance below half of it.
             limit = sp.Float(noise.tail_rate, 17)
-            build.conditions.append(sp.Lt(rate, limit))
-            build.variance_conditions.append(sp.Lt(2 * rate, limit))
+            if rate.is_number and not rate < limit:
+                raise NoExactCorrectionError(
+                    f"{build.expression} grows in {feature} like exp({rate} |{feature}|), and has no mean under noise "
+                    f"whose tails fall like exp(-{limit:.4g} |{feature}|)."
+                )
+            if not rate.is_number:
+                build.conditions.append(sp.Lt(rate, limit))
+            if not (rate.is_number and 2 * rate < limit):
+                build.variance_conditions.append(sp.Lt(2 * rate, limit, evaluate=False))
     if expression.is_polynomial(feature):
         degree = int(sp.degree(expression, feature))
         if noise.inverse_polynomial is None and noise.inverse_differences is None:

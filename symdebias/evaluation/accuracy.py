@@ -1,8 +1,8 @@
 """Accuracy: the share of records whose label has the sign of their score, with the noise of both taken out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from symdebias._arrays import FloatArray
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.signs import Signs, signs_of
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
 
 
@@ -35,20 +36,24 @@ class Accuracy(Metric):
     label_model: str
     higher_is_better: ClassVar[bool] = True
 
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        return replace(self, records=part, labels=part.signs_of_labels(), signs=self.signs.on(part))
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the estimates (1 + y sign(u - t))/2 of some records."""
         signs = self.signs.at(theta, rows, [self.threshold])[:, 0]
         products: FloatArray = 0.5 + 0.5 * self.labels[rows] * signs
         return products
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return the mean error of the sign over likely scores: of its size, or times the labels of the model."""
         if self.signs.method == "exact":
             return 0.0, True
         errors = self.signs.errors(theta, self.threshold) / 2
         if self.label_model == "any":
             return float(np.mean(np.abs(errors))), False
-        return abs(float(np.mean(errors * self.signs.likely_labels(theta, self.labels)))), False
+        return abs(float(np.mean(errors * self.signs.likely_labels(theta)))), False
 
 
 def accuracy(

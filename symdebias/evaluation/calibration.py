@@ -1,9 +1,10 @@
 """Calibration: what a model predicts against what happens, over normal windows of true scores."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +12,9 @@ from scipy.special import ndtri
 
 from symdebias._arrays import FloatArray, target_array
 from symdebias._domains import COUNT, POSITIVE, is_integer
-from symdebias.evaluation.metric import LARGEST
-from symdebias.evaluation.ratios import require_positive
+from symdebias.evaluation.metric import LARGEST, Metric
+from symdebias.evaluation.parts import checked_records
+from symdebias.evaluation.ratios import positive_mean
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.evaluation.windows import NormalWindows, WaveWindows, Windows
@@ -178,12 +180,24 @@ def calibration_curve(
     >>> bool(np.abs(error).max() < 4)
     True
     """
-    if link not in _LINKS:
-        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
+    return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
+
+
+def calibration_curve_of(
+    records: Records,
+    theta_or_fit: Fit | ArrayLike,
+    *,
+    points: int | Sequence[float],
+    bandwidth: float | None,
+    link: str,
+) -> CalibrationCurve:
+    """Return the curve on checked records; arguments as for `calibration_curve`."""
+    if link not in _LINKS:
+        raise ValueError(f"link={link!r:.60} is not known. Choose one of {', '.join(_LINKS)}.")
     if records.of_margins:
         raise NoExactCorrectionError(
             "calibration holds predictions against labels, and a margin release tells the score of y x and not that of "
@@ -215,10 +229,9 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
             "polynomials of few degrees are all that is undone, and no window is close to one. Evaluate "
             'metric="brier" or "log_loss", or release with a GaussianMechanism.'
         )
-    released, s, share = scores.estimates, scores.noise, records.share
-    target = (records.signs_of_labels() + 1) / 2 if link == "logistic" else records.unbiased_target()
-    spread = Spread.of(scores, share)
-    deviation = math.sqrt(float(share @ (released - share @ released) ** 2))
+    s, spread = scores.noise, Spread.of(records, theta)
+    mean, second = records.means(functools.partial(_moments, theta=theta, middle=spread.mean)).tolist()
+    deviation = math.sqrt(max(second - mean**2, 0.0))
     if not deviation > 0:
         raise ValueError("all records have the same score. Calibration is over scores: use a model that has several.")
     if bandwidth is None:
@@ -238,24 +251,22 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
         windows = NormalWindows.of(
             scores, spread, link, width, middles=middles, records=records.effective, deviation=deviation
         )
+    of_labels = link == "logistic"
+    sums = _Calibration(
+        "calibration", "windows", records, windows, middles, of_labels, _target(records, of_labels)
+    ).sums(theta)
     rows = []
-    for middle in middles:
-        window, prediction = windows.at(middle)
-        if not window.max() > 0:
+    for place, middle in enumerate(middles):
+        window, prediction, seen = (sums.only(3 * place + part) for part in range(3))
+        if not sums.high[3 * place] > 0:
             raise ValueError(
                 f"no record has a released score near {middle:g}. Choose points where records lie, or a larger "
                 "bandwidth."
             )
-        if not np.all(np.abs(prediction) < LARGEST):
-            raise DivergenceError(
-                f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
-                "noise taken out. Use a larger bandwidth, or smaller parameters."
-            )
-        density = require_positive(window, share, f"the density of scores near {middle:.4g}")
-        seen = target * window
-        predicted, observed = float(share @ prediction) / density, float(share @ seen) / density
+        density = positive_mean(sums, 3 * place, f"the density of scores near {middle:.4g}")
+        predicted, observed = sums.mean(prediction) / density, sums.mean(seen) / density
         parts = (prediction - predicted * window, seen - observed * window)
-        deviations = [records.mean_and_error(part / density)[1] for part in (*parts, parts[1] - parts[0])]
+        deviations = [sums.error(part / density) for part in (*parts, parts[1] - parts[0])]
         rows.append((predicted, observed, *deviations, windows.bias(middle)))
     columns = ("predicted", "observed", "predicted_standard_errors", "observed_standard_errors",
                "difference_standard_errors", "bias")  # fmt: skip
@@ -264,8 +275,61 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
         **dict(zip(columns, np.array(rows).T, strict=True)),
         bandwidth=float(bandwidth),
         score_variance=s,
-        records=len(released),
+        records=sums.records,
     )
+
+
+@dataclass(frozen=True)
+class _Calibration(Metric):
+    """What both curves are made of.
+
+    Attributes
+    ----------
+    windows : Windows
+        The windows, on the scores of the records.
+    middles : array of shape (k,), float64
+        Their middles.
+    of_labels : bool
+        Whether targets are labels, counted as 0 and 1.
+    target : array of shape (n,), float64
+        Unbiased estimates of the targets.
+    """
+
+    windows: Windows
+    middles: FloatArray
+    of_labels: bool
+    target: FloatArray
+
+    def on(self, part: Records) -> Self:
+        """Return the same of some other records."""
+        return replace(self, records=part, target=_target(part, self.of_labels))
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return unbiased estimates of the targets of some records."""
+        return np.asarray(self.target[rows])
+
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return for each middle the window, what is predicted in it, and the target in it, shape (m, 3 k)."""
+        windows, found = self.windows.on(ReleasedScores.of(self.records, theta).taken(rows)), []
+        for middle in self.middles:
+            window, prediction = windows.at(middle)
+            if not np.all(np.abs(prediction) < LARGEST):
+                raise DivergenceError(
+                    f"what the model predicts near the score {middle:g} is beyond {LARGEST:g} or not finite with its "
+                    "noise taken out. Use a larger bandwidth, or smaller parameters."
+                )
+            found += [window, prediction, self.target[rows] * window]
+        return np.stack(found, axis=1)
+
+
+def _target(records: Records, of_labels: bool) -> FloatArray:
+    return np.asarray((records.signs_of_labels() + 1) / 2 if of_labels else records.unbiased_target())
+
+
+def _moments(part: Records, *, theta: FloatArray, middle: float) -> FloatArray:
+    """Return distances of released scores from a number, and their squares."""
+    away = ReleasedScores.of(part, theta).estimates - middle
+    return np.stack([away, away**2], axis=1)
 
 
 def _middles(points: Any, spread: Spread) -> FloatArray:

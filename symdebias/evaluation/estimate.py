@@ -12,6 +12,7 @@ from symdebias._domains import POSITIVE, Interval
 from symdebias.evaluation.accuracy import accuracy
 from symdebias.evaluation.mean_loss import mean_loss, named_loss
 from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
@@ -161,7 +162,8 @@ def evaluate(
     label_model : {"any", "logistic"}
         What the bound on the bias of metrics by signs of scores (accuracy, precision, recall, f1, roc_auc) assumes of
         labels given the score: nothing, or a logistic probability with the debiased means of y and of y times a
-        smoothed sign of u. The second is much smaller.
+        smoothed sign of u. The second is much smaller. It takes true scores to be spread smoothly besides, and is too
+        small where they take few values.
     threshold : float
         The score above which accuracy, precision, recall and f1 count a record as positive: by default 0, which is the
         probability 1/2.
@@ -229,7 +231,7 @@ def evaluate(
     (True, 'surrogate', False)
     """
     check_options(metric, radius, label_model, threshold)
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
@@ -252,7 +254,7 @@ def estimated_on(
         judge = corrected_metric(
             metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
         )
-        return estimate_of(judge, judge.checked_values([theta], [slice(None)]), *judge.bias(theta))
+        return estimate_at(judge, theta)
 
     return with_noise_estimated(judged(records), records, judged)
 
@@ -295,6 +297,16 @@ def corrected_metric(
         return r_squared(records, mean_loss(name, named_loss(name, records), records, thetas, radius=radius))
     found = zonal_loss(metric, records, thetas) if metric in PARTS else None
     return found or mean_loss(metric, named_loss(metric, records), records, thetas, radius=radius)
+
+
+def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
+    """Return the estimate of a metric at theta, by passes over all records."""
+    found = metric.judged(theta)
+    clusters = found.sums.count_of_clusters
+    freedom = metric.degrees_of_freedom(theta, found) if clusters is None else float(clusters - 1)
+    bias = metric.bias(theta, found.sums)
+    records = found.sums.records
+    return Estimate(found.value, found.error, *bias, records, metric.name, metric.method, clusters, freedom)
 
 
 def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool) -> Estimate:

@@ -1,9 +1,10 @@
 """The mean of a loss as a metric, by the correction that training on this loss would have."""
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import sympy as sp
@@ -15,6 +16,7 @@ from symdebias.driver import debias
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss, catalogue
 from symdebias.noise import ChannelNoise
@@ -51,6 +53,10 @@ class MeanLoss(Metric):
     promised: bool
     size: float
 
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        return replace(self, records=part, kernel_records=self.corrected.records(part.X, part.y))
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
         self.kernel_records.correction.limits.require(theta.ravel(), finite_variance=True)
@@ -61,7 +67,7 @@ class MeanLoss(Metric):
         """What a channel hides of the loss and no parameter changes."""
         return self.corrected.loss_offset if self.corrected.is_exact else 0.0
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return the bound on the bias of an exact correction, of the nearest loss of a channel, or of a surrogate."""
         if self.corrected.is_exact:
             return self.corrected.loss_offset, True
@@ -82,15 +88,9 @@ class MeanLoss(Metric):
                 f"a channel hides {loss.expression}, and how far the nearest loss in its range is off is bounded for "
                 "losses of one score. Evaluate one that is affine in the target."
             )
-        scores = ReleasedScores.of(self.records, theta)
-        estimates, labels = scores.estimates, np.array(loss.target_values)
-        function = numeric(loss.expression, (loss.scores[0], loss.target))
-        worst = np.empty(len(estimates))
-        for start in range(0, len(worst), _BLOCK):
-            rows = slice(start, start + _BLOCK)
-            at = function(estimates[rows, None], labels[None, :])
-            worst[rows] = np.abs(at @ mixing.T - at).max(axis=1)
-        return float(self.records.share @ worst), scores.noise == 0
+        how = functools.partial(_worst_of_labels, theta=theta, loss=loss, mixing=mixing)
+        is_certified = ReleasedScores.of(self.records, theta).noise == 0
+        return float(self.records.means(how)), is_certified
 
     def _bias_of_surrogate(self, spread: Spread) -> tuple[float, bool]:
         """Return a bound on the bias of a surrogate.
@@ -156,11 +156,22 @@ def mean_loss(
     spreads: dict[bytes, Spread] = {}
     is_residual = surrogate_is_residual(loss, records.collected)
     if is_residual is not None:
-        options = of_residuals(records) if is_residual else {}
-        for theta in thetas:
-            spreads[theta.tobytes()] = Spread.of(ReleasedScores.of(records, theta), records.share, **options)
-    size = math.sqrt(float(records.share @ records.target**2))
-    return mean_loss_of(name, loss, records, spreads, effective=records.effective, size=size, radius=radius)
+        spreads = {theta.tobytes(): Spread.of(records, theta, is_residual=is_residual) for theta in thetas}
+    settings: dict[str, Any] = {}
+    if spreads:
+        settings = {
+            "radius": max(_LEAST_RADIUS, *(one.radius for one in spreads.values())) if radius is None else radius,
+            "score_variance": max(spread.noise for spread in spreads.values()),
+            "n": max(1.0, records.effective),
+        }
+    corrected = _corrected(loss, records, settings)
+    if not corrected.is_resolved:
+        raise NoExactCorrectionError(
+            f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
+            "loss. Declare it in its score."
+        )
+    kernel_records, size = corrected.records(records.X, records.y), math.sqrt(float(records.means(_squared_target)))
+    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 
 
 def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:
@@ -172,56 +183,20 @@ def surrogate_is_residual(loss: Loss, collected: Release) -> bool | None:
     return parts.is_residual if loss.scores else None
 
 
-def mean_loss_of(
-    name: str,
-    loss: Loss,
-    records: Records,
-    spreads: Mapping[bytes, Spread],
-    *,
-    effective: float,
-    size: float,
-    radius: float | None,
-) -> MeanLoss:
-    """Return the mean of a loss, corrected for scores of known spreads.
-
-    Parameters
-    ----------
-    name, loss, records, radius
-        As for `mean_loss`; records may be some of those that are judged.
-    spreads : mapping from bytes to Spread
-        Where true scores lie at each theta, by its bytes; empty where no surrogate is in question.
-    effective : float
-        The sample size.
-    size : float
-        The root mean square of the target.
-    """
-    settings: dict[str, Any] = {}
-    if spreads:
-        settings = {
-            "radius": max(_LEAST_RADIUS, *(one.radius for one in spreads.values())) if radius is None else radius,
-            "score_variance": max(spread.noise for spread in spreads.values()),
-            "n": max(1.0, effective),
-        }
-    corrected = _corrected(loss, records, settings)
-    if not corrected.is_resolved:
-        raise NoExactCorrectionError(
-            f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
-            "loss. Declare it in its score."
-        )
-    kernel_records = corrected.records(records.X, records.y)
-    return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
+def _squared_target(part: Records) -> FloatArray:
+    return np.asarray(part.target**2)
 
 
-def of_residuals(records: Records) -> dict[str, Any]:
-    """Return what the spread of residuals is told of targets: released ones, their noise, a bound on true ones."""
-    noise, declared = records.release.target_noise, records.release.target_radius
-    if noise is None:
-        return {"residual": records.target, "reach": float(np.abs(records.target).max())}
-    return {
-        "residual": records.target,
-        "extra": noise.variance,  # type: ignore[union-attr]
-        "reach": math.inf if declared is None else declared,
-    }
+def _worst_of_labels(part: Records, *, theta: FloatArray, loss: Loss, mixing: FloatArray) -> FloatArray:
+    """Return what a loss is moved by at most by the mixing of a channel, over labels, at released scores."""
+    estimates, labels = ReleasedScores.of(part, theta).estimates, np.array(loss.target_values)
+    function = numeric(loss.expression, (loss.scores[0], loss.target))
+    worst = np.empty(len(estimates))
+    for start in range(0, len(worst), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        at = function(estimates[rows, None], labels[None, :])
+        worst[rows] = np.abs(at @ mixing.T - at).max(axis=1)
+    return worst
 
 
 def _corrected(loss: Loss, records: Records, settings: dict[str, Any]) -> CorrectedLoss:

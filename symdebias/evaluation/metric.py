@@ -1,14 +1,17 @@
 """What a metric is: numbers per record with the right mean over the noise, and a bound on what is still wrong."""
 
+import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.records import Records
+from symdebias.evaluation.records import MANY_DECIDE, Records
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
@@ -35,11 +38,63 @@ class Metric(ABC):
     higher_is_better: ClassVar[bool] = False
 
     @abstractmethod
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records, as it is corrected here."""
+
+    @abstractmethod
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return numbers of some records whose mean over the noise is the metric of the true record."""
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
-        """Return a bound on the absolute bias of the mean at theta, and whether it is certified."""
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return numbers of some records, shape (m, k), whose means over all the metric is made of."""
+        return self.values(theta, rows)[:, None]
+
+    def sums(self, theta: FloatArray) -> Sums:
+        """Return the sums of `columns` over all records, part by part."""
+        return Sums.together(self.records.over_parts(functools.partial(_sums_of, judge=self.light, theta=theta)))
+
+    @property
+    def light(self) -> Self:
+        """The metric as it goes to parts of the records: with few records of its own where they lie elsewhere."""
+        return self if self.records.light is self.records else self.on(self.records.light)
+
+    def judged(self, theta: FloatArray) -> "Judged":
+        """Return the metric of all records and its standard error.
+
+        Raises
+        ------
+        DivergenceError
+            A number of a record is not finite.
+        """
+        sums, of = self.sums(theta), np.ones(1)
+        return Judged(sums.mean(of), sums.error(of), sums, of)
+
+    def degrees_of_freedom(self, theta: FloatArray, found: "Judged") -> float | None:
+        """Return those of the standard error over records; None where it is as good as known.
+
+        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's.
+        """
+        squares = found.sums.squared_error(found.of)
+        # No fewer decide it than so many as large as the largest could be.
+        if squares >= MANY_DECIDE * found.sums.largest_square(found.of):
+            return None
+        work = functools.partial(
+            _fourths, judge=self.light, theta=theta, of=found.of, mean=found.sums.mean(found.of)
+        )  # fmt: skip
+        fourths = float(sum(self.records.over_parts(work))) / found.sums.weight**4
+        deciding = squares**2 / fourths if fourths > 0 else math.inf
+        return 2 * deciding if deciding < MANY_DECIDE else None
+
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
+        """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        sums : Sums, optional
+            Those of all records at theta, where they are known.
+        """
         return 0.0, True
 
     @property
@@ -58,10 +113,56 @@ class Metric(ABC):
         values = np.empty(len(self.records.matrix))
         for theta, part in zip(thetas, parts, strict=True):
             values[part] = self.values(theta, part)
+        self.require_finite(values, 0)
+        return values
+
+    def require_finite(self, values: FloatArray, first: int) -> None:
+        """Raise DivergenceError where a number of consecutive records is not finite."""
         bad = ~(np.abs(values) < LARGEST)
         if bad.any():
             raise DivergenceError(
-                f"the corrected {self.name} of record {int(np.argmax(bad))} is beyond {LARGEST:g} or not finite at "
-                "these parameters: its score is too large. Use smaller parameters, or a metric that grows less."
+                f"the corrected {self.name} of record {first + int(np.argmax(bad))} is beyond {LARGEST:g} or not "
+                "finite at these parameters: its score is too large. Use smaller parameters, or a metric that grows "
+                "less."
             )
-        return values
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A metric of all records.
+
+    Attributes
+    ----------
+    value, error : float
+        It, and its standard error.
+    sums : Sums
+        What both are made of.
+    of : array of shape (k,), float64
+        The combination of the summed numbers that the standard error is that of.
+    """
+
+    value: float
+    error: float
+    sums: Sums
+    of: FloatArray
+
+
+def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
+    """Return the sums of some records."""
+    own = judge if part is judge.records else judge.on(part)
+    found = []
+    for rows in part.pieces():
+        values = own.columns(theta, rows)
+        own.require_finite(np.abs(values).max(axis=1), part.first + rows.start)
+        clusters = None if part.clusters is None else part.clusters[rows]
+        found.append(Sums.of(values, part.weights[rows], clusters))
+    return Sums.together(found)
+
+
+def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: float) -> float:
+    """Return the sum of fourth powers of weighted deviations of a combination of numbers from its mean."""
+    own, found = judge if part is judge.records else judge.on(part), 0.0
+    for rows in part.pieces():
+        squares = (part.weights[rows] * (own.columns(theta, rows) @ of - mean)) ** 2
+        found += float(squares @ squares)
+    return found

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias.evaluation.estimate import WITH_THRESHOLD, Estimate, check_options, estimated_on
 from symdebias.evaluation.links import link_of
+from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.records import Records
 from symdebias.exceptions import SymdebiasError
 from symdebias.noise import ChannelNoise
@@ -119,10 +120,17 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
+    return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
+
+
+def overview_of(
+    records: Records, theta_or_fit: Fit | ArrayLike, *, radius: float | None, label_model: str, threshold: float
+) -> Evaluation:
+    """Return all metrics on checked records; arguments as for `evaluate_all`."""
     names, refused = _metrics_of(theta_or_fit, records)
     estimates: dict[str, Estimate] = {}
     error: SymdebiasError | None = None
@@ -170,10 +178,15 @@ def _has_labels(model: Any, records: Records) -> bool:
     noise = records.release.target_noise
     if noise is None and not isinstance(model, Fit):
         found = np.unique(records.target[:_LOOKED_AT])
-        if len(found) == 2 and len(found := np.unique(records.target)) == 2:
+        if len(found) == 2 and len(found := np.unique(np.concatenate(list(records.over_parts(_values))))) == 2:
             raise ValueError(
                 f"all targets are {found[0]:g} or {found[1]:g}, and parameters alone do not say whether these are "
                 f"labels or numbers. Pass target_values=({found[0]:g}, {found[1]:g}) for the metrics of labels, a Fit, "
                 'or ask for one metric of numbers: evaluate(..., metric="squared_error").'
             )
     return isinstance(noise, ChannelNoise) and len(noise.inputs) == 2
+
+
+def _values(part: Records) -> Any:
+    """Return different values of the target, three of them at most."""
+    return np.unique(part.target)[:3]

@@ -5,16 +5,17 @@ the noise of both. In waves, sin(w (u - v)) is the imaginary part of a product o
 of signed weight signs are counted along the sorted scores, so that no sum goes over all pairs.
 """
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from symdebias._arrays import FloatArray
-from symdebias.evaluation.metric import Metric
-from symdebias.evaluation.ratios import error_bound, require_labels_apart, require_positive
+from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.evaluation.metric import Judged, Metric
+from symdebias.evaluation.ratios import error_bound, positive_mean, require_labels_apart, require_positive
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores, Spread
 from symdebias.evaluation.signs import (
@@ -26,6 +27,7 @@ from symdebias.evaluation.signs import (
     signs_of,
     usual_size,
 )
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms.surrogate import Surrogate
 
@@ -33,10 +35,39 @@ from symdebias.transforms.surrogate import Surrogate
 _SQUARED_ERROR = 1.0
 # Likely scores of which all pairs are taken for the bound on the bias, and those that polynomials are fitted to.
 _NODES, _PAIRED = 200, 48
-# Scores that are sorted at most, which takes some 60 bytes each.
-_MOST_ATOMS = 20_000_000
-# Scores that are equal but for rounding.
-_TIED = 1e-13
+# Scores that are sorted at most, which takes some 60 bytes each; cells that they are sorted into where not all records
+# are at hand; and scores that are held at a time.
+_MOST_ATOMS, _CELLS, _HELD = 20_000_000, 2**16, 2**20
+# Scores that are equal but for rounding: next to each other, and in a cell.
+_TIED, _SAME = 1e-13, 1e-11
+LARGER = "the share of records that have the larger label"
+SMALLER = "the share of records that have the smaller label"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Scores in cells along the line, with two masses in each.
+
+    Attributes
+    ----------
+    masses : array of shape (2, k), float64
+        The masses.
+    low, high : array of shape (k,), float64
+        The least and the largest score in each cell; infinite where there is none.
+    """
+
+    masses: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def together(cls, *parts: "Cells") -> "Cells":
+        """Return the same cells with the scores of all."""
+        return cls(
+            np.sum([part.masses for part in parts], axis=0),
+            np.min([part.low for part in parts], axis=0),
+            np.max([part.high for part in parts], axis=0),
+        )
 
 
 @dataclass(frozen=True)
@@ -47,45 +78,64 @@ class PairSigns:
     ----------
     signs : Signs
         Of the scores themselves.
+    ends : mapping from bytes to array of shape (k - 1,), float64
+        What parts the line into cells, by the bytes of theta: each has one score where all records are in memory, and
+        otherwise so few that their order hardly counts.
     """
 
     signs: Signs
+    ends: Mapping[bytes, FloatArray] = field(default_factory=dict)
 
-    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
-        """Return the sums over some records j of m_j sign(u_i - u_j), shape (2, m).
+    def on(self, part: Records) -> Self:
+        """Return those of some other records."""
+        return replace(self, signs=self.signs.on(part))
+
+    def totals(self, theta: FloatArray, rows: Any, masses: FloatArray) -> Any:
+        """Return what others are held against of some records with two masses each, shape (2, m)."""
+        cells = len(self.ends[theta.tobytes()]) + 1
+        low, high, inside = np.full(cells, np.inf), np.full(cells, -np.inf), np.zeros((2, cells))
+        for own, places, weights, cell in self._atoms(theta, rows):
+            np.minimum.at(low, cell, places)
+            np.maximum.at(high, cell, places)
+            for place, mass in enumerate(masses):
+                inside[place] += np.bincount(cell.ravel(), (weights * mass[own]).ravel(), cells)
+        return Cells(inside, low, high)
+
+    def added(self, *parts: Any) -> Any:
+        """Return the totals of several parts of the records together."""
+        return Cells.together(*parts)
+
+    def against(self, theta: FloatArray, rows: Any, totals: Any) -> FloatArray:
+        """Return the sums over all records j of m_j sign(u_i - u_j), shape (2, m).
 
         A score less itself has the sign 0 in them, also by its estimate: no pair of a record with itself counts.
 
         Parameters
         ----------
         theta, rows
-            The parameters, and the m records.
-        masses : array of shape (2, m), float64
-            Two sets of weights of these records.
+            The parameters, and the m records i.
+        totals
+            Those of all records j.
         """
-        # Each record is atoms of signed weight.
+        upto = np.cumsum(totals.masses, axis=1)
+        signs = 2 * upto - totals.masses - upto[:, -1:]
+        atoms = self._atoms(theta, rows)
+        return np.concatenate([np.sum(weights * signs[:, cell], axis=1) for _, _, weights, cell in atoms], axis=1)
+
+    def within(self, totals: Any) -> float:
+        """Return the mass of pairs whose scores stand in one cell and have an order there."""
+        with np.errstate(invalid="ignore"):
+            mixed = totals.high - totals.low > _SAME * np.maximum(np.abs(totals.low), np.abs(totals.high))
+        return float(np.abs(totals.masses[0] * totals.masses[1])[mixed].sum())
+
+    def _atoms(self, theta: FloatArray, rows: Any) -> Iterator[tuple[slice, FloatArray, FloatArray, IntegerArray]]:
+        """Yield atoms of some records at a time: which records, then places, weights and cells, of shape (a, m)."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)
-        count = len(scores.linear) * scores.combinations
-        if count > _MOST_ATOMS:
-            raise NoExactCorrectionError(
-                f"the area under the ROC curve sorts {scores.combinations} scores for each record under this noise, "
-                f"{count:,} in all; at most {_MOST_ATOMS:,} are sorted. Evaluate on fewer records."
-            )
-        places, weights = (np.stack(columns) for columns in zip(*scores.atoms(), strict=True))
-        flat = places.ravel()
-        order = np.argsort(flat, kind="stable")
-        at = flat[order]
-        # Scores that are equal in exact arithmetic are not to be told apart by rounding.
-        steps = np.diff(at) > _TIED * np.maximum(np.abs(at[1:]), np.abs(at[:-1]))
-        group = np.concatenate([[0], np.cumsum(steps)])
-        found = []
-        for mass in masses:
-            inside = np.bincount(group, (weights * mass).ravel()[order])
-            upto = np.cumsum(inside)
-            signs = np.empty(len(flat))
-            signs[order] = (2 * upto - inside - upto[-1])[group]
-            found.append(np.sum(weights * signs.reshape(places.shape), axis=0))
-        return np.array(found)
+        step = max(1, _HELD // scores.combinations)
+        for start in range(0, len(scores.linear), step):
+            own = slice(start, start + step)
+            places, weights = (np.stack(columns) for columns in zip(*scores.taken(own).atoms(), strict=True))
+            yield own, places, weights, np.searchsorted(self.ends[theta.tobytes()], places)
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
         """Return what signs of u - v are off at pairs of scores, shape (k, k)."""
@@ -102,18 +152,27 @@ class SmoothPairSigns(PairSigns):
         What stands for the size.
     """
 
-    smooth: Surrogate
+    smooth: Surrogate = field(kw_only=True)
 
-    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
+    def totals(self, theta: FloatArray, rows: Any, masses: FloatArray) -> Any:
+        """Return the sums of masses, of masses times scores, and of masses times waves."""
+        scores = self.signs.scores[theta.tobytes()].taken(rows)
+        waves = scores.waves(self.smooth.frequency, len(self.smooth.cosines))
+        return masses.sum(axis=1), masses @ scores.estimates, np.array([masses @ wave for wave in waves])
+
+    def added(self, *parts: Any) -> Any:
+        """Return the totals of several parts of the records together."""
+        return tuple(sum(one[1:], one[0]) for one in zip(*parts, strict=True))
+
+    def against(self, theta: FloatArray, rows: Any, totals: Any) -> FloatArray:
         """Return the same sums of slopes."""
         scores, (_, _, square) = self.signs.scores[theta.tobytes()].taken(rows), self.smooth.polynomial
-        estimates = scores.estimates
-        found = 2 * square * (np.multiply.outer(masses.sum(axis=1), estimates) - (masses @ estimates)[:, None])
+        whole, middle, sums = totals
+        found = 2 * square * (np.multiply.outer(whole, scores.estimates) - middle[:, None])
         waves = scores.waves(self.smooth.frequency, len(self.smooth.cosines))
-        for k, (wave, cosine) in enumerate(zip(waves, self.smooth.cosines, strict=True), start=1):
+        for k, (wave, own, cosine) in enumerate(zip(waves, sums, self.smooth.cosines, strict=True), start=1):
             # sin(k h (u_i - u_j)) = Im(e_i conj(e_j)), summed over j.
-            sums = np.conj(masses @ wave)
-            found -= k * self.smooth.frequency * cosine * (sums[:, None] * wave).imag
+            found -= k * self.smooth.frequency * cosine * (np.conj(own)[:, None] * wave).imag
         return np.asarray(found)
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
@@ -129,22 +188,33 @@ class ZonalPairSigns(PairSigns):
     signs: ZonalSigns
     _found: dict[bytes, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
-    def against_all(self, theta: FloatArray, rows: Any, masses: FloatArray) -> FloatArray:
+    def totals(self, theta: FloatArray, rows: Any, masses: FloatArray) -> Any:
+        """Return the sums of masses times polynomials."""
+        scores = self.signs.scores[theta.tobytes()].taken(rows)
+        if scores.zonal is None:
+            return super().totals(theta, rows, masses)
+        return masses @ self.signs.legendre(theta, scores.estimates, released=True)
+
+    def added(self, *parts: Any) -> Any:
+        """Return the totals of several parts of the records together."""
+        return super().added(*parts) if isinstance(parts[0], Cells) else sum(parts[1:], parts[0])
+
+    def against(self, theta: FloatArray, rows: Any, totals: Any) -> FloatArray:
         """Return the same sums of polynomials."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)
         if scores.zonal is None:
-            return super().against_all(theta, rows, masses)
+            return super().against(theta, rows, totals)
         released = self.signs.legendre(theta, scores.estimates, released=True)
-        return np.asarray((masses @ released) @ self._coefficients(theta).T @ released.T)
+        return np.asarray(totals @ self.coefficients(theta).T @ released.T)
 
     def errors(self, theta: FloatArray, nodes: FloatArray) -> FloatArray:
         """Return polynomials less signs."""
         if self.signs.scores[theta.tobytes()].zonal is None:
             return super().errors(theta, nodes)
         values = self.signs.legendre(theta, nodes)
-        return np.asarray(values @ self._coefficients(theta) @ values.T - np.sign(nodes[:, None] - nodes))
+        return np.asarray(values @ self.coefficients(theta) @ values.T - np.sign(nodes[:, None] - nodes))
 
-    def _coefficients(self, theta: FloatArray) -> FloatArray:
+    def coefficients(self, theta: FloatArray) -> FloatArray:
         """Return c, of least mean squared error over pairs of likely scores, the variance as ridge."""
         if theta.tobytes() not in self._found:
             nodes = self.signs.likely_scores(theta, _PAIRED)
@@ -183,46 +253,144 @@ class AreaUnderCurve(Metric):
         Of differences of scores.
     label_model : {"any", "logistic"}
         What the bound on the bias assumes of labels.
+    every : Pairs, optional
+        What the pairs among all records are told by.
     """
 
     positives: FloatArray
     pairs: PairSigns
     label_model: str
+    every: "Pairs | None" = None
+    _found: dict[bytes, "Pairs"] = field(default_factory=dict, repr=False, compare=False)
     higher_is_better: ClassVar[bool] = True
+
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        positives = (1 + part.signs_of_labels()) / 2
+        return replace(self, records=part, positives=positives, pairs=self.pairs.on(part))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records, of all pairs among them."""
         weights, positives = self.records.weights[rows], self.positives[rows]
-        share, negatives = weights / weights.sum(), 1 - positives
-        mass = require_positive(positives, share, "the share of records that have the larger label")
-        opposite = require_positive(negatives, share, "the share of records that have the smaller label")
-        masses = share * np.stack([positives, negatives])
-        against_positives, against_negatives = self.pairs.against_all(theta, rows, masses)
-        # The derivatives of sum_ij s_i s_j a_i b_j sign(u_i - u_j), and of sum_(i != j) s_i s_j a_i b_j, in s_i.
-        wins = positives * against_negatives - negatives * against_positives
-        count = positives * opposite + negatives * mass - 2 * share * positives * negatives
-        total = mass * opposite - float(share**2 @ (positives * negatives))
-        ratio = float(share @ wins) / (2 * total)
-        return np.asarray(0.5 + ratio / 2 + (wins - ratio * count) / (2 * total))
+        share = weights / weights.sum()
+        require_positive(positives, share, LARGER)
+        require_positive(1 - positives, share, SMALLER)
+        wins, count = replace(self, every=self.among(theta, rows)).columns(theta, rows).T
+        ratio = float(share @ wins)
+        return np.asarray(0.5 + ratio / 2 + wins - ratio * count)
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return by how much each record wins more pairs than it loses, and how many it is in, relative to all.
+
+        They are derivatives of sum_ij s_i s_j a_i b_j sign(u_i - u_j), and of sum_(i != j) s_i s_j a_i b_j, in s_i.
+        """
+        whole = self.every
+        assert whole is not None
+        positives, weights = self.positives[rows], self.records.weights[rows]
+        negatives = 1 - positives
+        against_positives, against_negatives = self.pairs.against(theta, rows, whole.totals)
+        wins = positives * against_negatives - negatives * against_positives
+        count = positives * whole.opposite + negatives * whole.mass - 2 * weights * positives * negatives
+        return np.stack([wins, count], axis=1) * (whole.weight / (2 * whole.count))
+
+    def among(self, theta: FloatArray, rows: Any) -> "Pairs":
+        """Return what the pairs among some records are told by."""
+        weights, positives = self.records.weights[rows], self.positives[rows]
+        masses = weights * np.stack([positives, 1 - positives])
+        mass, opposite = masses.sum(axis=1).tolist()
+        totals = self.pairs.totals(theta, rows, masses)
+        return Pairs(float(weights.sum()), mass, opposite, float(masses[0] @ masses[1]), totals)
+
+    def among_all(self, theta: FloatArray) -> "Pairs":
+        """Return what the pairs among all records are told by, from a pass over them."""
+        if theta.tobytes() not in self._found:
+            light = self.light
+            look = functools.partial(_among, judge=light, theta=theta)
+            self._found[theta.tobytes()] = self.records.reduced(look, functools.partial(_together, pairs=light.pairs))
+        return self._found[theta.tobytes()]
+
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return the area of all records and its standard error."""
+        labels = Sums.together(self.records.over_parts(functools.partial(_labels, judge=self.light)))
+        for place, what in enumerate((LARGER, SMALLER)):
+            positive_mean(labels, place, what)
+        sums = replace(self, every=self.among_all(theta)).sums(theta)
+        ratio = sums.mean(sums.only(0))
+        of = sums.only(0) - ratio * sums.only(1)
+        return Judged(0.5 + ratio / 2, sums.error(of), sums, of)
+
+    def degrees_of_freedom(self, theta: FloatArray, found: Judged) -> float | None:
+        """Return those of the standard error over records; None where it is as good as known."""
+        if self.every is None:
+            return replace(self, every=self.among_all(theta)).degrees_of_freedom(theta, found)
+        return super().degrees_of_freedom(theta, found)
+
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the mean error of signs over pairs of likely scores, by the labels that are possible."""
-        signs = self.pairs.signs
+        signs, whole = self.pairs.signs, self.among_all(theta)
         if signs.method == "exact":
-            return 0.0, True
+            # Pairs in one cell count half.
+            within = self.pairs.within(whole.totals) / (2 * whole.count)
+            return within, within == 0
         nodes = signs.likely_scores(theta, _NODES)
         errors = self.pairs.errors(theta, nodes)
         if self.label_model == "logistic":
-            labels = signs.likely_labels(theta, 2 * self.positives - 1)
+            labels = signs.likely_labels(theta)
             means = (1 + np.interp(nodes, signs.likely_scores(theta), labels)) / 2
             mass = float(np.mean(means))
             return abs(float(means @ errors @ (1 - means))) / len(nodes) ** 2 / (2 * mass * (1 - mass)), False
         # A pair of a positive and a negative is one of 2 p (1 - p) of all pairs.
-        mass = float(np.clip(self.records.share @ self.positives, 0.0, 1.0))
+        mass = float(np.clip(whole.mass / whole.weight, 0.0, 1.0))
         mixed = 2 * mass * (1 - mass)
         if mixed == 0:
             return 1.0, False
         return min(1.0, error_bound(np.abs(errors).ravel() / 2, 1 / mixed, 0.0, mixed)), False
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """What pairs of records are told by: sums over records of weight w, with unbiased a of the larger label, b = 1 - a.
+
+    Attributes
+    ----------
+    weight, mass, opposite, same : float
+        The sums of w, w a, w b, and w^2 a b.
+    totals
+        What a record is held against.
+    """
+
+    weight: float
+    mass: float
+    opposite: float
+    same: float
+    totals: Any
+
+    @property
+    def count(self) -> float:
+        """The weight of all pairs of two records with different labels."""
+        return self.mass * self.opposite - self.same
+
+
+def _among(part: Records, *, judge: AreaUnderCurve, theta: FloatArray) -> Pairs:
+    own = judge if part is judge.records else judge.on(part)
+    return functools.reduce(
+        functools.partial(_together, pairs=own.pairs), (own.among(theta, rows) for rows in part.pieces())
+    )
+
+
+def _together(*parts: Pairs, pairs: PairSigns) -> Pairs:
+    return Pairs(
+        sum(part.weight for part in parts),
+        sum(part.mass for part in parts),
+        sum(part.opposite for part in parts),
+        sum(part.same for part in parts),
+        pairs.added(*(part.totals for part in parts)),
+    )
+
+
+def _labels(part: Records, *, judge: AreaUnderCurve) -> Sums:
+    positives = judge.positives if part is judge.records else (1 + part.signs_of_labels()) / 2
+    return Sums.of(np.stack([positives, 1 - positives], axis=1), part.weights)
 
 
 def area_under_curve(
@@ -239,28 +407,47 @@ def area_under_curve(
 
 def pair_signs(signs: Signs, *, radius: float | None) -> PairSigns:
     """Return the signs of differences of scores."""
-    if isinstance(signs, ZonalSigns):
-        return ZonalPairSigns(signs)
     if not isinstance(signs, SmoothSigns):
-        return PairSigns(signs)
-    between = [_of_differences(signs.spreads[theta], scores) for theta, scores in signs.scores.items()]
-    sizes = [np.abs(scores.estimates - np.median(scores.estimates)) for scores in signs.scores.values()]
+        told = {theta: scores for theta, scores in signs.scores.items() if scores.zonal is None}
+        ends = {theta: _ends(scores, signs.records) for theta, scores in told.items()}
+        if not isinstance(signs, ZonalSigns):
+            return PairSigns(signs, ends)
+        found = ZonalPairSigns(signs, ends)
+        for theta in signs.scores.keys() - told.keys():
+            # Parts of the records take what all of them tell.
+            found.coefficients(np.frombuffer(theta))
+        return found
+    between = [_of_differences(spread) for spread in signs.spreads.values()]
+    some = [scores.taken(signs.records.some).estimates for scores in signs.scores.values()]
+    sizes = [np.abs(scores - np.median(scores)) for scores in some]
     smooth = sign_surrogate(
         max(spread.radius for spread in between) if radius is None else 2 * radius,
         max(spread.noise for spread in between),
         _SQUARED_ERROR * signs.records.effective,
         math.sqrt(2) * usual_size(np.concatenate(sizes)),
     )
-    return SmoothPairSigns(signs, smooth)
+    return SmoothPairSigns(signs, smooth=smooth)
 
 
-def _of_differences(spread: Spread, scores: ReleasedScores) -> Spread:
+def _ends(scores: ReleasedScores, records: Records) -> FloatArray:
+    """Return what parts the line into cells with one score each, or into few where not all records are at hand."""
+    count, in_memory = len(scores.linear) * scores.combinations, records.light is records
+    if count > _MOST_ATOMS:
+        if in_memory:
+            raise NoExactCorrectionError(
+                f"the area under the ROC curve sorts {scores.combinations} scores for each record under this noise, "
+                f"{count:,} in all; at most {_MOST_ATOMS:,} are sorted. Evaluate on fewer records, or on records that "
+                "are read by blocks, whose scores are sorted into cells."
+            )
+        scores = scores.taken(slice(None, None, -(-count // _MOST_ATOMS)))
+    at = np.sort(np.concatenate([places for places, _ in scores.atoms()]))
+    # Scores that are equal in exact arithmetic are not to be told apart by rounding.
+    apart = np.diff(at) > _TIED * np.maximum(np.abs(at[1:]), np.abs(at[:-1]))
+    ends: FloatArray = (at[:-1][apart] + at[1:][apart]) / 2
+    return ends if in_memory else ends[:: max(1, -(-len(ends) // _CELLS))]
+
+
+def _of_differences(spread: Spread) -> Spread:
     """Return the spread of differences of two true scores."""
-    return replace(
-        spread,
-        mean=0.0,
-        variance=2 * spread.variance,
-        noise=2 * spread.noise,
-        farthest=float(np.ptp(scores.estimates)),
-        bound=2 * spread.bound,
-    )
+    width = spread.highest - spread.lowest
+    return Spread(0.0, 2 * spread.variance, 2 * spread.noise, 2 * spread.bound, -width, width)

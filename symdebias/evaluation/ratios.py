@@ -7,22 +7,24 @@ of the delta method as theirs.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.evaluation.mean_loss import MeanLoss
-from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.metric import Judged, Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.signs import Signs, signs_of
+from symdebias.evaluation.sums import Sums
 from symdebias.exceptions import InferenceError, NoExactCorrectionError
 
 # A denominator that may be negative by its noise must lie so many standard errors above 0.
 _TOLD = 3.0
 # Targets that are equal but for rounding, relative to the largest.
 _ROUNDING = 1e-13
+_VARIANCE = "the variance of the target"
 # The numerator's coefficient of true positives, and the denominator's of predicted positives and of positives.
 RATES = {"precision": (1.0, 1.0, 0.0), "recall": (1.0, 0.0, 1.0), "f1": (2.0, 1.0, 1.0)}
 
@@ -54,6 +56,19 @@ def pseudo_values(
     return np.asarray(ratio + (numerator - ratio * denominator) / below)
 
 
+def positive_mean(sums: Sums, place: int, what: str) -> float:
+    """Return the mean of numbers whose true values are none below 0, from their sums; as `require_positive`."""
+    of = sums.only(place)
+    return told_positive(sums.mean(of), sums.squared_error(of) if sums.low[place] < 0 else 0.0, what)
+
+
+def ratio_of(sums: Sums, numerator: int, denominator: int, below: float) -> Judged:
+    """Return the ratio of a mean to another one, whose value is given, and its standard error by the delta method."""
+    ratio = sums.mean(sums.only(numerator)) / below
+    of = (sums.only(numerator) - ratio * sums.only(denominator)) / below
+    return Judged(ratio, sums.error(of), sums, of)
+
+
 def require_positive(values: FloatArray, share: FloatArray, what: str, noise: FloatArray | None = None) -> float:
     """Return the mean of numbers under weights that sum to 1, whose true values are none below 0.
 
@@ -75,9 +90,15 @@ def require_positive(values: FloatArray, share: FloatArray, what: str, noise: Fl
         It is not told apart from 0: below some standard errors of what the noise adds.
     """
     mean = float(share @ values)
-    error = 0.0
+    squared_error = 0.0
     if values.min() < 0:
-        error = math.sqrt(float(share**2 @ ((values - mean) ** 2 if noise is None else noise)))
+        squared_error = float(share**2 @ ((values - mean) ** 2 if noise is None else noise))
+    return told_positive(mean, squared_error, what)
+
+
+def told_positive(mean: float, squared_error: float, what: str) -> float:
+    """Return a mean that is told apart from 0, given its squared standard error; as `require_positive`."""
+    error = math.sqrt(squared_error)
     if not mean > _TOLD * error:
         told = f"{mean:.3g}, with a standard error of {error:.2g}" if error > 0 else f"{mean:.3g}"
         raise InferenceError(
@@ -109,9 +130,24 @@ class Rate(Metric):
     label_model: str
     higher_is_better: ClassVar[bool] = True
 
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        return replace(
+            self, records=part, positives=(1 + part.signs_of_labels()) / 2, signs=self.signs.on(part)
+        )  # fmt: skip
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""
         return pseudo_values(*self._parts(theta, rows), self.records.weights[rows], self._share)
+
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return numerator, denominator and positives of some records."""
+        return np.stack([*self._parts(theta, rows), self.positives[rows]], axis=1)
+
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return the ratio of all records and its standard error."""
+        sums = self.sums(theta)
+        return ratio_of(sums, 0, 1, positive_mean(sums, 1, self._share))
 
     def _parts(self, theta: FloatArray, rows: Any) -> tuple[FloatArray, FloatArray]:
         hits, predicted, positive = RATES[self.name]
@@ -125,21 +161,19 @@ class Rate(Metric):
         parts = ["predicted to have"] * bool(predicted) + ["that have"] * bool(positive)
         return f"the share of records {' plus that of those '.join(parts)} the larger label"
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the bias by what signs are off over likely scores, and the labels that are possible."""
         if self.signs.method == "exact":
             return 0.0, True
-        numerator, denominator = self._parts(theta, slice(None))
-        share = self.records.share
-        below = float(share @ denominator)
-        ratio = float(share @ numerator) / below
+        above, below, positives = (self.sums(theta) if sums is None else sums).means.tolist()
+        ratio = above / below
         hits, predicted, _ = RATES[self.name]
         # The error of the ratio is the mean of (hits y - ratio predicted) times half the error of the sign.
         weights = (hits / below, -ratio * predicted / below)
         if self.label_model == "logistic":
-            labels: FloatArray | float = self.signs.likely_labels(theta, 2 * self.positives - 1)
+            labels: FloatArray | float = self.signs.likely_labels(theta)
         else:
-            labels = float(np.clip(share @ self.positives, 0.0, 1.0))
+            labels = float(np.clip(positives, 0.0, 1.0))
         return error_bound(self.signs.errors(theta, self.threshold) / 2, *weights, labels), False
 
 
@@ -206,12 +240,40 @@ class RSquared(Metric):
         Unbiased estimates of the targets.
     excess : array of shape (n,), float64
         Their squares less unbiased estimates of the squared targets.
+    middle : float
+        The mean of the targets of all records.
     """
 
     errors: MeanLoss
     target: FloatArray
     excess: FloatArray
+    middle: float
     higher_is_better: ClassVar[bool] = True
+
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        target, excess = part.unbiased_target(), part.excess_of_squares()
+        return replace(self, records=part, errors=self.errors.on(part), target=target, excess=excess)
+
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return squared errors, squared distances of targets from their mean, and what these exceed true ones by."""
+        excess = self.excess[rows]
+        squares = (self.target[rows] - self.middle) ** 2 - excess
+        spread = np.maximum(excess, 0.0)
+        # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
+        noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
+        return np.stack([self.errors.values(theta, rows), squares, excess, noise], axis=1)
+
+    def judged(self, theta: FloatArray) -> Judged:
+        """Return R2 of all records and its standard error."""
+        sums = self.sums(theta)
+        # Sums of w^2 v: the noise of the mean is in its square.
+        squares = (sums.first + sums.square * sums.means) / sums.weight**2
+        of_mean = float(squares[2])
+        below = sums.mean(sums.only(1)) + of_mean
+        told_positive(below, float(squares[3]) if sums.low[1] + of_mean < 0 else 0.0, _VARIANCE)
+        found = ratio_of(sums, 0, 1, below)
+        return replace(found, value=1 - found.value)
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the pseudo-values of some records."""
@@ -219,12 +281,11 @@ class RSquared(Metric):
         share, target, excess = weights / weights.sum(), self.target[rows], self.excess[rows]
         squares = (target - share @ target) ** 2 - excess
         spread = np.maximum(excess, 0.0)
-        # (y + e - m)^2 moves with the noise e by 2 (y - m) e and, as normal noise has it, by e^2.
         noise = 4 * spread * np.maximum(squares, 0.0) + 2 * spread**2
         # The noise of the mean is in its square.
         squares = squares + float(share**2 @ excess)
         errors = self.errors.values(theta, rows)
-        return 1 - pseudo_values(errors, squares, weights, "the variance of the target", noise)
+        return 1 - pseudo_values(errors, squares, weights, _VARIANCE, noise)
 
 
 def r_squared(records: Records, errors: MeanLoss) -> RSquared:
@@ -235,8 +296,19 @@ def r_squared(records: Records, errors: MeanLoss) -> RSquared:
             "squared_error, or release the target apart."
         )
     target, excess = records.unbiased_target(), records.excess_of_squares()
-    if np.ptp(target) <= _ROUNDING * np.abs(target).max():
+    low, high = records.reduced(_extremes, _extremes_together)
+    if high - low <= _ROUNDING * max(abs(low), abs(high)):
         raise InferenceError(
             "the variance of the target is 0 but for rounding, and r2 is a share of it. Evaluate squared_error."
         )
-    return RSquared("r2", errors.method, records, errors, target, excess)
+    middle = float(records.means(Records.unbiased_target))
+    return RSquared("r2", errors.method, records, errors, target, excess, middle)
+
+
+def _extremes(part: Records) -> tuple[float, float]:
+    target = part.unbiased_target()
+    return float(target.min()), float(target.max())
+
+
+def _extremes_together(*parts: tuple[float, float]) -> tuple[float, float]:
+    return min(low for low, _ in parts), max(high for _, high in parts)

@@ -1,16 +1,18 @@
-"""Released records, checked once: columns, targets, weights and clusters, and means over them with standard errors."""
+"""Released records, checked once: columns, targets, weights and clusters, and means over them with standard errors.
+
+What is asked of all records is asked part by part, so that they need not be in one place.
+"""
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import (
     FloatArray,
-    IntegerArray,
     check_same_index,
     cluster_codes,
     label_array,
@@ -34,9 +36,11 @@ from symdebias.solvers.offsets import as_offset
 # What rounding may leave of a function of the target that a channel lets through, relative to its largest value.
 _ROUNDING = 1e-9
 # From so many records a standard error is as good as known.
-_MANY_DECIDE = 50.0
+MANY_DECIDE = 50.0
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
+# Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
+SAMPLED, ROWS = 2**17, 2**16
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,16 @@ class Records:
         Released targets, codes for text.
     weights : array of shape (n,), float64
         Weights.
-    clusters : array of shape (n,), int64, or None
-        Codes of the clusters.
+    clusters : array of shape (n,), or None
+        The clusters: codes, int64, or labels where records lie elsewhere.
     declared : pair of float or None
         The two labels that the caller declares, or the loss of a Fit.
     known_term : int or None
         The place of the parameter of an offset, which is a column without noise; it is 1 for every model.
+    first : int
+        The row of the first of them among all records.
+    memo : dict
+        What passes over these records came to.
     """
 
     release: Release
@@ -72,9 +80,11 @@ class Records:
     matrix: FloatArray
     target: FloatArray
     weights: FloatArray
-    clusters: IntegerArray | None
+    clusters: Any
     declared: tuple[float, float] | None
     known_term: int | None = None
+    first: int = 0
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False, kw_only=True)
 
     @classmethod
     def checked(
@@ -114,8 +124,6 @@ class Records:
         if coupling is not None:
             matrix, target = release.columns_of(X, y)
         rows = len(matrix)
-        if rows < 2:
-            raise ValueError("one record has no standard error. Evaluate on two records or more.")
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
@@ -133,6 +141,21 @@ class Records:
             declared = coupling.values
         return cls(in_columns, release, X, y, matrix, target, weights, codes, declared, known_term)
 
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def require_several(self) -> "Records":
+        """Return the same records, two at least.
+
+        Raises
+        ------
+        ValueError
+            It is one.
+        """
+        if len(self) < 2:
+            raise ValueError("one record has no standard error. Evaluate on two records or more.")
+        return self
+
     @property
     def of_margins(self) -> bool:
         """Whether scores are those of y x, with the label fixed at the larger value."""
@@ -145,11 +168,71 @@ class Records:
         return np.asarray(self.weights / self.weights.sum())
 
     @property
-    def effective(self) -> float:
-        """(sum w)^2/(sum w^2), the sample size."""
-        return float(self.weights.sum()) ** 2 / float(self.weights @ self.weights)
+    def total(self) -> float:
+        """The sum of the weights of all records."""
+        return float(self.weights.sum())
 
-    def taken(self, rows: IntegerArray) -> tuple[Any, Any]:
+    @property
+    def effective(self) -> float:
+        """(sum w)^2/(sum w^2) of all records, the sample size."""
+        return self.total**2 / float(self.weights @ self.weights)
+
+    @property
+    def light(self) -> "Records":
+        """The same, or few of them where they lie elsewhere: what goes to the parts has them with it."""
+        return self
+
+    def over_parts(self, work: Callable[["Records"], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order: what is in memory is one part."""
+        yield work(self)
+
+    def reduced(self, work: Callable[["Records"], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together by another one of several of such."""
+        return functools.reduce(combine, self.over_parts(work))
+
+    def means(self, work: Callable[["Records"], FloatArray], power: int = 1) -> FloatArray:
+        """Return weighted means over all records of numbers per record.
+
+        Parameters
+        ----------
+        work : callable
+            From some records to numbers of shape (m,) or (m, k).
+        power : int
+            With 2 they are sums of w^2 v over (sum w)^2, as in a squared standard error.
+        """
+        whole = self.reduced(functools.partial(_weighed, work=work, power=power), _added)
+        return np.asarray(whole / self.total**power)
+
+    def pieces(self) -> list[slice]:
+        """Return the records that are judged at a time."""
+        return [slice(start, min(start + ROWS, len(self))) for start in range(0, len(self), ROWS)]
+
+    @property
+    def some(self) -> slice:
+        """Records at equal distances that quantiles are told from; all of them unless they are many."""
+        return slice(None, None, max(1, -(-len(self) // SAMPLED)))
+
+    def only(self, rows: Any) -> "Records":
+        """Return some records, by a slice or their numbers."""
+        X, y = self.taken(rows)
+        return replace(
+            self,
+            X=X,
+            y=y,
+            matrix=self.matrix[rows],
+            target=self.target[rows],
+            weights=self.weights[rows],
+            clusters=None if self.clusters is None else self.clusters[rows],
+            memo={},
+        )
+
+    def remembered(self, asked: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """Return what is computed, or was when the same was asked."""
+        if asked not in self.memo:
+            self.memo[asked] = compute()
+        return self.memo[asked]
+
+    def taken(self, rows: Any) -> tuple[Any, Any]:
         """Return X and y of some records, as what they were given."""
         return take_rows(self.X, rows), None if self.y is None else take_rows(self.y, rows)
 
@@ -211,11 +294,11 @@ class Records:
         squares = (self.share * (values - float(self.share @ values))) ** 2
         fourths = float(squares @ squares)
         deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
-        return 2 * deciding if deciding < _MANY_DECIDE else None
+        return 2 * deciding if deciding < MANY_DECIDE else None
 
     def under(self, release: Release) -> "Records":
         """Return the same records under another release of the same columns, not of one vector."""
-        return replace(self, release=release, collected=release)
+        return replace(self, release=release, collected=release, memo={})
 
     @property
     def labels(self) -> tuple[float, float]:
@@ -293,6 +376,14 @@ class Records:
                 "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
+
+
+def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:
+    return np.asarray(part.weights**power @ work(part))
+
+
+def _added(*parts: Any) -> Any:
+    return sum(parts[1:], parts[0])
 
 
 def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatArray, int]:

@@ -2,25 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import COUNT, is_integer
-from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_of, with_noise_estimated
-from symdebias.evaluation.ranking import AreaUnderCurve, pair_signs
-from symdebias.evaluation.ratios import error_bound, pseudo_values, require_labels_apart
+from symdebias.evaluation.estimate import LEVEL, Estimate, check_options, estimate_at, with_noise_estimated
+from symdebias.evaluation.metric import Metric
+from symdebias.evaluation.parts import checked_records
+from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs
+from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.signs import signs_of
+from symdebias.evaluation.signs import Signs, signs_of
 from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.noise_estimates import added_variance
-
-# Estimates of signs that are held at a time.
-_HELD = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -172,11 +171,23 @@ def roc_curve(
     >>> bool(abs(curve.true_positive_rates[0] - truth) < 4 * curve.true_positive_errors[0])
     True
     """
-    check_options("roc_auc", radius, label_model)
-    records = Records.checked(
+    records = checked_records(
         theta_or_fit, X, y, release,
         sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
     )  # fmt: skip
+    return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
+
+
+def roc_curve_of(
+    records: Records,
+    theta_or_fit: Fit | ArrayLike,
+    *,
+    thresholds: int | Sequence[float],
+    radius: float | None,
+    label_model: str,
+) -> RocCurve:
+    """Return the curve on checked records; arguments as for `roc_curve`."""
+    check_options("roc_auc", radius, label_model)
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
     options: dict[str, Any] = {"radius": radius}
@@ -210,32 +221,62 @@ def _curve(
     positives = (1 + records.signs_of_labels()) / 2
     signs = signs_of("the ROC curve", records, [theta], thresholds=levels, radius=radius)
     area = AreaUnderCurve("roc_auc", signs.method, records, positives, pair_signs(signs, radius=radius), label_model)
-    estimate = estimate_of(area, area.checked_values([theta], [slice(None)]), *area.bias(theta))
+    estimate = estimate_at(area, theta)
 
-    mass = float(np.clip(records.share @ positives, 0.0, 1.0))
+    sums = _Rates("the ROC curve", signs.method, records, positives, signs, levels).sums(theta)
     labels: FloatArray | None = None
     if label_model == "logistic" and signs.method != "exact":
-        labels = signs.likely_labels(theta, 2 * positives - 1)
-    sides = ((positives, mass, 1.0, "larger"), (1 - positives, 1 - mass, -1.0, "smaller"))
+        labels = signs.likely_labels(theta)
+    count = len(levels)
     rows: list[list[float]] = []
-    step = max(1, _HELD // len(positives))
-    for start in range(0, len(levels), step):
-        part = levels[start : start + step]
-        every = signs.at(theta, slice(None), part)
-        for threshold, one in zip(part, every.T, strict=True):
-            row = [threshold]
-            errors = signs.errors(theta, threshold) / 2
-            for members, share, turned, which in sides:
-                what = f"the share of records that have the {which} label"
-                values = pseudo_values(members * (1 + one) / 2, members, records.weights, what)
-                row += records.mean_and_error(values)
-                known = share if labels is None else turned * labels
-                row.append(error_bound(errors, 1 / share, 0.0, known) if errors.any() else 0.0)
-            rows.append(row)
+    for place, threshold in enumerate(levels):
+        row = [threshold]
+        errors = signs.errors(theta, threshold) / 2
+        for side, (what, turned) in enumerate(((LARGER, 1.0), (SMALLER, -1.0))):
+            below = positive_mean(sums, 2 * count + side, what)
+            rate = ratio_of(sums, side * count + place, 2 * count + side, below)
+            row += [rate.value, rate.error]
+            known = min(below, 1.0) if labels is None else turned * labels
+            row.append(error_bound(errors, 1 / min(below, 1.0), 0.0, known) if errors.any() else 0.0)
+        rows.append(row)
     at, true, true_error, true_bias, false, false_error, false_bias = np.array(rows).T
     return RocCurve(
         at, true, false, true_error, false_error, true_bias, false_bias, estimate, estimate.records, estimate.clusters
     )
+
+
+@dataclass(frozen=True)
+class _Rates(Metric):
+    """What true and false positive rates are made of.
+
+    Attributes
+    ----------
+    positives : array of shape (n,), float64
+        Unbiased estimates of 1 for the larger label and 0 for the other.
+    signs : Signs
+        Of the scores.
+    thresholds : list of float
+        Scores, k of them.
+    """
+
+    positives: FloatArray
+    signs: Signs
+    thresholds: list[float]
+
+    def on(self, part: Records) -> Self:
+        """Return the same of some other records."""
+        positives = (1 + part.signs_of_labels()) / 2
+        return replace(self, records=part, positives=positives, signs=self.signs.on(part))
+
+    def values(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return whether some records have the larger label."""
+        return np.asarray(self.positives[rows])
+
+    def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
+        """Return shares of true and of false positives at each threshold, then both labels, shape (m, 2 k + 2)."""
+        members = np.stack([self.positives[rows], 1 - self.positives[rows]])
+        above = (1 + self.signs.at(theta, rows, self.thresholds)) / 2
+        return np.concatenate([*(own[:, None] * above for own in members), members.T], axis=1)
 
 
 def _given(thresholds: Any) -> FloatArray:

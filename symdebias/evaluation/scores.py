@@ -4,6 +4,7 @@ Noise is undone column by column: a wave in the score is divided by the characte
 function of a category is multiplied by the inverse of its channel.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -301,47 +302,38 @@ class Spread:
         only variance.
     noise : float
         The noise variance of the score.
-    farthest : float
-        The largest distance of a released one from the mean.
     bound : float
         The declared bound on its absolute value.
+    lowest, highest : float
+        The smallest and the largest released one.
     """
 
     mean: float
     variance: float
     noise: float
-    farthest: float
     bound: float
+    lowest: float
+    highest: float
 
     @classmethod
-    def of(
-        cls,
-        scores: ReleasedScores,
-        share: FloatArray,
-        *,
-        residual: FloatArray | None = None,
-        extra: float = 0.0,
-        reach: float = 0.0,
-    ) -> "Spread":
-        """Return the spread of the true scores, or of true residuals, under weights that sum to 1.
+    def of(cls, records: Records, theta: FloatArray, *, is_residual: bool = False) -> "Spread":
+        """Return the spread of the true scores, or of true residuals, of all records: two passes over them, once."""
+        told = functools.partial(cls._told, records, theta, is_residual)
+        found: Spread = records.remembered(("spread", theta.tobytes(), is_residual), told)
+        return found
 
-        A residual is the score less a released target with noise variance `extra`, whose true value is at most `reach`.
-        """
-        first, second = estimated_moments(scores, residual, extra)
-        mean = float(share @ first)
-        variance = float(share @ second) - mean**2
+    @classmethod
+    def _told(cls, records: Records, theta: FloatArray, is_residual: bool) -> "Spread":
+        looked = list(records.over_parts(functools.partial(_moments, theta=theta, is_residual=is_residual)))
+        sums = np.sum([one[0] for one in looked], axis=0) / records.total
+        mean, second = sums.tolist()
+        low, high = min(one[1] for one in looked), max(one[2] for one in looked)
+        bound, noise = max(one[3] for one in looked), looked[0][4]
         # The influence of a record on second moment - mean^2.
-        influence = second - 2 * mean * first
-        square = float(share**2 @ (influence - share @ influence) ** 2)
-        farthest = float(np.abs(first - mean).max())
-        return cls.known(mean, variance, square, scores.noise, farthest, scores.bound + reach)
-
-    @classmethod
-    def known(
-        cls, mean: float, variance: float, squared_error: float, noise: float, farthest: float, bound: float
-    ) -> "Spread":
-        """Return the spread from the estimated variance and the squared standard error of that."""
-        return cls(mean, max(variance, 0.0) + 2 * math.sqrt(squared_error), noise, farthest, bound)
+        influence = functools.partial(_influences, theta=theta, is_residual=is_residual, mean=mean, second=second)
+        error = float(records.means(influence, power=2))
+        wide = max(second - mean**2, 0.0) + 2 * math.sqrt(error)
+        return cls(mean, wide, noise, bound, low, high)
 
     @property
     def shrinkage(self) -> float:
@@ -351,7 +343,7 @@ class Spread:
     @property
     def radius(self) -> float:
         """The range for a surrogate, in the units of the scores; 0 where all of them are."""
-        far = _FARTHEST * self.shrinkage * self.farthest
+        far = _FARTHEST * self.shrinkage * max(self.highest - self.mean, self.mean - self.lowest)
         usual = abs(self.mean) + max(_RANGE * math.sqrt(self.variance), far)
         return self.bound if 0 < self.bound <= _WORTH * usual else usual
 
@@ -369,15 +361,37 @@ class Spread:
         return float(chances[outside] @ function(scores[outside])) if outside.any() else 0.0
 
 
-def estimated_moments(
-    scores: ReleasedScores, residual: FloatArray | None, extra: float
-) -> tuple[FloatArray, FloatArray]:
-    """Return unbiased estimates of true scores, or residuals, and of their squares; arguments as for `Spread.of`."""
-    first, second = scores.estimates, scores.squares
-    if residual is not None:
+def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, float, float, float, float]:
+    """Return weighted sums of estimates and of their squares, the extremes, a bound, and the noise."""
+    first, second, bound, noise = _estimated(part, theta, is_residual)
+    sums = np.array([part.weights @ first, part.weights @ second])
+    return sums, float(first.min()), float(first.max()), bound, noise
+
+
+def _influences(part: Records, *, theta: FloatArray, is_residual: bool, mean: float, second: float) -> FloatArray:
+    """Return the squares of the influences of records on second moment - mean^2."""
+    first, squares, _, _ = _estimated(part, theta, is_residual)
+    return np.asarray((squares - 2 * mean * first - (second - 2 * mean**2)) ** 2)
+
+
+def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return unbiased estimates of true scores and of their squares, a bound on true ones, and the noise variance.
+
+    A residual is the score less a released target.
+    """
+    scores = ReleasedScores.of(part, theta)
+    first, second, bound = scores.estimates, scores.squares, scores.bound
+    if is_residual:
+        residual, noise = part.target, part.release.target_noise
+        extra = 0.0 if noise is None else noise.variance  # type: ignore[union-attr]
         second = second - 2 * first * residual + residual**2 - extra
         first = first - residual
-    return first, second
+        if noise is None:
+            bound += float(np.abs(residual).max())
+        else:
+            declared = part.release.target_radius
+            bound += math.inf if declared is None else declared
+    return first, second, bound, scores.noise
 
 
 def _require_additive_squares(noise: ZonalNoise) -> None:

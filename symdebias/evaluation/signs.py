@@ -4,10 +4,11 @@ The sign of a score has an exact inverse under channels and noise on a grid. Und
 surrogate of abs(u), and what this slope is off is averaged over scores and labels for a bound on the bias.
 """
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -51,6 +52,10 @@ class Signs:
     scores: Mapping[bytes, ReleasedScores]
     method: ClassVar[str] = "exact"
 
+    def on(self, part: Records) -> Self:
+        """Return those of some other records."""
+        return replace(self, records=part, scores=_scores_at(part, self.scores))
+
     def at(self, theta: FloatArray, rows: Any, thresholds: Sequence[float] = (0.0,)) -> FloatArray:
         """Return estimates of the signs of some records at each threshold, shape (m, k)."""
         scores = self.scores[theta.tobytes()].taken(rows)
@@ -62,31 +67,39 @@ class Signs:
 
     def spread(self, theta: FloatArray) -> Spread:
         """Return where true scores lie."""
-        return Spread.of(self.scores[theta.tobytes()], self.records.share)
+        return Spread.of(self.records, theta)
 
     def likely_scores(self, theta: FloatArray, count: int = NODES) -> FloatArray:
-        """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance."""
-        spread = self.spread(theta)
-        released, share = self.scores[theta.tobytes()].estimates, self.records.share
+        """Return scores that stand for true ones, equally likely: released ones, drawn in to the debiased variance.
+
+        Of many records some tell their quantiles.
+        """
+        spread, some = self.spread(theta), self.records.some
+        released, weights = self.scores[theta.tobytes()].taken(some).estimates, self.records.weights[some]
+        share = weights / weights.sum()
         order = np.argsort(released)
         shares = np.cumsum(share[order]) - share[order] / 2
         nodes = np.interp((np.arange(count) + 0.5) / count, shares, released[order])
         likely: FloatArray = spread.mean + (nodes - spread.mean) * spread.shrinkage
         return likely
 
-    def likely_labels(self, theta: FloatArray, labels: FloatArray) -> FloatArray:
+    def likely_labels(self, theta: FloatArray) -> FloatArray:
         """Return the means of labels as -1 and +1 at likely scores, logistic in the score.
 
         They have the debiased means of y and of y times a smoothed sign of u.
         """
-        nodes, share = self.likely_scores(theta), self.records.share
-        steps, released = self._steps(theta)
-        moments = np.array([share @ labels, share @ (labels * released)])
-        return _logistic_labels(nodes / (float(np.std(nodes)) or 1.0), steps, moments)
+        nodes, light = self.likely_scores(theta), self.records.light
+        own = self if light is self.records else self.on(light)
+        moments = self.records.means(functools.partial(_label_moments, signs=own, theta=theta))
+        return _logistic_labels(nodes / (float(np.std(nodes)) or 1.0), self._likely_steps(theta), moments)
 
-    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return smoothed signs of likely scores, and unbiased estimates of those of true ones."""
-        return np.sign(self.likely_scores(theta)), self.at(theta, slice(None))[:, 0]
+    def _likely_steps(self, theta: FloatArray) -> FloatArray:
+        """Return smoothed signs of likely scores."""
+        return np.sign(self.likely_scores(theta))
+
+    def steps(self, theta: FloatArray) -> FloatArray:
+        """Return unbiased estimates of the smoothed signs of the scores of the records."""
+        return self.at(theta, slice(None))[:, 0]
 
 
 @dataclass(frozen=True)
@@ -118,9 +131,15 @@ class SmoothSigns(Signs):
         """Return where true scores lie."""
         return self.spreads[theta.tobytes()]
 
-    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        step = _damped(self.smooth, self.spread(theta).noise)
-        return step.slope(self.likely_scores(theta)), self.scores[theta.tobytes()].slope(step)
+    def _likely_steps(self, theta: FloatArray) -> FloatArray:
+        return self._step(theta).slope(self.likely_scores(theta))
+
+    def steps(self, theta: FloatArray) -> FloatArray:
+        """Return unbiased estimates of slopes, damped by the noise."""
+        return self.scores[theta.tobytes()].slope(self._step(theta))
+
+    def _step(self, theta: FloatArray) -> Surrogate:
+        return _damped(self.smooth, self.spread(theta).noise)
 
 
 @dataclass(frozen=True)
@@ -208,11 +227,10 @@ class ZonalSigns(Signs):
         records = SQUARED_ERROR * self.records.effective
         return self.fitted(theta, threshold, lambda nodes: np.asarray(np.sign(nodes - threshold)), records)
 
-    def _steps(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _likely_steps(self, theta: FloatArray) -> FloatArray:
         if self.scores[theta.tobytes()].zonal is None:
-            return super()._steps(theta)
-        polynomial = self.legendre(theta, self.likely_scores(theta)) @ self._coefficients(theta, 0.0)
-        return polynomial, self.at(theta, slice(None))[:, 0]
+            return super()._likely_steps(theta)
+        return np.asarray(self.legendre(theta, self.likely_scores(theta)) @ self._coefficients(theta, 0.0))
 
 
 def least_squares(fitted: FloatArray, priced: FloatArray, wanted: FloatArray) -> FloatArray:
@@ -244,17 +262,21 @@ def signs_of(
     scores = scores_of(what, records, thetas)
     if all(one.has_exact_signs for one in scores.values()):
         return Signs(records, scores)
-    for one in scores.values():
-        _require_spread(what, one, records.share)
+    for theta in thetas:
+        _require_spread(what, records, theta)
     if any(one.zonal for one in scores.values()):
-        return ZonalSigns(records, scores)
-    spreads = {theta: Spread.of(one, records.share) for theta, one in scores.items()}
+        found = ZonalSigns(records, scores)
+        # Parts of the records take what all of them tell.
+        for theta in thetas:
+            found.at(theta, slice(0, 1), [0.0, *thresholds])
+        return found
+    spreads = {theta.tobytes(): Spread.of(records, theta) for theta in thetas}
     reach = max(spread.radius for spread in spreads.values()) if radius is None else radius
     smooth = sign_surrogate(
         reach + max(map(abs, thresholds)),
         max(spread.noise for spread in spreads.values()),
         SQUARED_ERROR * records.effective,
-        usual_size(np.concatenate([np.abs(one.estimates) for one in scores.values()])),
+        usual_size(np.concatenate([np.abs(one.taken(records.some).estimates) for one in scores.values()])),
     )
     return SmoothSigns(records, scores, smooth, spreads)
 
@@ -287,23 +309,46 @@ def scores_of(what: str, records: Records, thetas: Sequence[FloatArray]) -> dict
     return scores
 
 
-def _require_spread(what: str, scores: ReleasedScores, share: FloatArray) -> None:
+def _require_spread(what: str, records: Records, theta: FloatArray) -> None:
     """Raise InferenceError where the spread of true scores is not told apart from 0.
 
     What signs are off is judged at scores of that spread. A narrower one, which the noise would hide, is resolved less.
     """
-    mean = float(share @ scores.estimates)
-    squares = scores.squares
-    variance = float(share @ squares) - mean**2
-    # That of squares by normal noise: far scores, which tell the spread, have no part in it.
-    noise = scores.noise * (4 * np.maximum(squares, 0.0) + 2 * scores.noise)
-    error = math.sqrt(float(share**2 @ noise))
+    noise = ReleasedScores.of(records.light, theta).noise
+    moments = functools.partial(records.means, functools.partial(_estimates_and_squares, theta=theta))
+    mean, second = records.remembered(("moments", theta.tobytes()), moments).tolist()
+    variance = second - mean**2
+    squares = functools.partial(records.means, functools.partial(_noise_of_squares, theta=theta), power=2)
+    error = math.sqrt(float(records.remembered(("noise of squares", theta.tobytes()), squares)))
     if not variance > _TOLD * error and error > 0:
         raise InferenceError(
             f"{what} needs the side of a threshold that true scores lie on, and how far they are apart is hidden: "
             f"their variance is {variance:.3g}, with a standard error of {error:.2g}, under noise of variance "
-            f"{scores.noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
+            f"{noise:.3g}. Evaluate on more records, release with less noise, or evaluate a loss."
         )
+
+
+def _estimates_and_squares(part: Records, *, theta: FloatArray) -> FloatArray:
+    scores = ReleasedScores.of(part, theta)
+    return np.stack([scores.estimates, scores.squares], axis=1)
+
+
+def _noise_of_squares(part: Records, *, theta: FloatArray) -> FloatArray:
+    """Return variances of squares by normal noise: far scores, which tell the spread, have no part in it."""
+    scores = ReleasedScores.of(part, theta)
+    return np.asarray(scores.noise * (4 * np.maximum(scores.squares, 0.0) + 2 * scores.noise))
+
+
+def _label_moments(part: Records, *, signs: Signs, theta: FloatArray) -> FloatArray:
+    """Return labels, and labels times smoothed signs of their scores."""
+    own = signs if part is signs.records else signs.on(part)
+    labels = part.signs_of_labels()
+    return np.stack([labels, labels * own.steps(theta)], axis=1)
+
+
+def _scores_at(part: Records, thetas: Iterable[bytes]) -> dict[bytes, ReleasedScores]:
+    """Return the scores of some records at parameters that are given by their bytes."""
+    return {theta: ReleasedScores.of(part, np.frombuffer(theta)) for theta in thetas}
 
 
 def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> Surrogate:

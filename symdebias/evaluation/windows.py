@@ -8,6 +8,7 @@ window is a sum of waves, each of which is undone column by column.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import expit
@@ -50,6 +51,10 @@ class Windows(ABC):
     spread: Spread
     link: str
     variance: float
+
+    def on(self, scores: ReleasedScores) -> Self:
+        """Return the same windows on some other scores."""
+        return replace(self, scores=scores)
 
     def density(self, away: FloatArray) -> FloatArray:
         """Return the window at distances of true scores from its middle."""
@@ -170,8 +175,7 @@ class WaveWindows(Windows):
         c = math.sqrt(variance)
         # exp(u) moves a window by c^2.
         beside = _REACH * c + (variance if link == "exponential" else 0.0)
-        released = scores.estimates
-        reach = max(abs(float(released.max()) - middles.min()), abs(middles.max() - float(released.min())))
+        reach = max(abs(spread.highest - middles.min()), abs(middles.max() - spread.lowest))
         period = max(reach + beside, 2 * beside)
         highest = _REACH / math.sqrt(variance - scores.normal)
         count = math.ceil(highest * period / (2 * math.pi))

@@ -5,8 +5,8 @@ stand for functions of the whole score, as `symdebias.evaluation.signs.ZonalSign
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.signs import ZonalSigns
+from symdebias.evaluation.sums import Sums
 from symdebias.noise import CoordinateNoise
 from symdebias.zonal import ZonalNoise
 
@@ -40,6 +41,10 @@ class ZonalLoss(Metric):
     labels: FloatArray
     signs: ZonalSigns
 
+    def on(self, part: Records) -> Self:
+        """Return the metric of some other records."""
+        return replace(self, records=part, labels=part.signs_of_labels(), signs=self.signs.on(part))
+
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the estimates of some records."""
         scores = self.signs.scores[theta.tobytes()].taken(rows)
@@ -51,7 +56,7 @@ class ZonalLoss(Metric):
         found: FloatArray = first + self.labels[rows] * second
         return found
 
-    def bias(self, theta: FloatArray) -> tuple[float, bool]:
+    def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return the mean size of the error at likely scores, at the worse label of each."""
         if self.signs.scores[theta.tobytes()].zonal is None:
             return 0.0, True
@@ -81,4 +86,8 @@ def zonal_loss(name: str, records: Records, thetas: Sequence[FloatArray]) -> Zon
     scores = {theta.tobytes(): ReleasedScores.of(records, theta) for theta in thetas}
     if any(one.constant is None for one in scores.values()):
         return None
-    return ZonalLoss(name, "surrogate", records, records.signs_of_labels(), ZonalSigns(records, scores))
+    found = ZonalLoss(name, "surrogate", records, records.signs_of_labels(), ZonalSigns(records, scores))
+    # Parts of the records take what all of them tell.
+    for theta in thetas:
+        found.values(theta, slice(0, 1))
+    return found

@@ -12,6 +12,7 @@ import numpy as np
 from symdebias import _arrays, _optional, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
+from symdebias._losses import why_outside
 from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -149,7 +150,8 @@ class Debiased(_base.BaseEstimator):
         if isinstance(loss, str):
             if loss not in losses.__all__:
                 raise ValueError(
-                    f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
+                    why_outside(loss)
+                    or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
                     "pass a symdebias.Loss."
                 )
             if loss != "softmax":

@@ -16,12 +16,14 @@ import sympy as sp
 from symdebias import _arrays, _optional, losses
 from symdebias._arrays import FloatArray
 from symdebias._domains import shown
+from symdebias._losses import why_outside
 from symdebias.driver import debias
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Release
+from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.offsets import as_offset
@@ -50,7 +52,8 @@ class Formula:
         The released columns and the target, by name, with one row per record.
     release : Release
         How they were noised, with names for the columns. Columns that the formula leaves out are left out; of those
-        that one mechanism noises together all are named, or none.
+        that one mechanism noises together all are named, or none. The target may be a column with noise of its own: one
+        of several outcomes, of which others may stand on the right; see `Noised.with_target`.
 
     Attributes
     ----------
@@ -92,6 +95,11 @@ class Formula:
         self.text, self._given = formula, release
         self._noised = _noised_columns(release)
         target, terms = self._parsed()
+        outcome = str(target)
+        if outcome in (release.columns or ()):
+            # One of several outcomes that were released as columns.
+            self._given = with_target(release, outcome)
+            self._noised.pop(outcome, None)
         table = _table(data)
         self._known = [term for term in terms if _is_offset(term)]
         terms = [term for term in terms if term not in self._known]
@@ -388,13 +396,19 @@ def fit(
     if isinstance(loss, str):
         if loss not in losses.__all__:
             raise ValueError(
-                f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or pass a "
-                "Loss."
+                why_outside(loss)
+                or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(losses.__all__)}, or "
+                "pass a Loss."
             )
         loss = getattr(losses, loss)()
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     made = Formula(formula, data, release)
+    labels = made.release.target
+    if isinstance(labels, ChannelMechanism) and loss.target_values is not None:
+        # Labels in the words of the release, such as "no" and "yes".
+        codes = tuple(sorted(labels.range.numbers))
+        loss = loss if set(codes) == set(loss.target_values) else loss.recoded(codes)
     known = [made.offset, options.pop("offset", None)]
     if exposure is not None:
         known.append(_logarithm_of(exposure, loss, data, release))

@@ -82,7 +82,7 @@ class ErrorCurve:
 
 
 def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
-    """Draw the excess risk of the three curves against the records seen, and beside it that of other releases.
+    """Draw the excess risk of the three curves against the records seen, and below it that of other releases.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Two panels with one axis of excess risk.
+        Two panels with one axis of excess risk, one above the other: pages are narrow.
     """
-    figure = _figure(10.4, 4.6)
-    left, right = figure.subplots(1, 2, sharey=True)
+    figure = _figure(5.6, 7.4)
+    above, below = figure.subplots(2, 1, sharey=True)
     for curve, fit in outcome.fits.items():
         # Step 0 has no place on a logarithmic axis.
-        left.plot(
+        above.plot(
             fit.history.records[1:] / 1e6,
             outcome.excess[curve][1:],
             _STYLES[curve],
@@ -109,32 +109,31 @@ def excess_risk(outcome: Outcome, spendings: Sequence[Spending]) -> Any:
             label=curve,
             linewidth=1.8,
         )
-    left.set_yscale("log")
-    _label(left, "records seen (millions)", "excess risk on true records", outcome.problem.name)
+    above.set_yscale("log")
+    _label(above, "records seen (millions)", "excess risk on true records", outcome.problem.name)
     for place, way in enumerate(spendings):
         count = len(way.excess)
         spread = np.linspace(-0.16, 0.16, count) if count > 1 else np.zeros(1)
         colour = _PALETTE[2] if place else _COLOURS[CURVES[2]]
-        right.plot(place + spread, way.excess, "o", color=colour, markersize=4, alpha=0.55, markeredgewidth=0)
-        right.hlines(way.excess.mean(), place - 0.28, place + 0.28, color=colour, linewidth=2.4)
-        right.hlines(way.limit, place - 0.34, place + 0.34, color="#000000", linewidth=1.4, linestyles=":")
+        below.plot(place + spread, way.excess, "o", color=colour, markersize=4, alpha=0.55, markeredgewidth=0)
+        below.hlines(way.excess.mean(), place - 0.28, place + 0.28, color=colour, linewidth=2.4)
+        below.hlines(way.limit, place - 0.34, place + 0.34, color="#000000", linewidth=1.4, linestyles=":")
     # A draw that happens to be next to the optimum would leave the others no room: it is shown at the edge.
     least = [np.min(excess[1:]) for excess in outcome.excess.values()]
     bottom = min([*least, *(min(way.limit, float(way.excess.mean())) / _LOWEST for way in spendings)])
     for place, way in enumerate(spendings):
         if way.excess.min() < bottom:
-            right.plot(
+            below.plot(
                 place, bottom, "v", color=_PALETTE[2], markersize=5, alpha=0.55, markeredgewidth=0, clip_on=False
             )
-    left.set_ylim(bottom=bottom)
-    right.plot([], [], "o", color="#666666", markersize=4, label="one draw of the noise")
-    right.plot([], [], "-", color="#666666", linewidth=2.4, label="mean")
-    right.plot([], [], ":", color="#000000", linewidth=1.4, label="sandwich limit of M-estimation")
-    right.set_xticks(range(len(spendings)), [_broken(way) for way in spendings], fontsize=9)
-    right.set_xlim(-0.6, len(spendings) - 0.4)
-    right.tick_params(axis="y", labelleft=True)
-    _label(right, "", "", "the same records and budget, spent in other ways")
-    for panel in (left, right):
+    above.set_ylim(bottom=bottom)
+    below.plot([], [], "o", color="#666666", markersize=4, label="one draw of the noise")
+    below.plot([], [], "-", color="#666666", linewidth=2.4, label="mean")
+    below.plot([], [], ":", color="#000000", linewidth=1.4, label="sandwich limit of M-estimation")
+    below.set_xticks(range(len(spendings)), [_broken(way) for way in spendings], fontsize=9)
+    below.set_xlim(-0.6, len(spendings) - 0.4)
+    _label(below, "", "excess risk on true records", "the same records and budget, spent in other ways")
+    for panel in (above, below):
         panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=1, frameon=False, fontsize=9)
     return figure
 

@@ -1,5 +1,8 @@
 """Declare a loss: as an expression of the score and the target, or of features and parameters."""
 
+from typing import TYPE_CHECKING
+
+from symdebias._losses import why_outside
 from symdebias.losses import catalogue
 from symdebias.losses.catalogue import *  # noqa: F403  (its __all__ is the one list of the catalogue)
 
@@ -8,3 +11,11 @@ from symdebias.losses.loss import Loss as Loss
 
 __all__: list[str] = []
 __all__ += catalogue.__all__
+
+
+if not TYPE_CHECKING:  # for which every name would exist
+
+    def __getattr__(name: str) -> object:
+        """Say why a loss that is asked for is none of the catalogue."""
+        why = why_outside(name)
+        raise AttributeError(f"module 'symdebias.losses' has no attribute {name!r}{'. ' * bool(why)}{why}")

@@ -6,7 +6,7 @@ how far two values inside can lie apart, is exact: a fraction, rounded once and 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -28,6 +28,8 @@ _UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their s
 MOST_LABELS = 10_000
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
+# Numbers of rows that are looked at together: they fit a cache. And sums of squares beyond which they may overflow.
+_NUMBERS, _FAR_SUM = 2**14, 2.0**900
 
 
 class Range(ABC):
@@ -238,23 +240,28 @@ class Ball(Range):
                 f"a bound of {shown(self.radius)} on the norm is 2^31 steps of the grid of the noise or more, and "
                 "squares of places would overflow. Use more noise: a smaller budget, or a larger scale."
             )
-        nearest = np.rint(values / step)
         if values.ndim == 1:
+            nearest = np.rint(values / step)
             inside = np.clip(nearest, -math.floor(reach), math.floor(reach))
             if not np.all(np.abs(inside - nearest) <= 1):
                 raise ValueError(_UNCLIPPED)
             return inside.astype(np.int64)
         limit = math.floor(reach**self.order)
         # Rounding moves a row within the ball by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
-        if not np.all(self._powers(np.abs(nearest)) <= (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)):
-            raise ValueError(_UNCLIPPED)
-        places = nearest.astype(np.int64)
-        towards = np.trunc(values / step).astype(np.int64)
-        # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
-        beyond = self._powers(np.abs(places)) > limit
-        np.copyto(places, towards, where=beyond[:, None])
-        if np.any(self._powers(np.abs(places)) > limit):
-            raise ValueError(_UNCLIPPED)
+        most = (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)
+        places = np.empty(values.shape, dtype=np.int64)
+        for rows in _row_blocks(*values.shape):
+            steps = values[rows] / step
+            nearest = np.rint(steps)
+            if not np.all(self._powers(np.abs(nearest)) <= most):
+                raise ValueError(_UNCLIPPED)
+            found, towards = nearest.astype(np.int64), np.trunc(steps, out=steps).astype(np.int64)
+            # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
+            beyond = self._powers(np.abs(found)) > limit
+            np.copyto(found, towards, where=beyond[:, None])
+            if np.any(self._powers(np.abs(found)) > limit):
+                raise ValueError(_UNCLIPPED)
+            places[rows] = found
         return places
 
 
@@ -530,7 +537,29 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
     order : {1, 2}
         Of the norm.
     """
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    for rows in _row_blocks(*values.shape):
+        clipped[rows], outside[rows] = _in_ball(values[rows], radius, order)
+    return clipped, outside
+
+
+def _row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Return slices of so many rows: their numbers stay in a cache."""
+    step = max(1, _NUMBERS // max(1, columns))
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+    """Return the same of a block of rows."""
     slack = (values.shape[1] + 8) * 2.0**-52
+    with np.errstate(over="ignore"):
+        sums = np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values)
+    if sums.max() < _FAR_SUM:
+        # No sum overflows. One that lost digits below the least number is that of a row far inside.
+        lengths = sums if order == 1 else np.sqrt(sums, out=sums)
+        near = lengths > radius * (1 - slack)
+        factors = np.divide(radius * (1 - 3 * slack), lengths, out=np.ones(len(values)), where=near)
+        return values * factors[:, None], lengths > radius * (1 + slack)
     # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
     sizes = np.abs(values)
     exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)

@@ -7,7 +7,7 @@ parameters, and with it the sandwich covariance of M-estimation under any releas
 import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from symdebias.inference import sandwich
 from symdebias.losses import Loss
 from symdebias.planning.population import Population
 from symdebias.release import Release
+from symdebias.release.columns import standardised
 from symdebias.solvers.m_estimation import m_estimate
 from symdebias.solvers.surrogate_design import (
     designed,
@@ -341,9 +342,10 @@ def expected_fit(
     loss : Loss
         The loss, of one or several scores.
     release : Release
-        How records will be released, without `center` and `scale`.
+        How records will be released.
     population : Population
-        Records that stand for those to come, in released units.
+        Records that stand for those to come, in released units; in their own units where the release has `center` or
+        `scale`, whose columns then have names. Parameters are those of released columns either way.
     n : float
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
@@ -382,8 +384,26 @@ def expected_fit(
     >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
     True
     """
+    release, population = in_released_units(release, population)
     study = Study.of(loss, release, population, l2, random_state)
     return study.expected(release, sample_size(n), method)
+
+
+def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
+    """Return a release without centre and scale, and the population centred and scaled as it would have been."""
+    if not (release.center or release.scale) or release.categories:
+        return release, population
+    if release.columns is None or len(release.columns) != population.X.shape[1]:
+        raise ValueError(
+            f"the release centres or scales columns {'without names' if release.columns is None else 'by name'}, and "
+            f"the population has {population.X.shape[1]}. Name the columns, release.bind(names), and give them in that "
+            "order."
+        )
+    X = standardised(population.X, release.columns, release.center, release.scale)
+    groups: dict[Any, Any] = dict(release.groups)
+    coupled = {"target": release.target} if release.coupling is None else release.coupling.arguments
+    plain = Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
+    return plain, Population(X, population.y)
 
 
 def records_needed(
@@ -430,6 +450,7 @@ def records_needed(
     """
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
+    release, population = in_released_units(release, population)
     return Study.of(loss, release, population, l2, random_state).needed(release, wanted, criterion, method)
 
 

@@ -19,9 +19,10 @@ coordinates and :math:`|y| \le B` the noise of each is proportional to :math:`R^
 :math:`(R^2 + c^2 B^2)/c^2`, and :math:`(R^2 + c^2B^2)(k + 1/c^2)` is least at :math:`c^2 = R/(B \sqrt k)`.
 
 Apart: one vector of all numbers, randomized response for each column of categories, randomized response or Laplace
-noise for the target. The vector has normal noise where delta is positive; otherwise Laplace noise where it is one
-number and spherical Laplace noise where it is more. Each column has the same part of epsilon, a vector of k numbers k
-of them. Parts are rounded down, so that their sum as fractions is at most the budget.
+noise for the target, and for each column that may be one. The vector has normal noise where delta is positive;
+otherwise Laplace noise where it is one number and spherical Laplace noise where it is more. Each column has the same
+part of epsilon, a vector of k numbers k of them. Parts are rounded down, so that their sum as fractions is at most the
+budget.
 """
 
 import math
@@ -45,7 +46,7 @@ from symdebias.release.schema import Column, Schema
 def arguments_of(schema: Schema) -> dict[str, Any]:
     """Return the arguments of the `symdebias.Release` that a schema declares."""
     arguments: dict[str, Any] = {"fit_intercept": schema.intercept}
-    numbers = [column for column in schema.columns if column.bounds is not None]
+    numbers = [column for column in schema.columns if column.bounds is not None and not column.outcome]
     center, scale = {}, {}
     for column in numbers:
         assert column.bounds is not None
@@ -100,8 +101,9 @@ def require_within(spent: Guarantee | None, schema: Schema) -> None:
 
 def _apart(schema: Schema) -> dict[str, Any]:
     private = [column for column in schema.columns if not column.public]
-    numbers = tuple(column.name for column in private if column.bounds is not None)
-    categories = [column for column in private if column.labels is not None]
+    numbers = tuple(column.name for column in private if column.bounds is not None and not column.outcome)
+    # Outcomes that are numbers are released like a target, in their own units.
+    categories = [column for column in private if column.labels is not None or column.outcome]
     target = schema.target if schema.target is not None and not schema.target.public else None
     weights = ([len(numbers)] if numbers else []) + [1] * (len(categories) + (target is not None))
     # A vector of numbers is the only part that takes a delta.
@@ -115,8 +117,11 @@ def _apart(schema: Schema) -> dict[str, Any]:
     if numbers:
         features[numbers] = _vector(len(numbers), parts.pop(0), schema)
     for column in categories:
-        assert column.labels is not None
-        features[column.name] = RandomizedResponse(parts.pop(0), column.labels.values)
+        part = parts.pop(0)
+        if column.labels is None:
+            features[column.name] = LaplaceMechanism(epsilon=part, bounds=column.bounds)
+        else:
+            features[column.name] = RandomizedResponse(part, column.labels.values)
     return {
         "features": features or None,
         "target": None if target is None else _of_target(target, parts.pop(0)),

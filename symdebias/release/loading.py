@@ -78,6 +78,8 @@ def load(path: str | os.PathLike[str], *, in_memory: bool = True) -> Noised:
         raise FileNotFoundError(
             f"{name} is not there. Name the folder that noised.save() or symdebias privatize wrote."
         )
+    if place.is_file() and (place.parent / MANIFEST).is_file():
+        raise FormatError(f"{name} is one file of a released folder. Name the folder: {seen(str(place.parent), 200)}.")
     try:
         return _noised(place, in_memory=in_memory)
     except MissingDependencyError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from symdebias.exceptions import PrivacyError
 from symdebias.privacy import Guarantee
 from symdebias.privacy.guarantee import PLAIN
-from symdebias.release import folder
+from symdebias.release import choosing, folder
 
 if TYPE_CHECKING:
     from symdebias.release.release import Release
@@ -76,6 +76,46 @@ class Noised:
         if self.index_kept:
             found = replace(found, unprotected=(*found.unprotected, "row labels"))
         return found if self.hardened else found.with_basis(PLAIN)
+
+    def with_target(self, name: str, features: Sequence[str] | None = None) -> "Noised":
+        """Return these records with one of their columns as the target: of several outcomes, the one to be fitted.
+
+        Parameters
+        ----------
+        name : str
+            The column. It has noise of its own, as columns of a `Schema` with ``outcome = true`` have, or none.
+        features : sequence of str, optional
+            Which others are features; by default all, other outcomes among them.
+
+        Returns
+        -------
+        Noised
+            Its `guarantee` is that of what a fit to it says of a record: of these columns. That of all that was
+            released, by which a person's budget counts, stays with the whole.
+
+        Raises
+        ------
+        ValueError, TypeError
+            There is no such column, it was noised in one vector with others, or centred or scaled.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import symdebias as sd
+        >>> release = sd.Release({
+        ...     "age": sd.LaplaceMechanism(2.0, bounds=(-1, 1)),
+        ...     "pay": sd.LaplaceMechanism(1.0, bounds=(0, 9)),
+        ...     "sick": sd.RandomizedResponse(1.0, categories=("no", "yes")),
+        ... })
+        >>> noised = release.privatize(pd.DataFrame({"age": [0.1, 0.7], "pay": [3.0, 5.0], "sick": ["no", "yes"]}))
+        >>> pay = noised.with_target("pay")
+        >>> pay.release.columns, pay.release.target.epsilon, noised.guarantee.epsilon
+        (('age', 'sick'), 1.0, 4.0)
+        >>> noised.with_target("sick", features=["age"]).release.columns
+        ('age',)
+        """
+        X, y, release = choosing.chosen(self, name, features)
+        return replace(self, X=X, y=y, release=release, target_name=name, labels=None)
 
     def save(
         self,

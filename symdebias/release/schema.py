@@ -21,7 +21,7 @@ from symdebias.release.columns import checked_names
 DESIGNS = ("apart", "margin", "joint")
 _LONGEST_FILE = 10_000_000
 _KEYS = ("epsilon", "delta", "loss", "design", "norm", "intercept", "missing", "columns", "target")
-_COLUMN_KEYS = ("bounds", "categories", "public", "fill", "other")
+_COLUMN_KEYS = ("bounds", "categories", "public", "fill", "other", "outcome")
 _TARGET_KEYS = ("name", "bounds", "categories", "public", "other")
 _EXAMPLE = 'age = { bounds = [18, 90] } or sex = { categories = ["f", "m"] }'
 
@@ -36,6 +36,7 @@ class Column:
     public: bool = False  # Whether it is released as it is.
     fill: Any = None  # What a missing value counts as.
     other: Any = None  # The category that values count as which are not declared.
+    outcome: bool = False  # Whether it is released by a mechanism of its own, so that a fit may take it as the target.
 
 
 @dataclass(frozen=True, init=False)
@@ -52,7 +53,8 @@ class Schema:
     columns : tuple of Column
         The features, in order: each an entry of ``columns`` with ``bounds = [low, high]`` or ``categories = [...]``,
         all text or all numbers. ``public = true`` releases a column as it is. ``fill`` is the public value that a
-        missing one counts as, and ``other`` the category that undeclared ones count as.
+        missing one counts as, and ``other`` the category that undeclared ones count as. ``outcome = true`` releases a
+        column by a mechanism of its own and in its own units, so that it can be a target; see `Noised.with_target`.
     target : Column or None
         The entry ``target``: a ``name``, and ``bounds`` or ``categories``. Two categories are released as -1 and +1, in
         that order.
@@ -250,7 +252,13 @@ def _column(name: Any, entry: Any, keys: tuple[str, ...], where: str) -> Column:
         )
     bounds = None if bounds is None else checked_bounds(bounds, f"{where}.bounds")
     labels = None if labels is None else _labels(labels, f"{where}.categories")
-    made = Column(name, bounds, labels, public, entry.get("fill"), entry.get("other"))
+    outcome = entry.get("outcome", False)
+    if not isinstance(outcome, bool) or (outcome and public):
+        raise ValueError(
+            f"{where}.outcome={shown(outcome, 60)} must be true or false, and a public column needs none: it can be a "
+            "target as it is. Correct it, or leave it out."
+        )
+    made = Column(name, bounds, labels, public, entry.get("fill"), entry.get("other"), outcome)
     if made.other is not None and labels is None:
         raise ValueError(f"{where}.other belongs to a column of categories. Leave it out.")
     for key in ("fill", "other"):
@@ -308,8 +316,9 @@ def _loss(loss: Any) -> str | None:
     known = _losses.BY_NAME_AND_LABELS
     if not isinstance(loss, str) or loss.replace("-", "_") not in known:
         raise ValueError(
-            f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your own "
-            "declare a Release by hand."
+            (_losses.why_outside(loss) if isinstance(loss, str) else "")
+            or f"loss={shown(loss, 60)} is not in the catalogue. Choose one of {', '.join(known)}; for a loss of your "
+            "own declare a Release by hand."
         )
     return loss.replace("-", "_")
 
@@ -337,6 +346,14 @@ def _design(design: str | None, loss: str | None, columns: tuple[Column, ...], t
     """Return how the target is released: as asked for, or as suits the loss."""
     if design is not None and design not in DESIGNS:
         raise ValueError(f"design={shown(design, 60)} is not known. Choose one of {', '.join(DESIGNS)}.")
+    outcomes = [column.name for column in columns if column.outcome]
+    if outcomes and design not in (None, "apart"):
+        raise ValueError(
+            f"design={design!r} puts all columns in one vector with one target, and {', '.join(outcomes)} may be the "
+            'target, too (outcome = true). Use design = "apart", or leave it out.'
+        )
+    if outcomes:
+        return "apart"
     public = [column.name for column in columns if column.public]
     two = target is not None and target.labels is not None and len(target.labels.values) == 2
     bounded = target is not None and target.bounds is not None

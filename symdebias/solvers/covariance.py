@@ -16,7 +16,7 @@ from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
-from symdebias.solvers.moments import leverages, most_leverage
+from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
 from symdebias.solvers.scores import ReleasedRecords
 
@@ -27,6 +27,8 @@ _MANY_CLUSTERS = 1000
 # From so many records, as the fourth moments of what each does to theta count them, the covariance is as good as known;
 # of fewer than the second figure nobody knows how far they scatter. Records that this is looked at on.
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
+# Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
+_NUMBERS, _ROWS = 2**14, 256
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
@@ -198,10 +200,16 @@ def of_records(
     inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
-        square = (part.centred(theta, -penalty * theta, rows) @ inverse) ** 2
+        gradients, found = part.centred(theta, -penalty * theta, rows), np.zeros((2, len(theta)))
+        step = max(_ROWS, _NUMBERS // len(theta))
         # A product is several times as fast as a sum over the rows of few columns.
-        ones = np.ones(len(square))
-        return np.stack([ones @ square, ones @ square**2])
+        ones = np.ones(step)
+        for start in range(0, len(gradients), step):
+            square = gradients[start : start + step] @ inverse
+            for place in (0, 1):
+                np.square(square, out=square)
+                found[place] += ones[: len(square)] @ square
+        return found
 
     squares, fourths = stride * sum(over_chunks(len(part.matrix), powers), np.zeros(()))
     whole = hessian * records.total
@@ -243,7 +251,8 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
     """Return the records of more than so much weighted leverage, that of each, and the number of all."""
 
     def far(rows: slice) -> Any:
-        leverage = leverages(records.correction.design, records.matrix[rows], root)
+        compiled = pays_to_compile(len(records), records.columns)
+        leverage = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
         if len(records.weights):
             leverage *= records.weights[rows]
         places = np.flatnonzero(leverage > least)

@@ -65,7 +65,7 @@ class History:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, *theta.shape)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fit:
     """What a solver found.
 
@@ -609,6 +609,11 @@ class Fit:
 
     def __str__(self) -> str:
         return self.summary()
+
+    def __repr__(self) -> str:
+        count = self.diagnostics.get("records")
+        of = "" if count is None else f", {count:,} records"
+        return f"Fit({summary.title(self)}{of}, theta={np.array2string(self.theta, precision=6, threshold=20)})"
 
     def _repr_html_(self) -> str:
         """Return the summary for notebooks."""

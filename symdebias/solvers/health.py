@@ -39,6 +39,8 @@ _MOST_BIAS = 0.9
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
 # How many times more records than the last the next look at that takes, and from how many records on one is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
+# With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
+_MANY_PARAMETERS = 200
 
 
 @dataclass(frozen=True)
@@ -375,6 +377,11 @@ def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, floa
     return (share if math.isfinite(share) else 0.0), size
 
 
+def _goes_by_derivatives(theta: FloatArray) -> bool:
+    """Whether there are so many parameters that to compile second derivatives takes less than to difference first."""
+    return len(theta) > _MANY_PARAMETERS
+
+
 def curvatures(
     records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -384,7 +391,7 @@ def curvatures(
     own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
     steps of differences.
     """
-    look = _Look(records.looked_at, theta, metric + np.diag(penalty))
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta))
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
@@ -487,11 +494,11 @@ def least_curvature(
     part = records.looked_at
     stride = max(1, n // LOOKED_AT)
     while True:
-        look = _Look(part, theta, weighing, by_derivatives or hessian is not None)
+        look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found
-        sizes, vectors = eigh(found + np.diag(penalty), weighing)
+        sizes, vectors = eigh(found + np.diag(penalty), weighing, subset_by_index=(0, 0))
         own = look.along(vectors[:, 0])
         error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
         least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))

@@ -7,6 +7,7 @@ outwards from zero. Newton's steps stay near the pilot in the released score, so
 and one test after the fit tells whether theta has followed the noise.
 """
 
+import functools
 import math
 import os
 import time
@@ -30,8 +31,8 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.metric import positive, undecided
-from symdebias.solvers.moments import released_moments
-from symdebias.solvers.newton import Root, newton
+from symdebias.solvers.moments import pays_to_compile, released_moments
+from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
 from symdebias.solvers.pilot import Pilot, pilot_of
 from symdebias.solvers.regions import Near, Region
@@ -50,6 +51,8 @@ _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 _NAMED = 8
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
+# How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records.
+_ROUGH, _CORRECTIONS = 1e-2, 1
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
 
@@ -171,8 +174,13 @@ def m_estimate(
     factor, is_held = 1.0, False
     if offset is not None:
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
-    checked = corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
-    refuse_scaled(corrected, checked.matrix)
+    # What is not finite in a long array is found by its moments.
+    checked = corrected.records(
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True,
+        check_finite=is_held or not _are_told(corrected, X),
+    )  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        refuse_scaled(corrected, checked.matrix)
     refuse_other_labels(corrected, checked.target)
     check_same_index(X, y, clusters=clusters)
     if is_held:
@@ -183,6 +191,12 @@ def m_estimate(
             corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
             codes=codes, factor=None if offset is None else factor, began=began, journal=journal,
         )  # fmt: skip
+
+
+def _are_told(corrected: CorrectedLoss, X: Any) -> bool:
+    """Whether X is an array that a compiled pass takes moments of, which tell of NaN and infinity in it."""
+    is_long = type(X) is np.ndarray and X.ndim == 2 and pays_to_compile(*X.shape)
+    return is_long and bool(corrected.declared.scores)
 
 
 def checked_options(corrected: Any, *, l2: Any, radius: Any, bounds: Any, surrogate_radius: Any) -> float:
@@ -261,6 +275,8 @@ def estimated(
         checked = replace(checked, journal=journal)
     known = frame.known(known_scores(corrected, checked))
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
+    if not np.all(np.isfinite(metric)):
+        checked.require_finite()
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
@@ -502,23 +518,49 @@ class _Search:
         if first is not None and within is not None:
             if near.distance(first.theta) > within:
                 return resolved, records, first, ""
-            # One step with the part's Hessian: all that is missing is the gradient of all records.
-            begin = first.theta
-            gradient = records.mean_gradient(begin) + self.penalty * begin
-            curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
-            begin = near.minimiser(begin, gradient, curvature)
+            begin = self._moved_by_all(records, first, near)
         derivatives, kind = records.derivatives_or_differences(self.units)
         root = newton(
-            records, derivatives, begin, self.penalty, near, is_close=first is not None,
+            records, derivatives, begin, self.penalty, near,
+            part=None if first is None else self._part.under(records.correction),
             has_noisy_curvature=self.known is None or self.known.wants_a_pilot,
         )  # fmt: skip
         return resolved, records, root, kind
 
+    @functools.cached_property
+    def _part(self) -> Records:
+        """The part of many records that finds where to start."""
+        return self.checked.thinned(max(_THINNED, len(self.checked) // _LARGEST_PART))
+
+    def _moved_by_all(self, records: Records, first: Root, near: Near) -> FloatArray:
+        """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.
+
+        By how much gradients differ at the minimum of the part is read off in one pass. The part tells how they change
+        from there on, so that what remains is a share of the move, and not the square of it.
+        """
+        begin, correction = first.theta, records.correction
+        part = self._part.under(correction)
+        apart = records.mean_gradient(begin) - part.mean_gradient(begin)
+        curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
+        moved = begin
+        for _ in range(1 + _CORRECTIONS):
+            gradient = part.mean_gradient(moved) + apart + self.penalty * moved
+            if not np.all(np.isfinite(gradient)):
+                return begin
+            moved = near.minimiser(moved, gradient, curvature)
+            if not is_allowed(correction, moved):
+                return begin
+        return moved
+
     def _on_a_part(self, records: Records, theta: FloatArray, near: Near) -> Root | None:
-        """Run Newton's method on a part of many records, or return None where that finds no place to start from."""
-        part = records.thinned(max(_THINNED, len(records) // _LARGEST_PART))
+        """Run Newton's method on a part of many records, or return None where that finds no place to start from.
+
+        Its last step may be short beside what the part does not know of the minimum of all.
+        """
+        part = self._part.under(records.correction)
         try:
-            root = newton(part, part.derivatives_or_differences(self.units)[0], theta, self.penalty, near)
+            derivatives, _ = part.derivatives_or_differences(self.units)
+            root = newton(part, derivatives, theta, self.penalty, near, arrived=_ROUGH, with_meat=False)
         except (DivergenceError, NoExactCorrectionError, InfiniteVarianceError):
             return None
         return root if root.is_minimum else None

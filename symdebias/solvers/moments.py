@@ -1,6 +1,6 @@
 """Moments of records: unbiased ones of true records, the noise taken out, and plain ones of released records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._rows import Rows
 from symdebias.codegen.parallel import CHUNK, over_chunks
+from symdebias.codegen.rows import leverages_of_rows, moments_of_rows
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.release.design import ColumnDesign
@@ -18,6 +19,8 @@ from symdebias.zonal import ZonalNoise
 _NUMBERS = 2**14
 # Rows that are laid side by side where columns are compared: few columns alone are short loops.
 _SIDE_BY_SIDE = 64
+# From so many numbers on passes over design rows are compiled: NumPy's take three times as long, but compile nothing.
+_COMPILED_FROM = 2**20
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class Moments:
     cross: FloatArray  # Of shape (q,): mean(x y).
     target_square: float  # mean(y^2) of the released target.
     records: float  # The sample size; with weights (sum w)^2/(sum w^2).
+
+
+def pays_to_compile(rows: int, columns: int) -> bool:
+    """Whether records are so many that passes over their design rows are compiled ones."""
+    return rows * columns >= _COMPILED_FROM
 
 
 def moments_of(
@@ -119,7 +127,37 @@ def moments_of_records(records: Records, covariance: FloatArray) -> Moments:
 
 
 def _sums_of(part: Records) -> tuple[Any, ...]:
-    return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
+    """Return the sums of `_sums` without multipliers; of many records their corner is kept as well, see `_corner`."""
+    if not pays_to_compile(len(part), part.columns):
+        return _sums(part.correction.design, part.matrix, part.target, part.weights, (), ())
+    target, weights = part.target, part.weights
+
+    def added(rows: slice, block: FloatArray, product: FloatArray, mean: FloatArray, cross: FloatArray) -> Any:
+        own = weights[rows] if len(weights) else None
+        _place_categories(part.correction.design, block, own, product)
+        released = target[rows]
+        return product, mean, cross, float((released if own is None else own * released) @ released)
+
+    products, means, crosses, squares = zip(*_compiled(part, weights, added), strict=True)
+    total = part.total
+    return (
+        np.sum(products, axis=0)[None], np.sum(means, axis=0)[None], np.array([total]), np.sum(crosses, axis=0),
+        sum(squares), total, float(weights @ weights) if len(weights) else total,
+    )  # fmt: skip
+
+
+def _compiled(part: Records, weights: FloatArray, work: Callable[..., Any]) -> list[Any]:
+    """Return what a function says of the sums of `moments_of_rows` of each chunk; the corner is kept, see `_corner`."""
+    design, matrix, target = part.correction.design, part.matrix, part.target
+
+    def passed(rows: slice) -> tuple[Any, FloatArray]:
+        block, own = matrix[rows], weights[rows] if len(weights) else weights
+        *sums, largest = moments_of_rows(design.estimated_rows(block), target[rows], own)
+        return work(rows, block, *sums), largest
+
+    found, corners = zip(*over_chunks(len(matrix), passed), strict=True)
+    part.seen["corner"] = matrix, part.correction.release, np.max(corners, axis=0)
+    return list(found)
 
 
 def debiased_moments(records: Records) -> tuple[FloatArray, FloatArray]:
@@ -154,6 +192,12 @@ def _times(left: FloatArray | None, right: FloatArray | None) -> FloatArray | No
 def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, share: FloatArray | None) -> FloatArray:
     """Return the sum of share x x', an unbiased one within a column of categories as well."""
     product: FloatArray = (estimated if share is None else estimated * share[:, None]).T @ estimated
+    _place_categories(design, matrix, share, product)
+    return product
+
+
+def _place_categories(design: ColumnDesign, matrix: FloatArray, share: FloatArray | None, product: FloatArray) -> None:
+    """Put unbiased sums of share x x' within columns of categories in their places."""
     for column in design.categorical:
         # Products of estimates from one draw of the noise are not unbiased; those of the entries are.
         places = sorted({place for place in column.parameters if place >= 0})
@@ -162,11 +206,24 @@ def _product(design: ColumnDesign, matrix: FloatArray, estimated: FloatArray, sh
         counts = np.bincount(matrix[:, column.column].astype(int), share, minlength=len(column.noise.outputs))
         block = counts @ column.weights @ outer
         product[np.ix_(places, places)] = block.reshape(len(places), -1)
-    return product
 
 
-def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray) -> FloatArray:
-    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M."""
+def leverages(design: ColumnDesign, matrix: FloatArray, root: FloatArray, *, compiled: bool = False) -> FloatArray:
+    """Return x'M^-1 x of released records, shape (n,), from the `inverse_root` of their mean second moments M.
+
+    Parameters
+    ----------
+    design : ColumnDesign
+        How columns enter a score.
+    matrix : array of shape (n, p), float64
+        Released records.
+    root : array of shape (q, q), float64
+        The root.
+    compiled : bool
+        Whether they are a part of so many that a compiled pass pays.
+    """
+    if compiled:
+        return leverages_of_rows(design.estimated_rows(matrix), root)
     found = np.empty(len(matrix))
     step, ones = max(1, _NUMBERS // len(root)), np.ones(len(root))
     for start in range(0, len(matrix), step):
@@ -198,6 +255,10 @@ def most_leverage(records: Records, root: FloatArray) -> float:
 def _corner(part: Records) -> tuple[FloatArray, float]:
     """Return the largest absolute entries of estimated design rows, and the largest weight."""
     design, matrix = part.correction.design, part.matrix
+    weight = float(part.weights.max()) if len(part.weights) else 1.0
+    of_matrix, release, corner = part.seen.get("corner", (None, None, None))
+    if of_matrix is matrix and release == part.correction.release:
+        return corner, weight
 
     def largest(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])
@@ -206,7 +267,6 @@ def _corner(part: Records) -> tuple[FloatArray, float]:
         ends = [end.reshape(_SIDE_BY_SIDE, -1) for end in (wide.max(axis=0), wide.min(axis=0))] if whole else []
         return np.asarray(np.abs(np.concatenate([*ends, estimated[whole:]])).max(axis=0))
 
-    weight = float(part.weights.max()) if len(part.weights) else 1.0
     return np.asarray(np.max(over_chunks(len(matrix), largest), axis=0)), weight
 
 
@@ -228,6 +288,8 @@ def released_moments(records: Records) -> FloatArray:
 def _products(part: Records) -> tuple[FloatArray]:
     """Return the sum of the products of estimated design rows."""
     design, matrix = part.correction.design, part.matrix
+    if pays_to_compile(len(part), part.columns):
+        return (np.sum(_compiled(part, np.zeros(0), lambda rows, block, product, *others: product), axis=0),)
 
     def products(rows: slice) -> FloatArray:
         estimated = design.estimated_rows(matrix[rows])

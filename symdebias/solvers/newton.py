@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import LEAST_SHARE, positive
@@ -22,7 +23,9 @@ _NEAR, _ARRIVED = 1e-2, 1e-6
 # lengths away: does it still fall there?
 _FLAT, _FAR = 1e-12, 1e6
 # Many records start a step away. After a short step a second one with the same Hessian, at most so long, is the last.
-_POLISHED = 3e-5
+# A part of the records may tell it, where by the spread over so many pieces of it it does so to the second figure: to
+# what a step with an old Hessian may leave.
+_POLISHED, _TOLD, _PIECES = 3e-5, 3e-7, 4
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def newton(
     penalty: FloatArray,
     near: Near,
     *,
-    is_close: bool = False,
+    part: Records | None = None,
     has_noisy_curvature: bool = True,
     arrived: float = _ARRIVED,
     with_meat: bool = True,
@@ -55,10 +58,11 @@ def newton(
     Newton's matrix is the mean corrected Hessian with the sizes of its eigenvalues, relative to the second moments of
     released records, in place of negative ones. Steps are halved until the loss falls.
 
-    `derivatives` is what `Records.derivatives_or_differences` returned. `is_close` says that theta is a step away from
-    the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small curvatures may be the
-    noise's own (without, all but those of rounding are taken as they are); `arrived` how short the last step is,
-    relative to theta, both in units of the released score; `with_meat` that the outer products of gradients are wanted.
+    `derivatives` is what `Records.derivatives_or_differences` returned. `part` is a part of the records that has found
+    theta a step away from the minimum, so that covariances are accumulated at once; `has_noisy_curvature` that small
+    curvatures may be the noise's own (without, all but those of rounding are taken as they are); `arrived` how short
+    the last step is, relative to theta, both in units of the released score; `with_meat` that the outer products of
+    gradients are wanted.
 
     Raises
     ------
@@ -72,11 +76,7 @@ def newton(
     metric = near.metric
 
     def allowed(point: FloatArray) -> bool:
-        try:
-            correction.limits.require(point, finite_variance=True)
-        except (NoExactCorrectionError, InfiniteVarianceError):
-            return False
-        return True
+        return is_allowed(correction, point)
 
     def length(move: FloatArray) -> float:
         return math.sqrt(max(float(move @ metric @ move), 0.0))
@@ -85,7 +85,7 @@ def newton(
         return Root(end, found, step, last, near.region.on_boundary(end), near.on_boundary(end), least > 0)
 
     correction.limits.require(theta, finite_variance=True, at="at the start")
-    before = derivatives(theta, is_close and with_meat)
+    before = derivatives(theta, part is not None and with_meat)
     require_finite(records, before, theta)
     value = before.loss + 0.5 * float(penalty @ theta**2)
     last, curved = math.inf, 0.0
@@ -107,9 +107,18 @@ def newton(
         scale = max(length(theta), length(theta + move))
         size = length(move) / scale if scale > 0 else 0.0
         has_meat = bool(before.meat.size) or not with_meat
-        if is_close and has_meat and size <= _NEAR and allowed(theta + move):
+        if part is not None and has_meat and size <= _NEAR and allowed(theta + move):
             # Many records are spared another pass with second derivatives: one more step with the same ones.
             end = theta + move
+            bends = _bends(part, theta, move) if allowed(theta - move) else np.full((1, 1), math.nan)
+            if np.all(np.isfinite(bends)):
+                # They are spared one with first derivatives as well, where a part knows that step.
+                gradient_there = gradient + before.hessian @ move + penalty * move + bends.mean(axis=0)
+                again = near.minimiser(end, gradient_there, matrix) - end
+                apart = np.linalg.solve(matrix, (bends - bends.mean(axis=0)).T).T
+                off = math.sqrt(sum(length(one) ** 2 for one in apart) / (_PIECES * (_PIECES - 1)))
+                if length(again) <= _POLISHED * scale and off <= _TOLD * scale and allowed(end + again):
+                    return root(end + again, before, step, length(again) / scale, least)
             again = near.minimiser(end, records.mean_gradient(end) + penalty * end, matrix) - end
             if length(again) <= _POLISHED * scale and allowed(end + again):
                 return root(end + again, before, step, length(again) / scale, least)
@@ -137,6 +146,28 @@ def newton(
         "mean corrected loss has no clear minimum near the pilot. Raise l2, use more records, or release with less "
         "noise."
     )
+
+
+def is_allowed(correction: Correction, theta: FloatArray) -> bool:
+    """Whether the correction exists at theta, and has finite variance."""
+    try:
+        correction.limits.require(theta, finite_variance=True)
+    except (NoExactCorrectionError, InfiniteVarianceError):
+        return False
+    return True
+
+
+def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
+    """Return for pieces of the records what a Hessian does not say of the change of their mean gradients over a move.
+
+    It is right to the third order, shape (pieces, Q).
+    """
+    found = []
+    for piece in range(_PIECES):
+        some = records.taken(slice(piece, None, _PIECES))
+        there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
+        found.append((there + back) / 2 - some.mean_gradient(theta))
+    return np.array(found)
 
 
 def _require_held(

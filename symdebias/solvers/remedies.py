@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.codegen.parallel import over_chunks
 from symdebias.derivation import is_margin_loss
 from symdebias.losses import Loss
 from symdebias.mechanisms import Mechanism
@@ -31,6 +32,8 @@ from symdebias.solvers.moments import released_moments
 _EACH, _CERTAIN = 20.0, 128.0
 # A share of signal is seen from so many of its own standard errors on.
 _SEEN = 2.0
+# A direction is told from none from so many standard errors on; columns with such entries in it are named.
+_TOLD, _WEIGHTY = 2.5, 0.3
 # A larger multiple of a budget is no advice.
 _MOST = 1_000.0
 
@@ -94,15 +97,16 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
     signal = Signal.of(records)
     if signal is None:
         return ""
+    undecided = _one_label(records, loss, release) or _alike(records)
     if not records.is_noised or (signal.share >= 1 and signal.gain <= 1):
-        return ""
+        return undecided
     if not signal.is_seen:
         return (
             "The released features vary no more than their noise alone may: how many records would do cannot be read "
             "off them. sd.planning.records_needed says it for a population that you guess."
         )
     if signal.needed <= signal.records:
-        return ""
+        return undecided
     if signal.share < 1:
         told = f"About {100 * signal.share:.2g}% of the variance of the released features is signal"
     else:
@@ -112,6 +116,49 @@ def measures(records: Records, loss: Loss, release: Release) -> str:
     said = f"{told}: {', or '.join(ways)} would do."
     together = _one_vector(signal, loss, release, records.correction.features)
     return f"{said} {together}" if together else said
+
+
+def _one_label(records: Records, loss: Loss, release: Release) -> str:
+    """Return that all labels are the same, which no finite parameters fit best."""
+    if loss.target_values is None or release.coupling is not None or release.target_noise is not None:
+        return ""
+    count, total, square = records.summed_over_parts(_labels)
+    if count * square - total**2 > 1e-12 * count * square:
+        return ""
+    return f"All {count:,.0f} labels are the same, and no finite parameters fit one label best: check the target."
+
+
+def _labels(part: Records) -> tuple[float, float, float]:
+    def summed_up(rows: slice) -> FloatArray:
+        target = part.target[rows]
+        return np.array([len(target), target.sum(), target @ target])
+
+    count, total, square = sum(over_chunks(len(part), summed_up), np.zeros(3))
+    return float(count), float(total), float(square)
+
+
+def _alike(records: Records) -> str:
+    """Name columns that hardly vary apart from each other once the noise is taken out: more records tell no more.
+
+    A direction of the estimated second moments of true rows that is not told from 0: its variance over released rows is
+    known to a share of sqrt(2/n).
+    """
+    correction = records.correction
+    noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
+    width = len(noise)
+    moments = released_moments(records)[:width, :width]
+    units = 1 / np.sqrt(np.maximum(np.diag(moments), 1e-300))
+    scaled = np.multiply.outer(units, units)
+    values, directions = np.linalg.eigh((moments - noise) * scaled)
+    least = directions[:, 0]
+    if values[0] > _TOLD * math.sqrt(2 / records.effective) * float(least @ (moments * scaled) @ least):
+        return ""
+    names = correction.design.parameters
+    told = [name for name, entry in zip(names, least, strict=True) if abs(entry) > _WEIGHTY]
+    if len(told) == 1:
+        return f"Once the noise is taken out, {told[0]} hardly varies: leave it out."
+    listed = f"{', '.join(told[:-1])} and {told[-1]}"
+    return f"Once the noise is taken out, {listed} hardly vary apart from each other: leave one of them out."
 
 
 def _gain(target: Mechanism | None) -> float:

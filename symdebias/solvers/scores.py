@@ -23,7 +23,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.records import Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.moments import Moments, leverages, moments_of_records
+from symdebias.solvers.moments import Moments, leverages, moments_of_records, pays_to_compile
 from symdebias.solvers.surrogate_design import (
     designed,
     designed_polynomials,
@@ -67,7 +67,8 @@ def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, sign
     """
     middle = float(chances @ released)
     variance = float(chances @ (released - middle) ** 2)
-    if not variance > 0:
+    # Scores that are apart by rounding alone are one score, as where theta is an intercept.
+    if not variance > (1e-12 * middle) ** 2:
         return Scores(np.array([middle]), np.ones(1))
     if noise <= 1e-9 * variance:
         return Scores.of(released, chances)
@@ -406,13 +407,14 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
         told = records.taken(slice(None))
         chances = told.weights if len(told.weights) else np.ones(len(told))
     else:
-        sampled = records.taken(slice(None, None, step))
+        places = records.every(step)
+        sampled = records.taken(places)
         root, square = inverse_root(metric), 0.0
         if corrected.surrogate_parts.is_residual:
             square = records.mean_square_target()
         within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
         far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
-        near = np.setdiff1d(np.arange(0, len(records), step), far, assume_unique=True)
+        near = np.setdiff1d(np.arange(len(records))[places], far, assume_unique=True)
         told = records.taken(np.concatenate([near, far]))
         own = told.weights if len(told.weights) else np.ones(len(told))
         of_near, of_far = own[: len(near)], own[len(near) :]
@@ -423,9 +425,9 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
     return told, chances / chances.sum()
 
 
-def _distances(records: Records, rows: slice, root: FloatArray, square: float) -> FloatArray:
+def _distances(records: Records, rows: slice, root: FloatArray, square: float, *, compiled: bool = False) -> FloatArray:
     """Return how far some records are from the rest, with the target where its mean square is not 0."""
-    found = leverages(records.correction.design, records.matrix[rows], root)
+    found = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
     return found if square == 0 else found + records.target[rows] ** 2 / square
 
 
@@ -453,7 +455,7 @@ def _beyond(
     """Return the farthest records beyond a distance, no more than a share of all and a few, and the number of all."""
 
     def beyond(rows: slice) -> Any:
-        distances = _distances(records, rows, root, square)
+        distances = _distances(records, rows, root, square, compiled=pays_to_compile(len(records), records.columns))
         places = np.flatnonzero(distances > within)
         return rows.start + places, distances[places]
 

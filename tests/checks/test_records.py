@@ -68,6 +68,39 @@ def test_records_that_were_changed_after_their_noise_are_seen(name):
             assert not probe.fits
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("target", ["apart", "margin"])
+def test_points_of_a_sphere_that_were_changed_are_seen(epsilon, target):
+    """At true vectors of the middle, of the rim, and of a corner, whose points lie elsewhere: no false alarm in 30."""
+    rng = np.random.default_rng(0)
+    cap = sd.SphericalCapMechanism(epsilon, radius=1.0)
+    release = sd.Release(cap) if target == "apart" else sd.Release(cap, "margin", fit_intercept=True)
+    for seed in range(30):
+        length = (0.0, 0.5, 1.0)[seed % 3]
+        directions = rng.normal(size=(N, 3)) if seed % 2 else np.ones((N, 3))
+        X = length * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        noised = release.privatize(X, None if target == "apart" else np.resize([-1, 1], N), random_state=seed)
+        assert check_records(noised.release, noised.X, noised.y).fits
+    noised = release.privatize(np.zeros((N, 3)), None if target == "apart" else np.resize([-1, 1], N), random_state=0)
+    X, y, own = noised.X, noised.y, noised.release
+    (told,) = (probe for probe in check_records(own, X, y).probes if probe.name == "length")
+    assert told.power == 1.0
+    assert "length" in flagged(own, 0.95 * X, None if y is None else 0.95 * y)
+    assert "clipped" in flagged(own, np.clip(X, *np.quantile(X, (0.05, 0.95), axis=0)), y)
+    assert "rounded" in flagged(own, np.round(0.9 * X, 1), None if y is None else np.round(0.9 * y, 1))
+    if target == "apart":
+        assert "length" in flagged(release, 0.9 * X / np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def test_what_a_large_budget_hides_is_not_claimed():
+    """At epsilon 16 points lie in the cap, at the length of the true vector: a check that cannot see says so."""
+    release = sd.Release(sd.SphericalCapMechanism(16.0, radius=1.0))
+    X = release.privatize(np.full((N, 3), 0.4), random_state=0).X
+    powers = {probe.name: probe.power for probe in check_records(release, X).probes}
+    assert powers["length"] == 0.0
+    assert check_records(release, 0.9 * X).fits
+
+
 @pytest.mark.parametrize("name", GRIDS)
 def test_numbers_between_the_steps_are_seen(name):
     release, X = released(name)
@@ -178,3 +211,14 @@ def test_fits_refuse_what_a_scaler_has_learned_from_noise(solver):
     refuse_scaled(sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.5))), standardised)
     # True records are fitted as they are.
     refuse_scaled(sd.debias(sd.losses.least_squares(), release, method="none"), standardised)
+
+
+@pytest.mark.parametrize("n", [500, 20_000, 1_000_000])
+def test_scalers_are_refused_however_many_records_there_are(n):
+    release = sd.Release({"a": sd.LaplaceMechanism(8.0, bounds=(-0.6, 0.6))})
+    X = release.privatize(np.random.default_rng(0).uniform(-0.6, 0.6, (n, 1)), random_state=0).X
+    corrected = sd.debias(sd.losses.least_squares(), release)
+    refuse_scaled(corrected, X)
+    for scaled in ((X - X.mean()) / X.std(), (X - X.min()) / np.ptp(X), 2 * (X - X.min()) / np.ptp(X) - 1):
+        with pytest.raises(ValueError, match="a scaler was fitted to the released records"):
+            refuse_scaled(corrected, scaled)

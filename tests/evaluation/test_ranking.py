@@ -29,7 +29,7 @@ def by_pairs(theta, X, y, release, weights):
     for j in range(n):
         unit[:] = 0.0
         unit[:, j] = 1.0
-        signs[:, j] = metric.pairs.against_all(theta, slice(None), unit)[0]
+        signs[:, j] = metric.pairs.against(theta, slice(None), metric.pairs.totals(theta, slice(None), unit))[0]
     weights = checked.weights
     pairs = np.multiply.outer(weights, weights) * (1 - np.eye(n))
 

@@ -75,7 +75,7 @@ def test_many_thresholds_are_taken_in_parts(monkeypatch):
     noised = release_of(NORMAL, COIN).privatize(np.tile(X, (5, 1)), np.tile(y, 5), random_state=1)
     options = {"release": noised.release, "thresholds": 7}
     whole = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
-    monkeypatch.setattr("symdebias.evaluation.roc._HELD", 900)
+    monkeypatch.setattr("symdebias.evaluation.records.ROWS", 64)
     monkeypatch.setattr("symdebias.evaluation.scores._BLOCK", 64)
     parts = sd.evaluation.roc_curve(THETA, noised.X, noised.y, **options)
     np.testing.assert_allclose(parts.true_positive_rates, whole.true_positive_rates, atol=1e-12)

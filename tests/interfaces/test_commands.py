@@ -54,6 +54,23 @@ def printed(capsys, *words):
     return capsys.readouterr().out
 
 
+def test_a_large_folder_is_judged_block_by_block(folder, capsys, tmp_path, monkeypatch):
+    kept, parquet = tmp_path / "fit.npz", tmp_path / "parquet"
+    printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept)
+    sd.load(folder / "seeded").save(parquet, format="parquet", target_name="income")
+    words = ("evaluate", kept, parquet, "--metric", "squared_error", "--json")
+    in_memory = json.loads(printed(capsys, *words))
+    monkeypatch.setattr(fitting, "_LARGE", 0)
+    read = []
+    monkeypatch.setattr(
+        fitting, "evaluate_one", lambda found, X, y, **how: read.append(X) or sd.evaluation.evaluate(found, X, y, **how)
+    )
+    by_blocks = json.loads(printed(capsys, *words))
+    assert isinstance(read[0], sd.blocks.Rows)
+    assert by_blocks["value"] == pytest.approx(in_memory["value"], rel=1e-9)
+    assert by_blocks["standard_error"] == pytest.approx(in_memory["standard_error"], rel=1e-9)
+
+
 def test_from_a_table_to_a_judged_fit(folder, capsys, tmp_path):
     kept = tmp_path / "fit.npz"
     out = printed(capsys, "fit", folder / "seeded", "--loss", "squared-margin", "--save", kept, "--target", "income")

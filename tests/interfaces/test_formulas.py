@@ -244,3 +244,15 @@ def test_without_formulaic_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "formulaic", None)
     with pytest.raises(MissingDependencyError, match=r"symdebias\[formulas\]"):
         sd.Formula("pay ~ age", table(), RELEASE)
+
+
+def test_cox_is_answered_with_what_to_do():
+    for ask in (
+        lambda: sd.fit("pay ~ age", table(), OPEN, loss="cox"),
+        lambda: sd.DebiasedRegressor("CoxPH").fit([[1.0], [2.0]], [1.0, 2.0]),
+        lambda: sd.losses.cox,
+    ):
+        with pytest.raises((ValueError, AttributeError), match=r"partial likelihood is no sum .* exposure="):
+            ask()
+    with pytest.raises(AttributeError, match=r"has no attribute 'logit'$"):
+        _ = sd.losses.logit

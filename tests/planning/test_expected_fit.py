@@ -151,11 +151,19 @@ def test_noise_and_population_do_not_share_a_stream():
         (lambda: expected_fit(EXPONENTIAL, release(), POPULATION, n=0.5), ValueError, "no number of records"),
         (
             lambda: expected_fit(
-                EXPONENTIAL, sd.Release({"x0": sd.GaussianMechanism.from_scale(1.0)}, center={"x0": 1.0}),
+                EXPONENTIAL, sd.Release(sd.GaussianMechanism.from_scale(1.0), center=[1.0]),
                 Population.guess([1.0]), n=10,
             ),
             ValueError,
-            "released units",
+            "columns without names, and the population has 1",
+        ),
+        (
+            lambda: expected_fit(
+                EXPONENTIAL, sd.Release({"x0": sd.GaussianMechanism.from_scale(1.0)}, center={"x0": 1.0}),
+                Population.guess([1.0, 2.0]), n=10,
+            ),
+            ValueError,
+            "columns by name, and the population has 2",
         ),
     ],
 )  # fmt: skip
@@ -186,3 +194,40 @@ def test_a_surrogate_is_planned_for_one_hot_columns():
     assert np.any(first.bias != 0)
     np.testing.assert_allclose(first.bias, second.bias, rtol=1e-3, atol=1e-9)
     np.testing.assert_allclose(first.standard_errors, second.standard_errors, rtol=0.02)
+
+
+def test_a_release_with_centre_and_scale_takes_records_in_their_own_units():
+    rng = np.random.default_rng(0)
+    units = rng.normal(size=(2_000, 2))
+    y = units @ [1.0, -0.5] + rng.normal(size=2_000)
+    own = units * [12.0, 3.0] + [40.0, 7.0]
+    mechanism = sd.GaussianMechanism.from_scale(0.5)
+    release = sd.Release(
+        {("a", "b"): mechanism}, fit_intercept=True, center={"a": 40.0, "b": 7.0}, scale={"a": 12.0, "b": 3.0}
+    )
+    found = expected_fit(sd.losses.least_squares(), release, Population(own, y), n=5_000)
+    by_hand = sd.Release({("a", "b"): mechanism}, fit_intercept=True)
+    same = expected_fit(sd.losses.least_squares(), by_hand, Population(units, y), n=5_000)
+    np.testing.assert_allclose(found.standard_errors, same.standard_errors, rtol=1e-9)
+    needed = records_needed(sd.losses.least_squares(), release, Population(own, y), standard_error=0.05)
+    assert needed.standard_errors.max() == pytest.approx(0.05, rel=0.01)
+
+
+@pytest.mark.exhaustive
+def test_expected_errors_under_centre_and_scale_are_those_of_simulated_fits():
+    """200 fits: a standard error that is a fifth off would be four of its own standard errors."""
+    rng = np.random.default_rng(1)
+    release = sd.Release(
+        {"age": sd.GaussianMechanism.from_scale(0.4)}, fit_intercept=True, center={"age": 54.0}, scale={"age": 36.0}
+    )
+
+    def drawn(n):
+        age = rng.uniform(18, 90, (n, 1))
+        return age, 3 + 0.1 * age[:, 0] + rng.normal(size=n)
+
+    expected = expected_fit(sd.losses.least_squares(), release, Population(*drawn(20_000)), n=1_000)
+    corrected, thetas = sd.debias(sd.losses.least_squares(), release), []
+    for _ in range(200):
+        noised = release.privatize(*drawn(1_000), random_state=int(rng.integers(2**31)))
+        thetas.append(sd.m_estimate(corrected, noised.X, noised.y).theta)
+    np.testing.assert_allclose(np.std(thetas, axis=0), expected.standard_errors, rtol=0.2)

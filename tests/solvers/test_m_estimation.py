@@ -11,6 +11,7 @@ from scipy.special import expit
 import symdebias as sd
 from symdebias.exceptions import DivergenceError, InferenceError, SymdebiasError
 from symdebias.inference import sandwich
+from symdebias.records import Records
 
 pytestmark = pytest.mark.newest
 
@@ -667,3 +668,58 @@ def test_a_part_of_many_records_tells_where_a_surrogate_belongs(monkeypatch):
     assert np.all(np.abs(descent.theta - whole.theta) < 0.15 * errors)
     # From farther out than the pilot it trains twice: with room for larger scores first.
     assert sd.sgd(corrected, X, y, start=[2.6, -1.2], **options).diagnostics["stages"] > 1
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_of_many_records_two_passes_are_taken(monkeypatch, is_sorted):
+    """A part tells the rest: one gradient of all records, one pass with all derivatives, and theta is their root."""
+    X, y = simulated(200_000, 3)
+    if is_sorted:
+        order = np.lexsort((X[:, 0], y))
+        X, y = X[order], y[order]
+    taken = []
+
+    def counted(kind, call):
+        def counting(self, *arguments):
+            taken.extend([kind] * (len(self) == len(X)))
+            return call(self, *arguments)
+
+        return counting
+
+    monkeypatch.setattr(Records, "mean_gradient", counted("gradient", Records.mean_gradient))
+    passed = Records.derivatives
+
+    def derivatives(self):
+        found = passed(self)
+        return lambda *arguments: (taken.extend(["derivatives"] * (len(self) == len(X))), found(*arguments))[1]
+
+    monkeypatch.setattr(Records, "derivatives", derivatives)
+    fit = sd.m_estimate(EXPONENTIAL, X, y, l2=1.0)
+    assert taken == ["gradient", "derivatives"]
+    gradient = EXPONENTIAL.mean_gradient(fit.theta, X, y) + fit.theta
+    step = np.linalg.solve(EXPONENTIAL.mean_hessian(fit.theta, X, y) + np.eye(2), gradient)
+    assert np.abs(step).max() < 1e-6 * np.abs(fit.theta).max()
+    assert np.all(
+        np.abs(fit.theta - sd.m_estimate(EXPONENTIAL, X[::2], y[::2], l2=1.0).theta) < 5 * fit.standard_errors
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_in_a_long_array_is_found_by_its_moments(bad):
+    X, y = np.zeros((2**19 + 1, 2)), np.ones(2**19 + 1)
+    X[::2] = [1.0, -1.0]
+    X[400_000, 1] = bad
+    with pytest.raises(ValueError, match=r"^X has (NaN|infinity) in row 400000, column 1\. Remove or impute"):
+        sd.m_estimate(EXPONENTIAL, X, y)
+
+
+@pytest.mark.parametrize("name", ["log loss", "exponential"])
+def test_weights_of_which_every_third_is_zero(name):
+    """Parts of the records are taken in strides, of which 3 may be a divisor: then they would have no weight."""
+    X, y = simulated(250_000, 5)
+    corrected = EXPONENTIAL if name == "exponential" else sd.debias(sd.losses.logistic(), EXPONENTIAL.release)
+    weights = np.ones(len(X))
+    weights[::3] = 0.0
+    fit = sd.m_estimate(corrected, X, y, l2=1.0, sample_weight=weights)
+    left = sd.m_estimate(corrected, X[weights > 0], y[weights > 0], l2=1.0)
+    assert np.all(np.abs(fit.theta - left.theta) < 0.02 * left.standard_errors)

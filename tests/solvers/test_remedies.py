@@ -162,3 +162,34 @@ def test_another_budget_makes_a_mechanism_of_it(name):
     other = mechanism.with_epsilon(0.7)
     assert other.guarantee.epsilon <= 0.7 * (1 + 1e-9)
     assert other.bound == mechanism.bound
+
+
+@pytest.mark.parametrize(
+    ("further", "told"),
+    [
+        (lambda X: np.ones((len(X), 1)), "x2 and intercept hardly vary apart from each other: leave one of them out"),
+        (lambda X: X[:, :1], "x0 and x2 hardly vary apart from each other: leave one of them out"),
+        (lambda X: np.zeros((len(X), 1)), "x2 hardly varies: leave it out"),
+    ],
+    ids=["constant", "twice", "zero"],
+)
+def test_columns_that_true_records_do_not_tell_apart_are_named(further, told):
+    """More records would not help; 3,000 of columns apart are fitted, whatever the third column is."""
+    X, y = labelled(3_000, 0)
+    loss, release = sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.1), fit_intercept=True)
+    text, *_ = refused(loss, release, np.column_stack([X, further(X)]), y, 1)
+    assert told in text
+    assert "records would do" not in text
+    together = sd.Release(sd.SphericalCapMechanism(6.0, radius=2.0), "margin", fit_intercept=True)
+    if further(X)[0] == 1:
+        assert "x2 and intercept" in refused(sd.losses.logistic(), together, np.column_stack([X, further(X)]), y, 1)[0]
+    apart = np.column_stack([X, 0.3 * np.random.default_rng(3).normal(size=len(X))])
+    assert fits(loss, release, apart, y, 1).standard_errors.all()
+
+
+def test_labels_that_are_all_the_same_are_named():
+    """Scores then differ by rounding alone, for which a surrogate is designed as for one score."""
+    X, _ = labelled(3_000, 0)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1), fit_intercept=True)
+    text, *_ = refused(sd.losses.logistic(), release, X, np.ones(len(X)), 1)
+    assert "All 3,000 labels are the same, and no finite parameters fit one label best: check the target." in text

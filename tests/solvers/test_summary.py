@@ -1,5 +1,7 @@
 """A summary says what a fit is, in the units that are asked for."""
 
+import copy
+import pickle
 import time
 
 import numpy as np
@@ -135,3 +137,16 @@ def test_names_are_text_in_notebooks():
 ])  # fmt: skip
 def test_pictures_in_original_units_leave_out_the_intercept(names, original, drawn):
     assert Coefficients(names, np.zeros(len(names)), 0.95, original, None).drawn == range(drawn)
+
+
+def test_a_fit_is_shown_in_a_line_and_names_of_other_libraries_lead_to_ours():
+    fit = made(standardised(), [2.0, -3.0, 0.5])
+    assert repr(fit) == "Fit(by hand: least_squares, 100 records, theta=[ 2.  -3.   0.5])"
+    assert len(repr(made(sd.Release(sd.GaussianMechanism.from_scale(0.1)), np.zeros(1000)))) < 200
+    for name, own in (("coef_", "coefficients"), ("params", "theta"), ("bse", "standard_errors"), ("pvalues", "frame")):
+        with pytest.raises(AttributeError, match=rf"a Fit has no attribute '{name}'. Use .*{own}"):
+            getattr(fit, name)
+    with pytest.raises(AttributeError, match="a Fit has no attribute 'thta'"):
+        _ = fit.thta
+    assert not hasattr(fit, "__array__")
+    assert repr(pickle.loads(pickle.dumps(fit))) == repr(copy.deepcopy(fit)) == repr(fit)

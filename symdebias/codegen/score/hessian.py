@@ -19,45 +19,70 @@ from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 
 _ZERO = ("0", "0.0", "(0)", "(0.0)")
+# From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
+STRIDE = BLOCK + 8
+# So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
+_BY_RECORD = 16
 
-# The moments of the columns of a tile, with each kept weight once or twice: four columns at a time share a load.
-_MOMENTS = f"""
+# Numbers of gradients that are filled in at a time.
+_NUMBERS = 2**14
+
+# The moments of the columns of a tile, with each kept weight once or twice: two columns times four share their loads.
+MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
     squares, rows = square.shape[0], square.shape[1]
+    upper, lower = scaled[:count], scaled[{BLOCK}:{BLOCK} + count]
     for n in range(squares):
-        for j in range(rows):
-            weight, column = kept[n*{BLOCK}:n*{BLOCK} + count], tile[j*{BLOCK}:j*{BLOCK} + count]
+        weight = kept[n*{BLOCK}:n*{BLOCK} + count]
+        for j in range(0, rows, 2):
+            # The last of an odd number of columns is taken twice. What stands below the diagonal is not looked at.
+            k = j + 1 if j + 1 < rows else j
+            left, right = tile[j*{STRIDE}:j*{STRIDE} + count], tile[k*{STRIDE}:k*{STRIDE} + count]
             for i in range(count):
-                scaled[i] = weight[i]*column[i]
+                upper[i] = weight[i]*left[i]
+                lower[i] = weight[i]*right[i]
             l = j
             while l + 4 <= rows:
                 a, b, c, d = 0.0, 0.0, 0.0, 0.0
-                place = l*{BLOCK}
-                first, second = tile[place:place + count], tile[place + {BLOCK}:place + {BLOCK} + count]
-                third, fourth = tile[place + 2*{BLOCK}:place + 2*{BLOCK} + count], tile[place + 3*{BLOCK}:]
+                e, f, g, h = 0.0, 0.0, 0.0, 0.0
+                place = l*{STRIDE}
+                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
                 for i in range(count):
-                    a += scaled[i]*first[i]
-                    b += scaled[i]*second[i]
-                    c += scaled[i]*third[i]
-                    d += scaled[i]*fourth[i]
+                    a += upper[i]*first[i]
+                    b += upper[i]*second[i]
+                    c += upper[i]*third[i]
+                    d += upper[i]*fourth[i]
+                    e += lower[i]*first[i]
+                    f += lower[i]*second[i]
+                    g += lower[i]*third[i]
+                    h += lower[i]*fourth[i]
                 square[n, j, l] += a
                 square[n, j, l + 1] += b
                 square[n, j, l + 2] += c
                 square[n, j, l + 3] += d
+                if k > j:
+                    square[n, k, l] += e
+                    square[n, k, l + 1] += f
+                    square[n, k, l + 2] += g
+                    square[n, k, l + 3] += h
                 l += 4
             while l < rows:
-                a = 0.0
-                first = tile[l*{BLOCK}:l*{BLOCK} + count]
+                a, e = 0.0, 0.0
+                first = tile[l*{STRIDE}:l*{STRIDE} + count]
                 for i in range(count):
-                    a += scaled[i]*first[i]
+                    a += upper[i]*first[i]
+                    e += lower[i]*first[i]
                 square[n, j, l] += a
+                if k > j:
+                    square[n, k, l] += e
                 l += 1
     for n in range(line.shape[0]):
         weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
         for j in range(rows):
-            column = tile[j*{BLOCK}:j*{BLOCK} + count]
+            column = tile[j*{STRIDE}:j*{STRIDE} + count]
             a = 0.0
             for i in range(count):
                 a += weight[i]*column[i]
@@ -122,7 +147,7 @@ class _Pass:
         lines = [
             *self.loop.before(self.statements),
             *(columns.unrolled_parameters() if columns.is_unrolled else []),
-            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * BLOCK} + i] = 1.0"]),
+            *([] if columns.intercept is None else [f"for i in range({BLOCK}):", f"    tile[{p * STRIDE} + i] = 1.0"]),
             "value = 0.0",
             # Sums in registers: adding to memory would keep the loop over records from vectorising.
             *(f"first{n} = 0.0" for n in range(fixed)),
@@ -132,16 +157,13 @@ class _Pass:
             f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
-            # Scores first: a loop that reads columns of records and has much to do is not vectorised.
-            "    for i in range(count):",
-            *("        " + line for line in columns.base(unrolled=columns.is_unrolled)),
-            *(f"        bases[{k * BLOCK} + i] = base{k}" for k in range(len(columns.scores))),
+            *("    " + line for line in self._filled()),
+            # Scores from the tile, in a loop of their own: one that reads columns of records and has much to do is not
+            # vectorised.
+            *("    " + line for line in self._scored()),
             "    for i in range(count):",
             *("        " + line for line in self._record()),
             *self._left(),
-            f"    for j in range({p}):",
-            "        for i in range(count):",
-            f"            tile[j*{BLOCK} + i] = X[i, j]",
             "    add_moments(tile, kept, count, square, line, scaled)",
             "    if meat.shape[0] == 0:",
             "        continue",
@@ -156,7 +178,7 @@ class _Pass:
         return Piece(
             "\n".join(lines),
             self.statements.functions | self.loop.called,
-            self.loop.functions + _MOMENTS,
+            self.loop.functions + MOMENTS,
             tuple(self._workspace().items()),
             tuple(self._sums().items()),
             self._finish,
@@ -183,9 +205,9 @@ class _Pass:
         twice, rows, size = len(self.twice), self.rows, self.columns.number_of_parameters
         # Tiles are in one row each, so that the compiler sees at once that they do not overlap with the records.
         shapes: dict[str, tuple[int, ...]] = {
-            "tile": (rows * BLOCK,),
+            "tile": (rows * STRIDE,),
             "kept": (self.kept * BLOCK,),
-            "scaled": (BLOCK,),
+            "scaled": (2 * BLOCK,),
             "bases": (len(self.columns.scores) * BLOCK,),
         }
         if self.combinations is not None:
@@ -196,6 +218,40 @@ class _Pass:
         if self.moving:
             return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
+
+    def _filled(self) -> list[str]:
+        """Return lines that fill the tile with the columns of a block, several of each record at a time."""
+        p = len(self.columns.linear)
+        whole = p - p % _BY_RECORD if p > _BY_RECORD else 0
+        lines = []
+        if whole:
+            lines += [f"for j in range(0, {whole}, {_BY_RECORD}):", "    for i in range(count):"]
+            lines += [f"        tile[(j + {k})*{STRIDE} + i] = X[i, j + {k}]" for k in range(_BY_RECORD)]
+        if p > whole:
+            lines += ["for i in range(count):", *(f"    tile[{j * STRIDE} + i] = X[i, {j}]" for j in range(whole, p))]
+        return lines
+
+    def _scored(self) -> list[str]:
+        """Return lines that compute the scores of a block."""
+        columns = self.columns
+        p, q, m = columns.sizes
+        lines = []
+        for k in range(m):
+            constant = "0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]"
+            if columns.is_unrolled:
+                terms = [f"t{k}_{j}*tile[{j * STRIDE} + i]" for j in range(p)]
+                terms += [constant] if columns.intercept is not None or not terms else []
+                lines += ["for i in range(count):", f"    bases[{k * BLOCK} + i] = {' + '.join(terms)}"]
+                continue
+            lines += [
+                "for i in range(count):",
+                f"    bases[{k * BLOCK} + i] = {constant}",
+                f"for j in range({p}):",
+                f"    part = {columns.theta(k, 'j')}",
+                "    for i in range(count):",
+                f"        bases[{k * BLOCK} + i] += part*tile[j*{STRIDE} + i]",
+            ]
+        return lines
 
     def _record(self) -> list[str]:
         """Return the lines of record i: what is summed of it, and what is kept."""
@@ -240,11 +296,19 @@ class _Pass:
 
     def _rows(self, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> FloatArray:
         """Return the gradients of records, shape (n, Q), from their slopes."""
-        m = len(self.columns.scores)
-        rows = slopes[m:].T @ jacobian
+        rows = np.empty((len(matrix), self.columns.number_of_parameters))
+        # Block by block, so that what is added stays in the cache.
+        step = max(1, _NUMBERS // rows.shape[1])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            self._fill_rows(rows[part], slopes[:, part], matrix[part], jacobian)
+        return rows
+
+    def _fill_rows(self, rows: FloatArray, slopes: FloatArray, matrix: FloatArray, jacobian: FloatArray) -> None:
+        m, linear = len(self.columns.scores), self.columns.linear
+        np.matmul(slopes[m:].T, jacobian, out=rows)
         for k in range(m):
             start = k * self.columns.parameters
-            linear = self.columns.linear
             if linear == tuple(range(len(linear))):
                 rows[:, start : start + len(linear)] += slopes[k, :, None] * matrix[:, : len(linear)]
             else:
@@ -252,7 +316,6 @@ class _Pass:
                     rows[:, start + place] += slopes[k] * matrix[:, j]
             if self.columns.intercept is not None:
                 rows[:, start + self.columns.intercept] += slopes[k]
-        return rows
 
     def _shifted(self, n: int) -> list[str]:
         """Return lines that keep what multiplies x apart by combination, whose offset it multiplies too."""
@@ -291,7 +354,7 @@ class _Pass:
         first, once = len(self.twice), len(self.once)
         lines = ["for i in range(count):"]
         lines += [
-            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * BLOCK} + i]"
+            f"    own[i, {k * q + place}] += kept[{(first + k) * BLOCK} + i]*tile[{j * STRIDE} + i]"
             for k in range(m)
             for j, place in enumerate(self.places)
         ]
@@ -419,7 +482,7 @@ class _Pass:
 
 
 def _whole(upper: FloatArray) -> FloatArray:
-    """Return a symmetric matrix by its upper triangle, below which are zeros."""
-    whole = upper + upper.T
+    """Return a symmetric matrix by its upper triangle."""
+    whole = np.triu(upper) + np.triu(upper).T
     np.fill_diagonal(whole, upper.diagonal())
     return whole

@@ -2,6 +2,7 @@
 
 import argparse
 import warnings
+from pathlib import Path
 from typing import Any
 
 from symdebias import _files, _losses, losses
@@ -16,11 +17,14 @@ from symdebias.interfaces.cli import show, tell
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Noised, Release, load
+from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
 from symdebias.solvers.coefficients import Coefficients
 
 # Of the check of records: sound ones are noted so rarely.
 _FALSE_ALARMS = 1e-6
+# Bytes of a file of Parquet from which on its records are judged block by block.
+_LARGE = 2**28
 
 
 def fit(options: argparse.Namespace) -> None:
@@ -57,7 +61,7 @@ def fit(options: argparse.Namespace) -> None:
 def evaluate(options: argparse.Namespace) -> None:
     """Estimate how good a saved fit is on true records."""
     OPEN_UNIT.check("--level", options.level)
-    found, noised = _fit_and_records(options)
+    found, noised = _fit_and_records(options, in_memory=not _is_large(options.folder))
     given: dict[str, Any] = {
         "radius": options.radius, "threshold": options.threshold, "label_model": options.label_model,
     }  # fmt: skip
@@ -104,8 +108,14 @@ def report(options: argparse.Namespace) -> None:
     print(f"{options.out}: written")
 
 
-def _fit_and_records(options: argparse.Namespace) -> tuple[Fit, Noised]:
-    found, noised = Fit.load(options.fit), load(options.folder)
+def _is_large(folder: Path) -> bool:
+    """Whether a folder has more records in Parquet than are to be in memory."""
+    file = folder / RECORDS["parquet"]
+    return file.is_file() and file.stat().st_size > _LARGE
+
+
+def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised]:
+    found, noised = Fit.load(options.fit), load(options.folder, in_memory=in_memory)
     if found.corrected.release != noised.release:
         raise ValueError(
             "the fit was made on records of another release than this folder has. Name a folder with the same card."

@@ -5,8 +5,24 @@ of `symdebias` with the same name. It runs on whatever scheduler Dask is set to:
 workers of a cluster where there is a ``dask.distributed.Client``.
 """
 
-from symdebias.interfaces.distributed.evaluating import cross_validate, evaluate
+from symdebias.interfaces.distributed.evaluating import (
+    calibration_curve,
+    cross_validate,
+    evaluate,
+    evaluate_all,
+    roc_curve,
+)
 from symdebias.interfaces.distributed.fitting import m_estimate, sgd
 from symdebias.interfaces.distributed.releasing import load, privatize
 
-__all__ = ["cross_validate", "evaluate", "load", "m_estimate", "privatize", "sgd"]
+__all__ = [
+    "calibration_curve",
+    "cross_validate",
+    "evaluate",
+    "evaluate_all",
+    "load",
+    "m_estimate",
+    "privatize",
+    "roc_curve",
+    "sgd",
+]

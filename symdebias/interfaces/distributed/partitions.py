@@ -93,13 +93,17 @@ class Partitions:
 
         Sums are made in a fixed order, wherever and however often a task is run.
         """
+        return tuple(self.reduced(work, _added))
+
+    def reduced(self, work: Callable[..., Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of each partition, put together by another one, some at a time, in order."""
         delayed = dask().delayed
         tasks = self._tasks(work)
         while len(tasks) > 1:
             groups = [tasks[begin : begin + _TOGETHER] for begin in range(0, len(tasks), _TOGETHER)]
-            tasks = [delayed(_added, pure=False)(*group) for group in groups]
+            tasks = [delayed(_Combined(combine), pure=False, traverse=False)(*group) for group in groups]
         (found,) = dask().compute(*tasks)
-        return tuple(found)
+        return found
 
     def _tasks(
         self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]] | None = None, *, keep_errors: bool = False
@@ -129,6 +133,19 @@ class _Task:
             if not self._keep_errors:
                 raise
             return _Refused(error)
+
+
+class _Combined:
+    """What puts answers together, with arguments that Dask does not look into."""
+
+    __name__ = "added"
+
+    def __init__(self, combine: Callable[..., Any]) -> None:
+        self._combine = combine
+
+    def __call__(self, *parts: Any) -> Any:
+        """Return the answers together."""
+        return self._combine(*parts)
 
 
 class _Refused:

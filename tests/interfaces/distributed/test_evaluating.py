@@ -158,12 +158,11 @@ def test_candidates_that_are_refused_have_their_reason():
 
 
 WRONG = {
-    "accuracy": ({"metric": "accuracy"}, "is no mean over records"),
     "unknown": ({"metric": "acuracy"}, "is not known"),
     "radius": ({"radius": -1.0}, "radius"),
     "theta": ({"theta_or_fit": [1.0]}, "theta"),
     "labels": ({"metric": "log_loss", "target_values": (0, 1)}, "labels"),
-    "one record": ({"X": da.ones((1, 2)), "y": da.ones(1)}, "in partition 0, .*two records"),
+    "one record": ({"X": da.ones((1, 2)), "y": da.ones(1)}, "one record has no standard error"),
     "no records": ({"X": da.ones((0, 2)), "y": da.ones(0)}, "no records in any partition"),
 }
 
@@ -178,6 +177,50 @@ def test_what_does_not_fit_is_refused(what):
         sd.distributed.evaluate(**given)
 
 
+@pytest.mark.parametrize("release", [LABELLED, MEASURED])
+def test_all_metrics_are_those_of_one_machine(release):
+    """With clusters that reach over partitions, and labels of these that are text."""
+    X, y, weights = released(release)
+    clusters = pd.Series(np.random.default_rng(3).integers(0, 500, COUNT).astype(str))
+    parts = dd.from_pandas(X.assign(y=y, w=weights, c=clusters), npartitions=4)
+    options = {"release": release, "label_model": "logistic"}
+    expected = sd.evaluation.evaluate_all(THETA, X, y, sample_weight=weights, clusters=clusters, **options)
+    found = sd.distributed.evaluate_all(
+        THETA, parts[["age", "hours"]], parts["y"], sample_weight=parts["w"], clusters=parts["c"], **options
+    )
+    assert list(found.estimates) == list(expected.estimates)
+    for name, one in expected.estimates.items():
+        compared(found.estimates[name], one)
+    with pytest.raises(ValueError, match="clusters has a single label"):
+        sd.distributed.evaluate(
+            THETA, parts[["age", "hours"]], parts["y"], metric="squared_error", clusters=parts["w"] > 2, **options
+        )
+
+
+def test_curves_are_those_of_one_machine(monkeypatch):
+    """Of many records some tell quantiles: the same ones, at equal distances over partitions of other sizes."""
+    for module in ("records", "parts"):
+        monkeypatch.setattr(f"symdebias.evaluation.{module}.SAMPLED", 1_000)
+    monkeypatch.setattr("symdebias.interfaces.distributed.evaluating.SAMPLED", 1_000)
+    X, y, _ = released(LABELLED)
+    parts = [da.from_array(one.to_numpy(), chunks=((999, 2_001, 1, 2_999), *one.shape[1:])) for one in (X, y)]
+    options = {"release": LABELLED, "thresholds": 4, "label_model": "logistic"}
+    expected, found = (
+        sd.evaluation.roc_curve(THETA, X, y, **options),
+        sd.distributed.roc_curve(THETA, *parts, **options),
+    )
+    for name in ("thresholds", "true_positive_rates", "false_positive_errors", "false_positive_bias"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-14)
+    compared(found.area, expected.area)
+    how = {"release": LABELLED, "points": 3}
+    one, other = (
+        sd.evaluation.calibration_curve(THETA, X, y, **how),
+        sd.distributed.calibration_curve(THETA, *parts, **how),
+    )
+    np.testing.assert_allclose(other.observed, one.observed, rtol=1e-9)
+    np.testing.assert_allclose(other.difference_standard_errors, one.difference_standard_errors, rtol=1e-8)
+
+
 def test_ways_to_call_cross_validation_wrong():
     parts = in_partitions(MEASURED)[:2]
     options = {"release": MEASURED, "metric": "squared_error"}
@@ -185,5 +228,7 @@ def test_ways_to_call_cross_validation_wrong():
         sd.distributed.cross_validate({}, *parts, **options)
     with pytest.raises(ValueError, match="folds=6 is more than the 5 partitions"):
         sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, folds=6, **options)
+    with pytest.raises(ValueError, match="metric='r2' is no mean over records"):
+        sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, **options | {"metric": "r2"})
     with pytest.raises(ValueError, match="folds"):
         sd.distributed.cross_validate({"one": lambda X, y: THETA}, *parts, folds=1, **options)

@@ -1,0 +1,218 @@
+"""Kernels on design rows, the same for every loss: their moments and largest entries, and how far out each is.
+
+Blocks of rows are turned into tiles of columns, as in `symdebias.codegen.score.hessian`: all that is asked of a block
+is then computed while it is near, and one reading of the rows does.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from symdebias._arrays import FloatArray
+from symdebias.codegen.cache import KernelSource, compile_kernel
+from symdebias.codegen.kernels import FASTMATH, prelude
+from symdebias.codegen.program import BLOCK
+from symdebias.codegen.score.hessian import MOMENTS, STRIDE
+
+# Columns of a row that are put into a tile at a time; the rest one by one.
+_TOGETHER = (16, 4, 1)
+
+_vector = numba.types.Array(numba.float64, 1, "C")
+_given_vector = numba.types.Array(numba.float64, 1, "C", readonly=True)
+_given_matrix = numba.types.Array(numba.float64, 2, "C", readonly=True)
+_whole = numba.types.Array(numba.int64, 1, "C")
+_stack = numba.types.Array(numba.float64, 3, "C")
+_matrix = numba.types.Array(numba.float64, 2, "C")
+
+
+def _fill() -> str:
+    lines = ["@helper()", "def fill(X, count, tile):", "    columns, begin = np.uint64(X.shape[1]), np.uint64(0)"]
+    for width in _TOGETHER:
+        lines += [f"    end = columns - (columns - begin) % np.uint64({width})"]
+        lines += [f"    for j in range(begin, end, np.uint64({width})):", "        for i in range(np.uint64(count)):"]
+        lines += [
+            f"            tile[(j + np.uint64({k}))*np.uint64({STRIDE}) + i] = X[i, j + np.uint64({k})]"
+            for k in range(width)
+        ]
+        lines.append("    begin = end")
+    return "\n".join(lines)
+
+
+_OF_MOMENTS = f"""{MOMENTS}
+
+{_fill()}
+
+
+def kernel(X, y, weights, square, line, largest, tile, bits, kept, scaled):
+    for start in range(0, X.shape[0], {BLOCK}):
+        count = {BLOCK} if start + {BLOCK} < X.shape[0] else X.shape[0] - start
+        fill(X[start:start + count], count, tile)
+        for i in range(count):
+            kept[i] = 1.0
+        if weights.shape[0] > 0:
+            for i in range(count):
+                kept[i] = weights[start + i]
+        for i in range(count):
+            kept[{BLOCK} + i] = kept[i]
+            kept[{2 * BLOCK} + i] = kept[i]*y[start + i]
+        add_moments(tile, kept, count, square, line, scaled)
+        for j in range(X.shape[1]):
+            # Numbers without their signs are in the order of their bits, NaN and infinity last.
+            most = largest[j]
+            for i in range(count):
+                size = bits[j*{STRIDE} + i] & 0x7FFFFFFFFFFFFFFF
+                most = size if size > most else most
+            largest[j] = most
+"""
+
+_OF_LEVERAGES = f"""
+{_fill()}
+
+
+@helper(fastmath={{"contract", "reassoc"}})
+def square(tile, root, count, out, turned):
+    rows = root.shape[0]
+    upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
+    for i in range(count):
+        out[i] = 0.0
+    # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
+    for j in range(0, rows, 2):
+        k = j + 1 if j + 1 < rows else j
+        ends = 0.0 if k == j else 1.0
+        one = tile[j*{STRIDE}:j*{STRIDE} + count]
+        a = root[j, j]
+        for i in range(count):
+            upper[i] = a*one[i]
+            lower[i] = 0.0
+        l = j + 1
+        while l + 4 <= rows:
+            a, b, c, d = root[j, l], root[j, l + 1], root[j, l + 2], root[j, l + 3]
+            e, f, g, h = root[k, l], root[k, l + 1], root[k, l + 2], root[k, l + 3]
+            place = l*{STRIDE}
+            first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
+            for i in range(count):
+                upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
+                lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
+            l += 4
+        while l < rows:
+            a, e = root[j, l], root[k, l]
+            one = tile[l*{STRIDE}:l*{STRIDE} + count]
+            for i in range(count):
+                upper[i] += a*one[i]
+                lower[i] += e*one[i]
+            l += 1
+        for i in range(count):
+            out[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
+
+
+def kernel(X, root, out, tile, turned):
+    for start in range(0, X.shape[0], {BLOCK}):
+        count = {BLOCK} if start + {BLOCK} < X.shape[0] else X.shape[0] - start
+        fill(X[start:start + count], count, tile)
+        square(tile, root, count, out[start:start + count], turned)
+"""
+
+
+@functools.cache
+def source(name: str) -> KernelSource:
+    """Return the generated source of ``"row_moments"`` or of ``"row_leverages"``."""
+    texts: dict[str, tuple[str, Any, Callable[[Callable[..., Any]], Sequence[float]]]] = {
+        "row_moments": (
+            _OF_MOMENTS,
+            numba.void(
+                _given_matrix, _given_vector, _given_vector, _stack, _matrix, _whole, _vector, _whole, _vector, _vector
+            ),
+            _probe_moments,
+        ),
+        "row_leverages": (
+            _OF_LEVERAGES, numba.void(_given_matrix, _given_matrix, _vector, _vector, _vector), _probe_leverages
+        ),
+    }  # fmt: skip
+    body, signature, probe = texts[name]
+    text = f'"""Generated: {name} for any number of columns."""\n{prelude(frozenset())}\n\n{body}\n'
+    return KernelSource(name, text, signature, FASTMATH, probe)
+
+
+def compiled(name: str) -> Callable[..., Any]:
+    """Return the compiled kernel of a name."""
+    return compile_kernel(source(name))
+
+
+def moments_of_rows(
+    X: FloatArray, y: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return sums over rows x with weights w: of w x x', of w x, and of w x y; and the largest sizes of entries.
+
+    Parameters
+    ----------
+    X : array of shape (n, q), float64
+        The rows.
+    y : array of shape (n,), float64
+        What they are multiplied with in the third sum.
+    weights : array of shape (n,) or (0,), float64
+        Their weights; empty where all weigh the same.
+
+    Returns
+    -------
+    products : array of shape (q, q), float64
+        The first sum.
+    sums, cross : arrays of shape (q,), float64
+        The second and the third.
+    largest : array of shape (q,), float64
+        The largest absolute entries; infinite or NaN where there are entries that are not finite.
+    """
+    return _moments(compiled("row_moments"), X, y, weights)
+
+
+def _moments(
+    kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    q = X.shape[1]
+    square, line, largest = np.zeros((1, q, q)), np.zeros((2, q)), np.zeros(q, np.int64)
+    tile = np.zeros(q * STRIDE)
+    kernel(
+        np.ascontiguousarray(X), y, weights, square, line, largest, tile, tile.view(np.int64), np.empty(3 * BLOCK),
+        np.empty(2 * BLOCK),
+    )  # fmt: skip
+    upper = np.triu(square[0])
+    return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64)
+
+
+def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
+    """Return the squared lengths of x'R for rows x, shape (n,).
+
+    Parameters
+    ----------
+    X : array of shape (n, q), float64
+        The rows.
+    root : array of shape (q, q), float64
+        R.
+    """
+    return _leverages(compiled("row_leverages"), X, root)
+
+
+def _leverages(kernel: Callable[..., Any], X: FloatArray, root: FloatArray) -> FloatArray:
+    # A turn of R changes no length: half of a triangle's entries are zeros.
+    triangle = np.ascontiguousarray(np.linalg.qr(root.T, mode="r"))
+    found = np.empty(len(X))
+    kernel(np.ascontiguousarray(X), triangle, found, np.zeros(len(root) * STRIDE), np.empty(2 * BLOCK))
+    return found
+
+
+def _some_rows() -> FloatArray:
+    return np.sin(1.0 + np.arange(21.0)).reshape(3, 7)
+
+
+def _probe_moments(kernel: Callable[..., Any]) -> Sequence[float]:
+    """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
+    found = _moments(kernel, _some_rows(), np.array([-1.0, 1.0, 0.5]), np.array([1.0, 2.0, 0.5]))
+    return [float(value) for part in found for value in part.ravel()]
+
+
+def _probe_leverages(kernel: Callable[..., Any]) -> Sequence[float]:
+    """Return the same of the other."""
+    return [float(value) for value in _leverages(kernel, _some_rows(), np.cos(np.arange(49.0)).reshape(7, 7))]

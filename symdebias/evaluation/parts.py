@@ -1,0 +1,205 @@
+"""Released records that lie in parts: read block by block, or where they are, in each pass over them.
+
+What is asked of all records goes from part to part, and sums come back. Some records are kept, at equal distances among
+all: quantiles of scores are told from them, and what a metric needs to be set up.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, weights_array
+from symdebias._rows import Rows, counted_from
+from symdebias.evaluation.records import ROWS, SAMPLED, Records
+from symdebias.release import Release
+from symdebias.solvers.offsets import as_offset
+
+
+class Parts(Protocol):
+    """Where records are."""
+
+    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order."""
+
+    def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together by another one of several of such."""
+
+
+@dataclass(frozen=True)
+class PartedRecords(Records):
+    """Released records that lie in parts; columns, targets and weights are those of some of them.
+
+    Attributes
+    ----------
+    parts : Parts
+        All of them.
+    count : int
+        How many they are.
+    weight, square : float
+        The sums of their weights and of the squares of these.
+    every : int
+        How far those at hand are from each other among all.
+    """
+
+    parts: Parts | None = None
+    count: int = 0
+    weight: float = 0.0
+    square: float = 0.0
+    every: int = 1
+
+    @classmethod
+    def of(cls, some: Records, parts: Parts, *, count: int, weight: float, square: float, every: int) -> Self:
+        """Return records of which some, at equal distances, are at hand."""
+        return cls(**_fields(some), parts=parts, count=count, weight=weight, square=square, every=every)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights of all records."""
+        return self.weight
+
+    @property
+    def effective(self) -> float:
+        """(sum w)^2/(sum w^2) of all records, the sample size."""
+        return self.weight**2 / self.square
+
+    @property
+    def some(self) -> slice:
+        """All that are at hand."""
+        return slice(None)
+
+    @functools.cached_property
+    def light(self) -> Records:
+        """One of those that are at hand."""
+        return Records(**_fields(self)).only(slice(0, 1))
+
+    def over_parts(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order."""
+        assert self.parts is not None
+        return self.parts.each(work)
+
+    def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together by another one of several of such."""
+        assert self.parts is not None
+        return self.parts.reduced(work, combine)
+
+    def under(self, release: Release) -> "PartedRecords":
+        """Return the same records under another release of the same columns, not of one vector."""
+        assert self.parts is not None
+        return replace(self, release=release, collected=release, parts=_Under(self.parts, release), memo={})
+
+    def require_labels(self) -> None:
+        """Raise ValueError where the true targets are not the two labels, as far as those at hand tell."""
+        with counted_from(0, every=self.every):
+            super().require_labels()
+
+    def unbiased_target(self, affine: Callable[[FloatArray], FloatArray] = np.asarray) -> FloatArray:
+        """Return unbiased estimates of an affine function of the true targets at hand; as that of `Records`."""
+        with counted_from(0, every=self.every):
+            return super().unbiased_target(affine)
+
+
+def _fields(records: Records) -> dict[str, Any]:
+    return {one.name: getattr(records, one.name) for one in fields(Records) if one.name != "memo"}
+
+
+@dataclass(frozen=True)
+class _Under:
+    """Where records are that are taken under another release."""
+
+    parts: Parts
+    release: Release
+
+    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of the records of each part, in order."""
+        return self.parts.each(functools.partial(_work_under, work=work, release=self.release))
+
+    def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of the records of each part, put together."""
+        return self.parts.reduced(functools.partial(_work_under, work=work, release=self.release), combine)
+
+
+def _work_under(part: Records, *, work: Callable[[Records], Any], release: Release) -> Any:
+    return work(part.under(release))
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Records that are read block by block in each pass, and checked in each; attributes as for `evaluate`."""
+
+    X: Any
+    y: Any
+    weights: Any
+    clusters: Any
+    offset: Any
+    check: Callable[..., Records]
+
+    def rows(self, rows: slice) -> Records:
+        """Return some consecutive records, checked, or some at equal distances."""
+        offset = None if self.offset is None else self.offset[rows]
+        found = self.check(self.X[rows], None if self.y is None else self.y[rows], offset=offset)
+        if self.weights is not None:
+            found = replace(found, weights=self.weights[rows])
+        return replace(found, clusters=None if self.clusters is None else self.clusters[rows], first=rows.start)
+
+    def each(self, work: Callable[[Records], Any]) -> Iterator[Any]:
+        """Yield what a function says of each block, in order."""
+        count = len(self.X)
+        for start in range(0, count, ROWS):
+            with counted_from(start):
+                said = work(self.rows(slice(start, min(start + ROWS, count))))
+            yield said
+
+    def reduced(self, work: Callable[[Records], Any], combine: Callable[..., Any]) -> Any:
+        """Return what a function says of each block, put together."""
+        return functools.reduce(combine, self.each(work))
+
+
+def _checked(X: Any, y: Any, *, offset: Any, model: Any, release: Any, target_values: Any) -> Records:
+    return Records.checked(model, X, y, release, target_values=target_values, offset=offset)
+
+
+def checked_records(
+    model: Any,
+    X: Any,
+    y: Any,
+    release: Release | None,
+    *,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    target_values: Any = None,
+    offset: Any = None,
+) -> Records:
+    """Return records of any kind, checked, with arguments as for `evaluate`: two at least.
+
+    Those that are read by blocks, and long memory maps, stay where they are, and are checked in each pass.
+    """
+    if not (isinstance(X, Rows) or isinstance(y, Rows) or (isinstance(X, np.memmap) and len(X) > ROWS)):
+        return Records.checked(
+            model, X, y, release,
+            sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+        ).require_several()  # fmt: skip
+    count = len(X)
+    if y is not None and np.ndim(y) == 1 and len(y) != count:
+        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
+    check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
+    blocks = _Blocks(
+        X,
+        y if y is None or isinstance(y, Rows) else np.asarray(y),
+        None if sample_weight is None else weights_array(sample_weight, rows=count),
+        None if clusters is None else cluster_codes(clusters, rows=count),
+        None if offset is None else as_offset(offset, count),
+        functools.partial(_checked, model=model, release=release, target_values=target_values),
+    )
+    every = max(1, -(-count // SAMPLED))
+    with counted_from(0, every=every):
+        some = blocks.rows(slice(0, count, every))
+    weight, square = float(count), float(count)
+    if blocks.weights is not None:
+        weight, square = float(blocks.weights.sum()), float(blocks.weights @ blocks.weights)
+    return PartedRecords.of(some, blocks, count=count, weight=weight, square=square, every=every).require_several()

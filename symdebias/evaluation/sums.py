@@ -1,0 +1,139 @@
+"""Numbers per record as sums over parts of the records: what means and their standard errors are made of.
+
+Sums are centred in each part, so that nothing is lost to rounding where parts are put together.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray
+
+# Parts whose clusters are put together at a time.
+_TOGETHER = 64
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Numbers per record, several for each: their weighted means, and sums about these.
+
+    Attributes
+    ----------
+    records : int
+        How many records.
+    weight, square : float
+        The sums of their weights w, and of w^2.
+    means : array of shape (k,), float64
+        The weighted means m.
+    first : array of shape (k,), float64
+        The sums of w^2 (v - m).
+    second : array of shape (k, k), float64
+        The sums of w^2 (v - m)(v - m)'.
+    low, high : array of shape (k,), float64
+        The smallest and the largest numbers.
+    heaviest : float
+        The largest weight.
+    clusters : tuple of arrays of shapes (G,), (G,) and (G, k), or None
+        The clusters, and the sums of w and of w v of each.
+    """
+
+    records: int
+    weight: float
+    square: float
+    means: FloatArray
+    first: FloatArray
+    second: FloatArray
+    low: FloatArray
+    high: FloatArray
+    heaviest: float
+    clusters: tuple[Any, FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def of(cls, values: FloatArray, weights: FloatArray, clusters: Any = None) -> "Sums":
+        """Return those of values of shape (n, k), with the cluster of each record where there are any."""
+        total = float(weights.sum())
+        # A part whose records have no weight has no mean, and its extremes count.
+        means = weights @ values / total if total > 0 else np.zeros(values.shape[1])
+        centred, squares = values - means, weights**2
+        by_cluster = None
+        if clusters is not None:
+            by_cluster = _grouped(clusters, weights, values * weights[:, None])
+        return cls(
+            len(values), total, float(squares.sum()), means, squares @ centred,
+            (centred * squares[:, None]).T @ centred, values.min(axis=0), values.max(axis=0),
+            float(weights.max()), by_cluster,
+        )  # fmt: skip
+
+    @classmethod
+    def together(cls, parts: Iterable["Sums"]) -> "Sums":
+        """Return those of all records of some parts, one at least."""
+        whole: Sums | None = None
+        waiting: list[Sums] = []
+        for part in parts:
+            waiting.append(part)
+            if len(waiting) == _TOGETHER:
+                whole, waiting = cls._added(waiting if whole is None else [whole, *waiting]), []
+        found = [*([] if whole is None else [whole]), *waiting]
+        return found[0] if len(found) == 1 else cls._added(found)
+
+    @classmethod
+    def _added(cls, parts: list["Sums"]) -> "Sums":
+        weight = sum(part.weight for part in parts)
+        means = sum((part.weight * part.means for part in parts), np.zeros(()))
+        means = means / weight if weight > 0 else np.asarray(means)
+        first, second = np.zeros(()), np.zeros(())
+        for part in parts:
+            move = part.means - means
+            crossed = np.multiply.outer(part.first, move)
+            first = first + part.first + part.square * move
+            second = second + part.second + crossed + crossed.T + part.square * np.multiply.outer(move, move)
+        grouped = [part.clusters for part in parts if part.clusters is not None]
+        return cls(
+            sum(part.records for part in parts), weight, sum(part.square for part in parts), means, first, second,
+            np.min([part.low for part in parts], axis=0), np.max([part.high for part in parts], axis=0),
+            max(part.heaviest for part in parts),
+            _grouped(*(np.concatenate(one) for one in zip(*grouped, strict=True))) if grouped else None,
+        )  # fmt: skip
+
+    @property
+    def count_of_clusters(self) -> int | None:
+        """The number of clusters; None where there are none."""
+        return None if self.clusters is None else len(self.clusters[0])
+
+    def mean(self, of: FloatArray) -> float:
+        """Return the mean of a combination of the numbers."""
+        return float(of @ self.means)
+
+    def error(self, of: FloatArray) -> float:
+        """Return its standard error over records, or over clusters."""
+        if self.clusters is not None:
+            _, weights, sums = self.clusters
+            parts = (sums @ of - weights * self.mean(of)) / self.weight
+            return math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+        return math.sqrt(self.records / (self.records - 1) * self.squared_error(of))
+
+    def squared_error(self, of: FloatArray) -> float:
+        """Return the weighted sum of squares about the mean of the combination, over the squared sum of weights."""
+        return max(float(of @ self.second @ of), 0.0) / self.weight**2
+
+    def largest_square(self, of: FloatArray) -> float:
+        """Return what the part of one record in `squared_error` is at most."""
+        away = np.maximum(self.high - self.means, self.means - self.low)
+        return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
+
+    def only(self, place: int) -> FloatArray:
+        """Return the combination that is one of the numbers."""
+        found = np.zeros(len(self.means))
+        found[place] = 1.0
+        return found
+
+
+def _grouped(clusters: Any, weights: FloatArray, sums: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
+    """Return clusters, each once, and the sums of what belongs to each."""
+    found, codes = np.unique(clusters, return_inverse=True)
+    codes = codes.reshape(-1)
+    columns = [np.bincount(codes, column, len(found)).astype(np.float64) for column in (weights, *sums.T)]
+    return found, columns[0], np.stack(columns[1:], axis=1)

@@ -1,0 +1,107 @@
+"""One of the released columns as the target: a release with several outcomes, of which a fit takes one."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symdebias import _arrays
+from symdebias._columns import Table
+from symdebias._domains import shown
+from symdebias.release.columns import as_json, checked_names
+
+if TYPE_CHECKING:
+    from symdebias.mechanisms.base import Mechanism
+    from symdebias.release.noised import Noised
+    from symdebias.release.release import Release
+
+
+def with_target(release: "Release", name: str, features: Sequence[str] | None = None) -> "Release":
+    """Return a release with one of its columns as the target, and others, or some of them, as features.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There is no such column, or it has no noise of its own.
+    """
+    if release.coupling is not None:
+        raise ValueError(
+            f'target="{release.coupling.kind}" releases features and target in one vector, for that target alone. '
+            "Release outcomes apart."
+        )
+    columns = release.columns
+    if columns is None:
+        raise ValueError("the release does not name its columns. Use noised.release, or release.bind(names).")
+    if name not in columns:
+        raise ValueError(f"{shown(name, 60)} is no column of the release; these are {', '.join(columns)}. Name one.")
+    one_hot = release.categories
+    kept = set(columns) - {name}
+    if features is not None:
+        kept = set(one_hot.released(checked_names(features, "features")))
+    unknown = sorted(kept - set(columns))
+    if unknown or name in kept:
+        raise ValueError(
+            f"features names {', '.join(unknown) or name}, which is no other column of the release; these are "
+            f"{', '.join(one for one in columns if one != name)}. Name some of them."
+        )
+    moved = [argument for argument in ("center", "scale") if name in dict(getattr(release, argument))]
+    if moved:
+        raise ValueError(
+            f"{name} was released with {' and '.join(f'{one}=' for one in moved)}, which a target has not. Leave it out "
+            "of them at the release, as a schema does with outcome = true."
+        )
+    target: Mechanism | None = None
+    groups: dict[str | tuple[str, ...], Mechanism] = {}
+    for own, mechanism in release.groups:
+        names = own or ()
+        if names == (name,):
+            target = mechanism
+            continue
+        left = [one for one in names if one in kept]
+        if name in names:
+            raise ValueError(
+                f"{', '.join(names)} are noised together, in one vector, and {name} would be taken out of it. Release "
+                "outcomes by mechanisms of their own, as a schema does with outcome = true."
+            )
+        if left and len(left) < len(names):
+            raise ValueError(
+                f"{', '.join(names)} are noised together, in one vector, and features leaves columns out of it. Name "
+                "all of them, or none."
+            )
+        if left:
+            groups[names] = mechanism
+    both = {
+        argument: {one: value for one, value in dict(as_json(getattr(release, argument))).items() if one in kept}
+        for argument in ("center", "scale")
+    }
+    indicators = {column: set(names) for column, names in one_hot.indicators.items()}
+    split = [column for column, names in indicators.items() if name in names or 0 < len(names & kept) < len(names)]
+    if split:
+        raise ValueError(
+            f"{split[0]} was released as indicators of its categories, which stay together, as features. Name all of "
+            f"them, or {split[0]}, or none."
+        )
+    return type(release)(
+        groups or None,
+        target,
+        noiseless=tuple(one for one in release.noiseless if one in kept),
+        fit_intercept=release.fit_intercept,
+        categories={column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept},
+        **both,
+    )
+
+
+def chosen(noised: "Noised", name: str, features: Sequence[str] | None = None) -> tuple[Any, Any, "Release"]:
+    """Return features, target and release of noised records, of which one column is to be the target."""
+    release = with_target(noised.release, name, features)
+    names = release.columns or ()
+    if _arrays.is_table(noised.X):
+        frame = noised.X
+        if isinstance(frame, Table):
+            return Table({one: frame[one] for one in names}), frame[name], release
+        # Tables of polars and pyarrow select columns; those of pandas have them by a list of names.
+        part = frame.select(list(names)) if hasattr(frame, "select") else frame[list(names)]
+        return part, frame[name], release
+    matrix = np.asarray(noised.X)
+    places = {one: place for place, one in enumerate(noised.release.columns or ())}
+    return np.ascontiguousarray(matrix[:, [places[one] for one in names]]), matrix[:, places[name]].copy(), release

@@ -1,0 +1,49 @@
+"""Kernels on design rows against ten lines of NumPy each, for numbers of columns that blocks do and do not divide."""
+
+import numpy as np
+import pytest
+
+from symdebias.codegen import rows
+from symdebias.codegen.cache import plain_kernel
+
+pytestmark = pytest.mark.newest
+
+
+def some(records, columns, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(records, columns)) @ rng.normal(size=(columns, columns))
+    return X, rng.normal(size=records), rng.uniform(0.0, 2.0, records)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 21, 38])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_are_sums_over_rows(columns, weighted):
+    X, y, weights = some(600, columns)
+    w = weights if weighted else np.ones(len(X))
+    products, sums, cross, largest = rows.moments_of_rows(X, y, weights if weighted else np.zeros(0))
+    np.testing.assert_allclose(products, (X * w[:, None]).T @ X, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(products, products.T)
+    np.testing.assert_allclose(sums, w @ X, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(cross, (w * y) @ X, rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(largest, np.abs(X).max(axis=0))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5, 21, 38])
+def test_leverages_are_squared_lengths(columns):
+    X, _, _ = some(600, columns)
+    root = np.random.default_rng(1).normal(size=(columns, columns))
+    np.testing.assert_allclose(rows.leverages_of_rows(X, root), ((X @ root) ** 2).sum(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_is_told_by_its_column(bad):
+    X, y, _ = some(600, 5)
+    X[500, 3] = bad
+    *_, largest = rows.moments_of_rows(X, y, np.zeros(0))
+    assert np.isfinite(largest).tolist() == [True, True, True, False, True]
+
+
+@pytest.mark.parametrize("name", ["row_moments", "row_leverages"])
+def test_compiled_code_says_what_its_text_says_in_python(name):
+    source = rows.source(name)
+    np.testing.assert_allclose(source.probe(rows.compiled(name)), source.probe(plain_kernel(source)), rtol=1e-13)

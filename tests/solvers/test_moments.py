@@ -1,0 +1,70 @@
+"""Passes over design rows: compiled ones say what NumPy's say, whatever columns and weights."""
+
+import numpy as np
+import pytest
+from instances import records
+
+import symdebias as sd
+from symdebias.solvers import moments
+from symdebias.solvers.health import least_curvature
+from symdebias.solvers.metric import inverse_root
+from symdebias.solvers.moments import moments_of_records, most_leverage, released_moments
+
+pytestmark = pytest.mark.newest
+
+MIXED = sd.Release(
+    {("a", "b"): sd.GaussianMechanism.from_scale(0.5), "c": sd.RandomizedResponse(2.0, categories=("x", "y", "z"))},
+    fit_intercept=True,
+)
+PLAIN = sd.Release({("a", "b", "c"): sd.GaussianMechanism.from_scale(0.5)})
+
+
+def released(release, n=40_000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    X[:, 2] = rng.integers(0, 3, n)
+    return sd.debias(sd.losses.least_squares(), release), X, X[:, 0] + rng.normal(size=n), rng.uniform(0.1, 2.0, n)
+
+
+@pytest.mark.parametrize("release", [MIXED, PLAIN], ids=["categories", "numbers"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_compiled_passes_say_what_numpy_says(monkeypatch, release, weighted):
+    corrected, X, y, weights = released(release)
+    chosen = []
+    for least in (2**40, 1):
+        monkeypatch.setattr(moments, "_COMPILED_FROM", least)
+        checked = corrected.records(X, y, sample_weight=weights if weighted else None)
+        found = moments_of_records(checked, checked.correction.noise_covariance())
+        metric = released_moments(checked)
+        assert ("corner" in checked.seen) == (least == 1)
+        root = inverse_root(metric)
+        far = moments.leverages(checked.correction.design, checked.matrix, root, compiled=least == 1)
+        chosen.append((found.gram[0], found.mean[0], found.cross, found.target_square, metric, far))
+        chosen[-1] += (most_leverage(checked, root),)
+    for one, other in zip(*chosen, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-13)
+
+
+def test_other_records_have_another_corner(monkeypatch):
+    """What was seen of all records is not taken for what a part of them has."""
+    monkeypatch.setattr(moments, "_COMPILED_FROM", 1)
+    corrected, X, y, _ = released(PLAIN)
+    X[1] = 1e3
+    checked = corrected.records(X, y)
+    root = inverse_root(released_moments(checked))
+    assert most_leverage(checked.thinned(2), root) < 1e-3 * most_leverage(checked, root)
+    assert "corner" in checked.under(checked.correction.uncorrected).seen
+
+
+def test_curvatures_by_second_derivatives_and_by_differences_of_first_ones():
+    loss, release = sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.3))
+    corrected = sd.debias(loss, release)
+    X, y = records(3_000, 3)
+    checked = corrected.records(X, y)
+    theta, penalty, metric = np.array([0.3, -0.2, 0.1]), np.full(3, 0.1), released_moments(checked)
+    one, other = (
+        least_curvature(checked, theta, penalty, metric, by_derivatives=by_derivatives)
+        for by_derivatives in (False, True)
+    )
+    np.testing.assert_allclose(one[0], other[0], rtol=1e-5)
+    np.testing.assert_allclose(one[1], other[1], rtol=1e-5, atol=1e-7)
