@@ -15,7 +15,7 @@ import importlib.util
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from symdebias import _optional
+from symdebias import _garbage, _optional
 
 if TYPE_CHECKING:
     from symdebias import blocks, checks, evaluation, exceptions, labels, losses, planning, quadratic
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         VarianceWarning,
     )
     from symdebias.interfaces import distributed
-    from symdebias.interfaces.compilation import compile_kernels
+    from symdebias.interfaces.ahead import compile_kernels
     from symdebias.interfaces.estimators import DebiasedClassifier as DebiasedClassifier
     from symdebias.interfaces.estimators import DebiasedRegressor as DebiasedRegressor
     from symdebias.interfaces.formulas import Formula, fit
@@ -98,7 +98,7 @@ _HOMES = {
         "MissingDependencyError", "NoExactCorrectionError", "PrivacyError", "SymdebiasError", "VarianceWarning",
     ),
     "interfaces": ("distributed",),
-    "interfaces.compilation": ("compile_kernels",),
+    "interfaces.ahead": ("compile_kernels",),
     "interfaces.formulas": ("Formula", "fit"),
     "labels": ("optimal_unbiased_randomizer",),
     "losses.loss": ("Loss",),
@@ -208,12 +208,14 @@ if not TYPE_CHECKING:  # for which every name would exist
     def __getattr__(name: str) -> Any:
         """Import what is asked for; or say where a name lives, or which one is spelled much like it."""
         if name in _PLACES:
-            value = getattr(importlib.import_module(f"symdebias.{_PLACES[name]}"), name)
+            with _garbage.uncollected():
+                value = getattr(importlib.import_module(f"symdebias.{_PLACES[name]}"), name)
             globals()[name] = value
             return value
         # Rooms, and other modules as attributes of the package.
         if not name.startswith("__") and importlib.util.find_spec(f"symdebias.{name}") is not None:
-            return importlib.import_module(f"symdebias.{name}")
+            with _garbage.uncollected():
+                return importlib.import_module(f"symdebias.{name}")
         message = f"module 'symdebias' has no attribute {name!r}."
         if name.startswith("__"):
             raise AttributeError(message)

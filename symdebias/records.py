@@ -58,6 +58,8 @@ class Records:
         Standard deviations of the records' own noise.
     journal : Journal or None
         What remembers passes over these records.
+    watched : callable, optional
+        Is told how many records a pass has read.
     seen : dict
         What passes saw of the columns, by name: the same under another correction.
     """
@@ -68,6 +70,7 @@ class Records:
     weights: FloatArray
     scales: FloatArray | None = None
     journal: Journal | None = field(default=None, repr=False, compare=False)
+    watched: Callable[[int], Any] | None = field(default=None, repr=False, compare=False)
     seen: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -247,9 +250,13 @@ class Records:
     def _passed(self, what: str, theta: FloatArray, compute: Callable[[], Any]) -> Any:
         """Return what a pass of this correction comes to at theta, or came to before."""
         if self.journal is None:
-            return compute()
-        key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
-        return self.remembered(what, compute, key, noise, theta.tobytes())
+            found = compute()
+        else:
+            key, noise = self.correction.kernels.source("loss").key, self.correction.noise.tobytes()
+            found = self.remembered(what, compute, key, noise, theta.tobytes())
+        if self.watched is not None:
+            self.watched(len(self))
+        return found
 
     def derivatives(self) -> Callable[..., Derivatives]:
         """Return a function of theta that gives mean loss, gradient and Hessian in one pass over the records.
@@ -381,8 +388,8 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        matrix, target = self.encoded
-        found = plain_gradients(self.correction.program, theta.ravel(), np.asarray(matrix), np.asarray(target))
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
+        found = plain_gradients(self.correction.program, theta.ravel(), matrix, target)
         return self.gradients(theta, slice(None)) if found is None else found
 
     @functools.cached_property
@@ -415,9 +422,9 @@ class Records:
         program = self.correction.program
         if not isinstance(program, ScoreProgram) or len(program.scores) != 1:
             return None
-        matrix, target = self.encoded
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
         if self._is_plain:
-            slopes = plain_slopes(program, theta.ravel(), np.asarray(matrix), np.asarray(target))[0]
+            slopes = plain_slopes(program, theta.ravel(), matrix, target)[0]
             return slopes, np.zeros((0, len(slopes))), np.zeros((0, theta.size))
         if not (by_derivatives and self.has_slopes):
             return None
@@ -430,7 +437,7 @@ class Records:
         """Return what stands beside the parameters of one score, shape (n, Q), for all records."""
         program = self.correction.program
         assert isinstance(program, ScoreProgram)
-        columns, matrix = program.columns, self.encoded[0]
+        columns, matrix = program.columns, np.asarray(self.encoded[0][:])
         rows = np.zeros((len(self), columns.parameters))
         rows[:, list(columns.linear)] = matrix[:, : len(columns.linear)]
         if columns.intercept is not None:

@@ -20,9 +20,9 @@ MECHANISMS = {
     "SphericalLaplaceMechanism", "StaircaseMechanism", "UniformMechanism",
 }  # fmt: skip
 FUNCTIONS = {
-    "bias", "debias", "derivation_limits", "dp_lssgd", "fit", "input_perturbation", "laplacian_smoothing", "load",
-    "m_estimate", "objective_perturbation", "optimal_unbiased_randomizer", "output_perturbation", "plan", "sgd",
-    "sgd_replicates", "surrogate_of_fractions",
+    "bias", "compile_kernels", "debias", "derivation_limits", "dp_lssgd", "fit", "input_perturbation",
+    "laplacian_smoothing", "load", "m_estimate", "objective_perturbation", "optimal_unbiased_randomizer",
+    "output_perturbation", "plan", "sgd", "sgd_replicates", "surrogate_of_fractions",
 }  # fmt: skip
 # Imported when they are first asked for, since they need scikit-learn.
 ESTIMATORS = {"CorrectedScorer", "DebiasedClassifier", "DebiasedRegressor", "ReleaseScaler"}

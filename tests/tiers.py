@@ -58,15 +58,14 @@ class Tiered:
     def _in_python(self, arguments):
         """Call the plain kernel on copies of what it writes into, so that a call that raises leaves nothing behind.
 
-        An array that is given twice, to be read and to be written, stays one, and so does one with its transpose.
+        An array that is given twice, to be read and to be written, stays one, and so does one that is turned.
         """
         if self._plain is None:
             self._plain = cache.plain_kernel(self._source)
         written = [one for one in arguments if isinstance(one, np.ndarray) and one.flags.writeable]
-        copies = {id(one): one.copy() for one in written}
-        for one in written:
-            if id(one.base) in copies:
-                copies[id(one)] = copies[id(one.base)].T
+        given = {id(one) for one in written}
+        copies = {id(one): one.copy() for one in written if id(one.base) not in given}
+        copies |= {id(one): copies[id(one.base)].T for one in written if id(one.base) in given}
         with np.errstate(all="ignore"):
             found = self._plain(*(copies.get(id(one), one) for one in arguments))
         for one in arguments:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import Integer
+from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.checks import probes
 from symdebias.checks.auditing import CONFIDENCE
@@ -16,6 +17,8 @@ from symdebias.mechanisms import Mechanism
 from symdebias.release import Release
 
 _METHODS = ("auto", "exact", "samples")
+# The probes of what is sent, after that of events, in the order in which they draw.
+_DRAWN = ("neighbours_anywhere", "law", "records_outside", "independence", "repeated_streams", "low_bits")
 
 
 def check_guarantee(
@@ -26,6 +29,7 @@ def check_guarantee(
     confidence: float = 1 - 1e-6,
     method: str = "auto",
     random_state: int | np.random.Generator | None = None,
+    progress: bool = False,
 ) -> GuaranteeCheck:
     """Audit the local guarantee of a mechanism or a release: what is declared, what is sent, and how it is drawn.
 
@@ -48,6 +52,8 @@ def check_guarantee(
     random_state : int, numpy.random.Generator or None
         For the draws, which are hardened. None draws as `privatize` does without a seed. The probe for repeated
         streams always does.
+    progress : bool
+        Show a progress bar of the probes (needs the extra ``progress``).
 
     Returns
     -------
@@ -114,19 +120,24 @@ def check_guarantee(
     found: list[Probe | None] = [probes.claim(audit)]
     exact_epsilon = exact_delta = sampled = None
     drawn = 0
-    if method != "samples":
-        probe, exact_epsilon, exact_delta = probes.declared_noise(audit)
-        if exact_epsilon is None and exact_delta is None and method == "exact":
-            raise ValueError(
-                "the noise has neither a matrix nor a density of one number, so that nothing is known exactly. Give "
-                'AdditiveNoise its density, or pass method="samples".'
-            )
-        found += [probe, probes.every_pair(audit)]
-    if method != "exact":
-        probe, sampled, drawn = probes.events(audit)
-        found += [
-            probe, probes.neighbours_anywhere(audit), probes.law(audit), probes.records_outside(audit),
-            probes.independence(audit), probes.repeated_streams(audit), probes.low_bits(audit),
-        ]  # fmt: skip
+    number = 1 + 2 * (method != "samples") + (1 + len(_DRAWN)) * (method != "exact")
+    with progress_bar(progress, number, "probe") as advance:
+        advance(1)
+        if method != "samples":
+            probe, exact_epsilon, exact_delta = probes.declared_noise(audit)
+            if exact_epsilon is None and exact_delta is None and method == "exact":
+                raise ValueError(
+                    "the noise has neither a matrix nor a density of one number, so that nothing is known exactly. "
+                    'Give AdditiveNoise its density, or pass method="samples".'
+                )
+            found += [probe, probes.every_pair(audit)]
+            advance(2)
+        if method != "exact":
+            probe, sampled, drawn = probes.events(audit)
+            found.append(probe)
+            advance(1)
+            for name in _DRAWN:
+                found.append(getattr(probes, name)(audit))
+                advance(1)
     answered = tuple(probe for probe in found if probe is not None)
     return GuaranteeCheck(claimed, exact_epsilon, exact_delta, sampled, share, drawn, answered)

@@ -39,12 +39,13 @@ import numba
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from symdebias._garbage import uncollected
+from symdebias._progress import is_looked_at
 from symdebias.exceptions import CacheWarning
 
 _VARIABLE = "SYMDEBIAS_CACHE"
-# "off" keeps a terminal quiet while kernels are compiled; else it is told after so many seconds, and told anew where so
-# many have passed since the last compilation.
-_TOLD, _PATIENCE, _PAUSE = "SYMDEBIAS_PROGRESS", 2.0, 10.0
+# A terminal is told of compilations after so many seconds, and anew where so many have passed since the last one.
+_PATIENCE, _PAUSE = 2.0, 10.0
 _MANIFEST = "manifest.json"
 _KEY, _KEY_BYTES = "key", 32
 # Where an entry is built, until it is whole and renamed: what a killed process has left is swept after an hour.
@@ -140,10 +141,11 @@ class _Waiting:
             self.spent, self.said = 0.0, False
         timer = threading.Timer(max(_PATIENCE - self.spent, 0.0), self._say, (kept,))
         timer.daemon = True
-        if not self.said and sys.stderr is not None and sys.stderr.isatty() and os.environ.get(_TOLD, "") != "off":
+        if not self.said and is_looked_at():
             timer.start()
         try:
-            yield
+            with uncollected():
+                yield
         finally:
             timer.cancel()
             self.ended = time.monotonic()
@@ -154,7 +156,8 @@ class _Waiting:
         self.said = True
         once = "once for this loss, its noise and this number of columns" if kept else "for this process alone"
         with contextlib.suppress(OSError, ValueError):
-            print(f"symdebias: compiling, {once} ...", file=sys.stderr, flush=True)
+            sys.stderr.write(f"symdebias: compiling, {once} ...\n")
+            sys.stderr.flush()
 
 
 _waiting = _Waiting()

@@ -12,7 +12,10 @@ import numpy as np
 
 
 def exp(x: float) -> float:
-    """Return e^x to 1 ulp or so: reduction to |r| <= log(2)/2, Taylor polynomial of degree 13, scaling."""
+    """Return e^x to 1 ulp or so: reduction to |r| <= log(2)/2, Taylor polynomial of degree 13, scaling.
+
+    Down to the least normal number; what is below it is 0.
+    """
     # Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits.
     shifted = x * 1.4426950408889634 + 6755399441055744.0
     k = shifted - 6755399441055744.0
@@ -31,11 +34,13 @@ def exp(x: float) -> float:
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    # 2^(k-1) through the exponent bits, and the last doubling in arithmetic: k may be 1024.
-    bits = np.int64((np.float64(shifted).view(np.int64) + np.int64(1022)) << np.int64(52))
-    value: float = 2.0 * (p * np.int64(bits).view(np.float64))
+    # 2^(k-1) or 2^(k+1) through the exponent bits, and the last doubling or halving in arithmetic: k is up to 1024, and
+    # down to -1022.
+    bias = np.int64(1022) if x > 0.0 else np.int64(1024)
+    bits = np.int64((np.float64(shifted).view(np.int64) + bias) << np.int64(52))
+    value: float = (2.0 if x > 0.0 else 0.5) * (p * np.int64(bits).view(np.float64))
     value = math.inf if x > 709.782712893384 else value
-    value = 0.0 if x < -708.0 else value
+    value = 0.0 if x < -708.3964185322641 else value
     return value
 
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import Integer
+from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.evaluation.estimate import (
     Estimate,
@@ -115,6 +116,7 @@ def cross_validate(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    progress: bool = False,
 ) -> CrossValidation:
     """Compare ways to fit a model by a corrected metric on held-out released records.
 
@@ -138,6 +140,8 @@ def cross_validate(
         and standard errors are those over clusters.
     sample_weight : array of shape (n,), optional
         Non-negative weights, in the fits and in the metric.
+    progress : bool
+        Show a progress bar of the fits (needs the extra ``progress``).
 
     Returns
     -------
@@ -188,13 +192,18 @@ def cross_validate(
     thetas: dict[str, list[FloatArray]] = {}
     values: dict[str, FloatArray] = {}
     refused: dict[str, str] = {}
-    for name, fit in candidates.items():
-        try:
-            thetas[name] = [
-                records.parameters(_fitted(fit, records, part, sample_weight is not None), metric) for part in parts
-            ]
-        except SymdebiasError as error:
-            refused[name] = f"{error}"
+    with progress_bar(progress, len(candidates) * len(parts), "fit") as advance:
+        for name, fit in candidates.items():
+            fitted: list[FloatArray] = []
+            try:
+                for part in parts:
+                    found = _fitted(fit, records, part, sample_weight is not None)
+                    fitted.append(records.parameters(found, metric))
+                    advance(1)
+                thetas[name] = fitted
+            except SymdebiasError as error:
+                refused[name] = f"{error}"
+                advance(len(parts) - len(fitted))
     if thetas:
         every = [theta for fitted in thetas.values() for theta in fitted]
 

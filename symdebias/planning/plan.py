@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._domains import DELTA, EPSILON, POSITIVE, shown
+from symdebias._progress import progress_bar
 from symdebias.derivation import is_margin_loss, is_residual_loss
 from symdebias.exceptions import NoExactCorrectionError, SymdebiasError
 from symdebias.losses import Loss
@@ -173,6 +174,7 @@ def plan(
     l2: float = 0.0,
     criterion: Criterion = "worst",
     random_state: int = 0,
+    progress: bool = False,
 ) -> Plan:
     """Compare mechanisms and splits of a budget for columns in [-1, 1], and for columns of categories.
 
@@ -217,6 +219,8 @@ def plan(
         What counts: the largest error of a parameter, their root mean square, or the excess risk.
     random_state : int
         Of the noise on the population.
+    progress : bool
+        Show how many releases were tried (needs the extra ``progress``).
 
     Returns
     -------
@@ -255,7 +259,7 @@ def plan(
                 loss, population, epsilon=epsilon, delta=delta, n=n, standard_error=standard_error,
                 mechanisms=_allowed(mechanisms, kind), target=kind, target_bounds=target_bounds, norm=norm,
                 columns=columns, categories=categories, fit_intercept=fit_intercept, l2=l2, criterion=criterion,
-                random_state=random_state,
+                random_state=random_state, progress=progress,
             )
             for kind in _kinds(loss, target_bounds)
         ]  # fmt: skip
@@ -282,6 +286,7 @@ def plan(
     weights = tuple(float(f"{middle * 2.0**power:.3g}") for power in _WEIGHTS) if has_weight else ()
 
     def build(mechanism: str, budgets: Sequence[float], weight: float | None = None) -> Release:
+        tried(1)
         spent = list(budgets)
         noised = None if make_target is None else make_target(spent.pop())
         features: dict[Any, Mechanism]
@@ -306,22 +311,23 @@ def plan(
             target_bounds=target_bounds,
         )
 
-    # Mechanisms differ in their noise alone, and the population is solved without it.
-    study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state)
-    options = []
-    noised = make_target is not None
-    for mechanism in mechanisms:
-        parts, studied, by_column = 1, study, mechanism == "laplace per column"
-        if by_column:
-            parts = len(layout.columns)
-            if layout.one_hot:
-                equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
-                studied = Study.of(loss, equal, population, l2, random_state)
-        collect = functools.partial(build, mechanism)
-        option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
-        if layout.one_hot and not by_column and option.expected is not None:
-            option = replace(option, expected=_as_collected(option.expected, layout))
-        options.append(replace(option, target=target))
+    with progress_bar(progress, None, "release") as tried:
+        # Mechanisms differ in their noise alone, and the population is solved without it.
+        study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state)
+        options = []
+        noised = make_target is not None
+        for mechanism in mechanisms:
+            parts, studied, by_column = 1, study, mechanism == "laplace per column"
+            if by_column:
+                parts = len(layout.columns)
+                if layout.one_hot:
+                    equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
+                    studied = Study.of(loss, equal, population, l2, random_state)
+            collect = functools.partial(build, mechanism)
+            option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
+            if layout.one_hot and not by_column and option.expected is not None:
+                option = replace(option, expected=_as_collected(option.expected, layout))
+            options.append(replace(option, target=target))
     return Plan(tuple(sorted(options, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
 
 

@@ -14,15 +14,17 @@ to the squared norm. The radius is the root of the sum, rounded up: no record wi
 bounds the norm is not what privacy rests on: mechanisms clip to their radius.
 
 **Mechanisms.** In one vector (``margin``, ``joint``): the spherical cap where delta is 0, normal noise otherwise, with
-the whole budget. The weight c of the target makes the sum of the noise variances least: with a radius R for k
-coordinates and :math:`|y| \le B` the noise of each is proportional to :math:`R^2 + c^2 B^2`, that of y to
-:math:`(R^2 + c^2 B^2)/c^2`, and :math:`(R^2 + c^2B^2)(k + 1/c^2)` is least at :math:`c^2 = R/(B \sqrt k)`.
+the whole budget. Residuals of models with an intercept have a score of one coordinate more than the vector, and beyond
+squares a cap is not undone for it: spherical Laplace noise takes its place for such losses. The weight c of the target
+makes the sum of the noise variances least: with a radius R for k coordinates and :math:`|y| \le B` the noise of each is
+proportional to :math:`R^2 + c^2 B^2`, that of y to :math:`(R^2 + c^2 B^2)/c^2`, and :math:`(R^2 + c^2B^2)(k + 1/c^2)`
+is least at :math:`c^2 = R/(B \sqrt k)`.
 
 Apart: one vector of all numbers, randomized response for each column of categories, randomized response or Laplace
 noise for the target, and for each column that may be one. The vector has normal noise where delta is positive;
-otherwise Laplace noise where it is one number and spherical Laplace noise where it is more. Each column has the same
-part of epsilon, a vector of k numbers k of them. Parts are rounded down, so that their sum as fractions is at most the
-budget.
+otherwise Laplace noise where it is one number and spherical Laplace noise where it is more; for the softmax loss, which
+has several scores, Laplace noise on each number, scaled to the L1 norm of the vector. Each column has the same part of
+epsilon, a vector of k numbers k of them. Parts are rounded down, so that their sum as fractions is at most the budget.
 """
 
 import math
@@ -135,6 +137,9 @@ def _vector(count: int, epsilon: float, schema: Schema) -> Mechanism:
         return GaussianMechanism(epsilon=epsilon, delta=schema.delta, radius=radius)
     if count == 1:
         return LaplaceMechanism(epsilon=epsilon, bounds=(-radius, radius))
+    if schema.loss == "softmax":
+        # The L1 norm is at most the root of the count times the L2 norm.
+        return LaplaceMechanism(epsilon=epsilon, radius=_root_rounded_up(count * _square_of_numbers(count, schema)))
     return SphericalLaplaceMechanism(epsilon=epsilon, radius=radius)
 
 
@@ -172,6 +177,8 @@ def _together(schema: Schema, center: dict[str, float]) -> dict[str, Any]:
     mechanism: Mechanism
     if schema.delta:
         mechanism = GaussianMechanism(epsilon=schema.epsilon, delta=schema.delta, radius=radius)
+    elif schema.design == "joint" and schema.intercept and schema.loss not in (None, "least_squares"):
+        mechanism = SphericalLaplaceMechanism(epsilon=schema.epsilon, radius=radius)
     else:
         mechanism = SphericalCapMechanism(epsilon=schema.epsilon, radius=radius)
     arguments: dict[str, Any] = {

@@ -47,8 +47,8 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
     moved = [argument for argument in ("center", "scale") if name in dict(getattr(release, argument))]
     if moved:
         raise ValueError(
-            f"{name} was released with {' and '.join(f'{one}=' for one in moved)}, which a target has not. Leave it out "
-            "of them at the release, as a schema does with outcome = true."
+            f"{name} was released with {' and '.join(f'{one}=' for one in moved)}, which a target has not. Leave it "
+            "out of them at the release, as a schema does with outcome = true."
         )
     target: Mechanism | None = None
     groups: dict[str | tuple[str, ...], Mechanism] = {}
@@ -87,7 +87,8 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
         noiseless=tuple(one for one in release.noiseless if one in kept),
         fit_intercept=release.fit_intercept,
         categories={column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept},
-        **both,
+        center=both["center"],
+        scale=both["scale"],
     )
 
 

@@ -42,7 +42,9 @@ def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
 
 
 def _same_length(sizes: set[int]) -> None:
-    if len(sizes) > 1 or sizes == {0}:
+    if sizes == {0}:
+        raise ValueError("the table has no records. Pass one with a row for each.")
+    if len(sizes) > 1:
         least, most = min(sizes), max(sizes)
         raise ValueError(f"the columns have {least} to {most} records. Give each column one value per record.")
 

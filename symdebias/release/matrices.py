@@ -35,7 +35,8 @@ def bound_to(release: "Release", X: Any) -> "Release":
             "columns those are would be a guess, and a wrong one would send the others out as they are. Pass a "
             "table, or name the columns first: release.bind(names), noiseless ones last."
         )
-    count = _arrays.features_array(X).shape[1]
+    # Its entries are looked at where it is taken.
+    count = _arrays.features_array(X, check_finite=False).shape[1]
     check_count(release, count)
     names = [f"x{index}" for index in range(count - len(release.noiseless))]
     return release.bind((*names, *release.noiseless))

@@ -69,7 +69,11 @@ def noised_records(
     charge(len(matrix))
     for (place, mechanism), part in zip(placed, clipped, strict=True):
         noised = mechanism.add_noise(part, source)
-        released[:, place] = noised.reshape(len(noised), -1)
+        noised = noised.reshape(len(noised), -1)
+        if noised.shape == released.shape:
+            released = noised
+        else:
+            released[:, place] = noised
     # A copy: an array of the caller's would take along the table that it is a view of, and what is changed in it later.
     sent: Any = None if target is None else target.copy()
     if clipped_target is not None and release.target is not None:

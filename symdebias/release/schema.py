@@ -133,7 +133,7 @@ class Schema:
             "epsilon": epsilon,
             "delta": float(delta),
             "loss": loss,
-            "design": _design(entries.get("design"), _suited(loss, target), columns, target),
+            "design": _design(entries.get("design"), _suited(loss, target, columns, delta), columns, target),
             "norm": None if entries.get("norm") is None else RADIUS.check("norm", entries["norm"]),
             "intercept": intercept,
             "missing": _words(entries.get("missing", [])),
@@ -323,11 +323,20 @@ def _loss(loss: Any) -> str | None:
     return loss.replace("-", "_")
 
 
-def _suited(loss: str | None, target: Column | None) -> str | None:
-    """Return the loss, which is to be one of such a target."""
+def _suited(loss: str | None, target: Column | None, columns: tuple[Column, ...], delta: float) -> str | None:
+    """Return the loss, which is to be one of such a target that the noise of such columns is undone for."""
     if loss is None or target is None:
         return loss
     kind = _losses.CATALOGUE[loss].target
+    if kind == "labels" and delta and any(column.bounds is not None and not column.public for column in columns):
+        raise ValueError(
+            f"loss={loss!r} is not corrected under normal noise, which delta={delta:g} asks for. Leave delta out."
+        )
+    if kind == "label" and target.labels is not None and len(target.labels.values) > 2:
+        raise ValueError(
+            f"loss={loss!r} is one of two labels, and the target {shown(target.name, 80)} has "
+            f'{len(target.labels.values)} categories. Choose loss = "softmax", or declare two categories.'
+        )
     if kind in ("label", "labels") and target.bounds is not None:
         raise ValueError(
             f"loss={loss!r} is one of labels, and the target {shown(target.name, 80)} has bounds. Give its categories, "

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import _optional
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, shown
 from symdebias.corrected import CorrectedLoss
@@ -289,14 +288,3 @@ def handing_over(so_far: Callable[[], tuple[Descent, Callable[..., Fit]] | None]
         stopped = f"stopped by Ctrl-C after {descent.done:,} of {total:,} steps"
         made = fit(notes=(f"{stopped}: unfinished, and not looked at for noise",), interrupted=True)
         raise FitInterrupted(f"{stopped}. The fit so far is the attribute fit of this exception.", made) from None
-
-
-@contextlib.contextmanager
-def progress_bar(progress: bool, total: int, unit: str) -> Iterator[Callable[[int], Any]]:
-    """Show the progress, where it is wanted, of what the yielded function is told."""
-    if not progress:
-        yield lambda _: None
-        return
-    tqdm = _optional.require("tqdm", extra="progress")
-    with tqdm.tqdm(total=total, unit=unit, unit_scale=True) as bar:
-        yield bar.update

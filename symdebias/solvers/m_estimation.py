@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes
 from symdebias._domains import NON_NEGATIVE, POSITIVE
+from symdebias._progress import progress_bar
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
@@ -72,6 +73,7 @@ def m_estimate(
     clusters: Any = None,
     surrogate_radius: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
 ) -> Fit:
     """Find the root of the mean corrected score, with its sandwich covariance.
 
@@ -116,6 +118,8 @@ def m_estimate(
         A file that keeps what passes over the records have come to, written every ten seconds: for records that are
         larger than memory. The same call in another process goes on from there to the same estimate, bit for bit; with
         other arguments, another release or other records it is refused. The file is removed when the run is at its end.
+    progress : bool
+        Show how many records passes have read (needs the extra ``progress``).
 
     Returns
     -------
@@ -186,7 +190,8 @@ def m_estimate(
     if is_held:
         corrected, checked = holding(corrected, checked, as_offset(offset, len(checked)))
     codes = None if clusters is None else cluster_codes(clusters, rows=len(checked))
-    with kept(checkpoint) as journal:
+    with kept(checkpoint) as journal, progress_bar(progress, None, "record") as advance:
+        checked = replace(checked, watched=advance) if progress else checked
         return estimated(
             corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
             codes=codes, factor=None if offset is None else factor, began=began, journal=journal,

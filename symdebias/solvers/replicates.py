@@ -19,6 +19,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows
 from symdebias.codegen.parallel import over_chunks
@@ -35,7 +36,7 @@ from symdebias.exceptions import (
 from symdebias.records import Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
-from symdebias.solvers.descent import Descent, averaged_share, progress_bar, seen_after
+from symdebias.solvers.descent import Descent, averaged_share, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
 from symdebias.solvers.moments import released_moments

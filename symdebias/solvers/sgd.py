@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
+from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias._rows import WINDOW, Rows
 from symdebias.corrected import CorrectedLoss, require_corrected
@@ -30,7 +31,7 @@ from symdebias.records import Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.covariance import at_root
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
-from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, progress_bar, seen_after
+from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
 from symdebias.solvers.moments import released_moments

@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import json
 import math
@@ -415,3 +416,64 @@ def test_what_killed_processes_left_is_swept_and_builds_under_way_are_not(folder
     assert new.exists()
     assert (folder / "other").exists()
     assert (tmp_path / "precious" / "kernel.py").exists()
+
+
+class Terminal:
+    """A stream that somebody looks at."""
+
+    def __init__(self):
+        self.text = ""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A terminal, whose user is patient for a hundredth of a second."""
+    stream = Terminal()
+    monkeypatch.setattr(cache, "_PATIENCE", 0.01)
+    return stream
+
+
+def wait(waiting, stream, *, kept=True, seconds=0.05):
+    with contextlib.redirect_stderr(stream), waiting.compiling(kept=kept):
+        time.sleep(seconds)
+
+
+def test_who_waits_is_told_once(terminal, monkeypatch):
+    waiting = cache._Waiting()
+    wait(waiting, terminal)
+    wait(waiting, terminal)
+    assert terminal.text == "symdebias: compiling, once for this loss, its noise and this number of columns ...\n"
+    # What is compiled later is another fit.
+    monkeypatch.setattr(cache, "_PAUSE", 0.0)
+    wait(waiting, terminal, kept=False)
+    assert terminal.text.endswith("symdebias: compiling, for this process alone ...\n")
+    assert waiting.built == 3
+
+
+def test_short_compilations_are_told_once_they_are_long_together(terminal, monkeypatch):
+    monkeypatch.setattr(cache, "_PATIENCE", 0.5)
+    waiting = cache._Waiting()
+    wait(waiting, terminal, seconds=0.0)
+    assert terminal.text == ""
+    waiting.spent = 0.49
+    wait(waiting, terminal, seconds=0.3)
+    assert terminal.text
+
+
+@pytest.mark.parametrize("quiet", ["variable", "pipe", "no stream"])
+def test_nobody_is_told_who_does_not_look(terminal, monkeypatch, quiet):
+    if quiet == "variable":
+        monkeypatch.setenv("SYMDEBIAS_PROGRESS", "off")
+    elif quiet == "pipe":
+        monkeypatch.setattr(terminal, "isatty", lambda: False)
+    wait(cache._Waiting(), None if quiet == "no stream" else terminal)
+    assert terminal.text == ""

@@ -24,6 +24,17 @@ def test_exp_at_the_ends(x, value):
     assert numba.njit(elementary.exp)(x) == value
 
 
+def test_exp_down_to_its_last_normal_result():
+    """By multiples of the last place of x, which move e^x by 1e-13: the exponents -1021 and -1022 are in it."""
+    compiled = numba.njit(elementary.exp)
+    last = -708.3964185322641
+    for x in np.concatenate([np.linspace(last, -707.3, 400), last + 1.2e-13 * np.arange(20)]):
+        found = compiled(x)
+        assert found >= 2.2250738585072014e-308
+        assert abs(mpmath.mpf(found) / mpmath.exp(mpmath.mpf(float(x))) - 1) < 3.4e-16
+    assert compiled(np.nextafter(last, -np.inf)) == 0.0
+
+
 @pytest.mark.parametrize("name", ["exp", "sign"])
 def test_nan_stays_nan(name):
     assert math.isnan(numba.njit(getattr(elementary, name))(math.nan))

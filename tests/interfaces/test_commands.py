@@ -212,7 +212,9 @@ def test_every_answer_is_to_be_had_as_json(folder, capsys, tmp_path):
         for command, _ in parser.commands_of(parser.command_line())
         if any("--json" in action.option_strings for action in command._actions)
     }
-    assert takes_json == {"derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger", "demo"}
+    assert takes_json == {
+        "derive", "plan", "privatize", "fit", "evaluate", "report", "audit", "ledger", "compile", "demo",
+    }  # fmt: skip
     (panel,) = strict(printed(capsys, "ledger", folder / "spent.jsonl", "--json"))["populations"]
     assert (panel["population"], panel["total"]) == ("panel", {"epsilon": 60.0, "delta": 1e-5})
     assert [one["records"] for one in panel["releases"]] == [20_000]

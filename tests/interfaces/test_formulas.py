@@ -118,7 +118,8 @@ REFUSED = {
     # ---- names
     "pay ~ age + z": "z, which the release does not have; its columns are age, a, b, sex, year",
     "debt ~ age": "the data do not have the target debt",
-    "age ~ year": "age is a feature of the release",
+    "age ~ year": "age was released with scale=, which a target has not",
+    "a ~ year": "noised together, in one vector, and a would be taken out of it",
     "pay:year ~ age": "is no target",
     # ---- text
     "pay ~ np.log(year)": r"more than a function of columns. Write log\(...\), without the name of a module. A formula",

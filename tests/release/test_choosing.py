@@ -63,7 +63,9 @@ def test_the_target_is_the_column_with_its_noise():
 def test_records_of_all_kinds_are_taken_apart(kind):
     given = noised()
     if kind == "array":
-        release = sd.Release({"a": sd.LaplaceMechanism(1.0, bounds=(0, 1)), "b": sd.LaplaceMechanism(2.0, bounds=(0, 1))})
+        release = sd.Release(
+            {"a": sd.LaplaceMechanism(1.0, bounds=(0, 1)), "b": sd.LaplaceMechanism(2.0, bounds=(0, 1))}
+        )
         plain = release.privatize(np.full((4, 2), 0.5), random_state=0)
         chosen = plain.with_target("a")
         np.testing.assert_array_equal(chosen.X, plain.X[:, 1:])
@@ -114,7 +116,9 @@ def test_formulas_take_any_outcome():
     )
     rng = np.random.default_rng(0)
     age = rng.normal(size=90)
-    table = pd.DataFrame({"age": age, "pay": 2 * age + rng.normal(size=90), "sick": np.resize(["no", "yes", "yes"], 90)})
+    table = pd.DataFrame(
+        {"age": age, "pay": 2 * age + rng.normal(size=90), "sick": np.resize(["no", "yes", "yes"], 90)}
+    )
     fit = sd.fit("pay ~ age + sick", table, plain, l2=0.1)
     assert fit.names == ("age", "sick=yes", "intercept")
     assert fit.corrected.release.target == dict(plain.groups)["pay",]
@@ -135,7 +139,9 @@ def test_multi_output_estimators_fit_a_copy_for_each_column():
         np.testing.assert_allclose(one.coef_, alone.coef_)
 
 
-TWO = sd.Release({("a", "b"): sd.GaussianMechanism(1.0, 1e-5, radius=1.0), "c": sd.LaplaceMechanism(1.0, bounds=(0, 1))})
+TWO = sd.Release(
+    {("a", "b"): sd.GaussianMechanism(1.0, 1e-5, radius=1.0), "c": sd.LaplaceMechanism(1.0, bounds=(0, 1))}
+)
 REFUSED = {
     "no column": (RELEASE, "q", None, "'q' is no column"),
     "itself as a feature": (RELEASE, "pay", ["pay"], "features names pay"),

@@ -70,7 +70,7 @@ PART = 4.0 / 5
     ({"loss": "logistic", "intercept": False, "columns": {"age": AGE, "hours": HOURS}}, sd.Release(
         {("age", "hours"): sd.SphericalCapMechanism(4.0, radius=math.sqrt(2))}, "margin", center=CENTER, scale=SCALE)),
     ({"loss": "huber", "target": WEEKS, "columns": {"age": AGE, "hours": HOURS}}, sd.Release(
-        {("age", "hours"): sd.SphericalCapMechanism(4.0, radius=math.sqrt(2))}, "joint", fit_intercept=True,
+        {("age", "hours"): sd.SphericalLaplaceMechanism(4.0, radius=math.sqrt(2))}, "joint", fit_intercept=True,
         center=CENTER, scale=SCALE, target_bounds=(-2, 52), target_scale=float(f"{52**-0.5:.3g}"))),
     ({"target": WEEKS, "columns": {"age": AGE, "year": {"public": True}}, "delta": None}, sd.Release(
         {("age",): sd.LaplaceMechanism(2.0, bounds=(-1, 1))}, sd.LaplaceMechanism(2.0, bounds=(-2, 52)),
@@ -407,3 +407,53 @@ def test_the_arguments_of_a_release_come_from_the_schema_alone():
     assert set(arguments_of(Schema(declared()))) == {
         "features", "target", "noiseless", "fit_intercept", "center", "scale",
     }  # fmt: skip
+
+
+KINDS = {
+    "a number": {"age": AGE},
+    "numbers": {"age": AGE, "size": {"bounds": [0, 3]}},
+    "number and categories": {"age": AGE, "place": {"categories": ["n", "e", "s"]}},
+    "categories": {"place": {"categories": ["n", "e", "s"]}},
+    "one is public": {"age": AGE, "size": {"bounds": [0, 3], "public": True}},
+}
+TARGETS = {
+    "bounds": {"name": "y", "bounds": [0, 10]},
+    "two": {"name": "y", "categories": ["a", "b"]},
+    "three": {"name": "y", "categories": ["a", "b", "c"]},
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    "columns",
+    [pytest.param(one, marks=[] if one == "numbers" else pytest.mark.exhaustive) for one in KINDS],
+)
+def test_a_loss_that_is_named_can_be_fitted_to_the_release(columns, target):
+    """Or the schema is refused: a budget that was spent on another release is gone."""
+    accepted = set()
+    for loss in sd.losses.__all__:
+        for delta, intercept in ((0.0, True), (0.0, False), (1e-6, True)):
+            entries = {
+                "epsilon": 6.0, "delta": delta, "loss": loss, "intercept": intercept, "columns": KINDS[columns],
+                "target": TARGETS[target],
+            }  # fmt: skip
+            try:
+                release = sd.Release.from_schema(entries)
+            except ValueError:
+                continue
+            made = (
+                sd.losses.softmax(len(TARGETS[target]["categories"]))
+                if loss == "softmax"
+                else getattr(sd.losses, loss)()
+            )
+            labels = {"two": (-1, 1), "three": (0, 1, 2), "bounds": None}[target]
+            if labels is not None:
+                made = made.with_target_values(labels) if made.target_values is None else made.recoded(labels)
+            assert sd.debias(made, release).method in {"exact", "surrogate"}, entries
+            accepted.add(loss)
+    wanted = {
+        "bounds": {"least_squares", "huber", "poisson"},
+        "two": {"logistic", "least_squares"},
+        "three": {"softmax"},
+    }
+    assert wanted[target] <= accepted

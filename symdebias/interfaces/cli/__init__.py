@@ -4,6 +4,7 @@ Nothing but the standard library is imported before the words were understood: e
 its work, which is imported when it is to run.
 """
 
+import argparse
 import importlib
 import io
 import json
@@ -14,10 +15,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from symdebias._progress import is_looked_at, is_welcome
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.cli.parser import parsed
 
-__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main", "show", "tell"]
+__all__ = ["FAILED", "INTERRUPTED", "REFUTED", "main", "show", "tell", "watched"]
 
 # Exit codes: 0 done; 1 could not be done; 2 the words are no command (by argparse); 3 an audit refutes a guarantee; 130
 # Ctrl-C, as shells have it.
@@ -63,8 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def tell(progress: str) -> None:
     """Print what takes some seconds, where somebody looks on."""
-    if sys.stderr.isatty():
+    if is_looked_at():
         print(f"symdebias: {progress} ...", file=sys.stderr)
+
+
+def watched(options: argparse.Namespace) -> bool:
+    """Return whether to show bars: on a terminal where they can be drawn, and not where JSON was asked for."""
+    return not options.json and is_welcome()
 
 
 def show(answer: Mapping[str, Any]) -> None:

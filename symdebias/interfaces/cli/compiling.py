@@ -14,17 +14,24 @@ from symdebias._domains import COUNT
 from symdebias.codegen.cache import cache_folder
 from symdebias.driver import debias
 from symdebias.exceptions import SymdebiasError
+from symdebias.interfaces.ahead import Compiled, compile_kernels
 from symdebias.interfaces.cli import show, tell
 from symdebias.interfaces.cli.fitting import loss_of
-from symdebias.interfaces.compilation import Compiled, compile_kernels
-from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism, RandomizedResponse
 from symdebias.release import Release
 from symdebias.release.folder import CARD
 
 # Kernels of more columns take long, and are for one release: its card says which.
 _MOST_COLUMNS = 100
 # Scales are arguments of kernels: these stand for all.
-_KINDS = {"gaussian": GaussianMechanism, "laplace": LaplaceMechanism}
+_KINDS: dict[str, Mechanism] = {
+    "gaussian": GaussianMechanism.from_scale(1.0),
+    "laplace": LaplaceMechanism.from_scale(1.0),
+}
+
+
+# What is compiled where no loss is named.
+_USUAL = ("logistic", "least-squares", "poisson")
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,7 @@ class _Task:
             raise type(error)(f"{self}: {error}") from None
 
     def _release(self) -> Release:
-        made = _KINDS[self.noise].from_scale(1.0)
+        made = _KINDS[self.noise]
         is_label = _losses.CATALOGUE[self.loss].target == "label"
         target = RandomizedResponse(epsilon=1.0) if is_label else None
         return Release(made, target, fit_intercept=self.intercept)
@@ -64,8 +71,10 @@ def compile_ahead(options: argparse.Namespace) -> None:
         )
     processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
     widths: Sequence[int | None] = [None]
-    card = None
+    card, names = None, options.loss or _USUAL
     if options.card is not None:
+        if options.loss is None:
+            raise ValueError("--loss was not given. Name the losses that will be fitted to this release.")
         if options.columns is not None:
             raise ValueError("--columns and a card were both given. Leave --columns out: the card says how many.")
         place = options.card / CARD if options.card.is_dir() else options.card
@@ -75,7 +84,7 @@ def compile_ahead(options: argparse.Namespace) -> None:
         widths = _widths(options.columns or "2-10")
     tasks = [
         _Task(name.replace("-", "_"), width, options.noise, options.intercept, card)
-        for name in options.loss
+        for name in names
         for width in widths
     ]
     began = time.perf_counter()

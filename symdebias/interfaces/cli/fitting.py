@@ -13,7 +13,7 @@ from symdebias.driver import debias
 from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
-from symdebias.interfaces.cli import show, tell
+from symdebias.interfaces.cli import show, tell, watched
 from symdebias.losses import Loss
 from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Noised, Release, load
@@ -43,7 +43,9 @@ def fit(options: argparse.Namespace) -> None:
     corrected = debias(loss, noised.release, method=options.method)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
-        found = m_estimate(corrected, noised.X, noised.y, l2=options.l2, radius=options.radius)
+        found = m_estimate(
+            corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, progress=watched(options)
+        )
     except (DivergenceError, InferenceError) as error:
         designed = _designed(noised.release, options.loss.replace("-", "_"))
         raise type(error)(f"{error}{designed}") from None

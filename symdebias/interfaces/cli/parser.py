@@ -149,7 +149,7 @@ _COMMANDS = {
     ),
     "compile": (
         "compiling:compile_ahead",
-        "--card --loss --noise --columns --intercept --processes --json",
+        "card --loss --noise --columns --intercept --processes --json",
         "compile what first fits would, once after an installation",
         "Compile the kernels of default fits, and keep them in this user's cache folder, where every later process "
         "finds them: for a card, the release that it describes; else for noise of one kind on all columns, with labels "
@@ -176,7 +176,6 @@ _COMMANDS = {
 # Each option once, as argparse takes it; after the word of a command, what this command adds or says otherwise.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--columns": {"type": int, "help": "the number of columns, with guessed parameters of 0.5 each"},
-    "--card": {"type": Path, "metavar": "CARD", "help": "a file with a card, or a released folder"},
     "compile --columns": {
         "type": str,
         "metavar": "NUMBERS",
@@ -212,8 +211,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "compile --loss": {
         "nargs": "+",
         "choices": PLANNED,
-        "default": ("logistic", "least-squares", "poisson"),
-        "help": "losses of the catalogue (default: logistic least-squares poisson)",
+        "metavar": "LOSS",
+        "help": "losses of the catalogue, needed with a card (default: logistic least-squares poisson)",
     },
     "--mechanisms": {
         "nargs": "+",
@@ -291,6 +290,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "CARD",
         "help": "the file with the card, from Release.to_json(), or a released folder",
     },
+    "compile card": {"nargs": "?"},
     "file": {"type": Path, "help": "the ledger"},
     "fit": {"type": Path, "metavar": "FIT", "help": "the file that fit --save wrote"},
     "folder": {"type": Path, "metavar": "FOLDER"},

@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from symdebias import _losses, losses
 from symdebias._domains import POSITIVE, Interval
 from symdebias.checks import check_guarantee
 from symdebias.interfaces import demo, plotting, spending
-from symdebias.interfaces.cli import REFUTED, show, tell
+from symdebias.interfaces.cli import REFUTED, show, tell, watched
 from symdebias.planning import ExpectedFit, Plan, Population, feasibility
 from symdebias.planning import plan as planned
 from symdebias.privacy import Guarantee, Ledger
@@ -35,7 +34,9 @@ def audit(options: argparse.Namespace) -> int:
     place = options.card / CARD if options.card.is_dir() else options.card
     release = Release.from_json(place.read_text(encoding="utf-8"))
     tell(f"drawing {options.samples:,} records of each of two inputs, and more where they are told apart")
-    check = check_guarantee(release, samples=options.samples, confidence=1 - options.false_alarm)
+    check = check_guarantee(
+        release, samples=options.samples, confidence=1 - options.false_alarm, progress=watched(options)
+    )
     show(check.as_json()) if options.json else print(check.table())
     return 0 if check.holds else REFUTED
 
@@ -89,6 +90,7 @@ def plan(options: argparse.Namespace) -> None:
         epsilon=options.epsilon,
         n=options.records,
         standard_error=options.standard_error,
+        progress=watched(options),
         **settings,
     )
     best = answer.best.expected
@@ -188,7 +190,7 @@ def demonstrate(options: argparse.Namespace) -> None:
         raise ValueError(f"the folder {output.parent} of --output does not exist. Make it, or name another file.")
     began = time.perf_counter()
     problem = demo.PROBLEMS[options.data]()
-    outcome = demo.run(problem, random_state=options.seed, progress=sys.stderr.isatty())
+    outcome = demo.run(problem, random_state=options.seed, progress=watched(options))
     if not options.json:
         print(f"{demo.table(outcome)}\n", flush=True)
     spendings = spending.compare(problem, random_state=options.seed)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, Interval
+from symdebias._progress import progress_bar
 from symdebias.bounds.slopes import slope_bound
 from symdebias.exceptions import PrivacyError
 from symdebias.losses import Loss
@@ -24,7 +25,7 @@ from symdebias.privacy import Guarantee, calibrate_noise_multiplier, published_n
 from symdebias.privacy.accounting import ACCOUNTANTS
 from symdebias.solvers.central.grids import promised, step_for
 from symdebias.solvers.central.records import PublicBounds, corrected_of, row_norms, true_records
-from symdebias.solvers.descent import Descent, averaged_share, handing_over, progress_bar
+from symdebias.solvers.descent import Descent, averaged_share, handing_over
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, step_sizes

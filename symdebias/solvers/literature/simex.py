@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, Interval, shown
+from symdebias._progress import progress_bar
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError
 from symdebias.losses import Loss
@@ -35,6 +36,7 @@ def simex(
     levels: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
     repeats: int = 20,
     random_state: int | np.random.Generator | None = None,
+    progress: bool = False,
 ) -> Fit:
     """Add more noise to the released records, fit each time, and extrapolate to no noise.
 
@@ -54,6 +56,8 @@ def simex(
         How often records are remeasured at each level, at least 1.
     random_state : int, numpy.random.Generator or None
         For the noise that is added.
+    progress : bool
+        Show a progress bar of the fits (needs the extra ``progress``).
 
     Returns
     -------
@@ -105,15 +109,18 @@ def simex(
     problem = Problem.of(measured.labelled, l2)
     thetas: list[FloatArray] = []
     influences: list[FloatArray] = []
-    for level in at:
-        draws = 1 if level == 0 else repeats
-        theta, slope, rows = np.zeros(len(problem.units)), np.zeros(()), np.zeros(())
-        for _ in range(draws):
-            noisier = problem if level == 0 else problem.on(measured.matrix + math.sqrt(level) * measured.noise(rng))
-            one, one_slope = noisier.minimum(thetas[0] if thetas else None)
-            theta, slope, rows = theta + one / draws, slope + one_slope / draws, rows + noisier.rows(one) / draws
-        thetas.append(theta)
-        influences.append(influence_of(rows, slope))
+    with progress_bar(progress, 1 + repeats * (len(at) - 1), "fit") as advance:
+        for level in at:
+            draws = 1 if level == 0 else repeats
+            theta, slope, rows = np.zeros(len(problem.units)), np.zeros(()), np.zeros(())
+            for _ in range(draws):
+                added_noise = 0.0 if level == 0 else math.sqrt(level) * measured.noise(rng)
+                noisier = problem if level == 0 else problem.on(measured.matrix + added_noise)
+                one, one_slope = noisier.minimum(thetas[0] if thetas else None)
+                theta, slope, rows = theta + one / draws, slope + one_slope / draws, rows + noisier.rows(one) / draws
+                advance(1)
+            thetas.append(theta)
+            influences.append(influence_of(rows, slope))
     theta, shares = _extrapolated(at, np.array(thetas), extrapolant)
     added = ", ".join(f"{level:g}" for level in at[1:])
     return problem.fit(

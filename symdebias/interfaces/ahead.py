@@ -1,18 +1,21 @@
 """Kernels ahead of their first fit: compiled once, kept in the cache folder, loaded by every later process."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from symdebias._domains import COUNT
+from symdebias._progress import progress_bar
 from symdebias.codegen import cache
 from symdebias.codegen.plain import is_plain
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction, columns_to_show
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.solvers.descent import progress_bar
+from symdebias.transforms import surrogate
+from symdebias.transforms.polynomial import HIGHEST_DEGREE
 from symdebias.zonal import ZonalNoise
 
 SOLVERS = ("m_estimate", "sgd")
@@ -63,8 +66,7 @@ def compile_kernels(
     Raises
     ------
     TypeError, ValueError
-        An argument is not as described; the release does not know its number of columns and none is given; or the
-        records decide what its kernels are, as for surrogates under spherical noise.
+        An argument is not as described, or the release does not know its number of columns and none is given.
 
     Examples
     --------
@@ -82,11 +84,9 @@ def compile_kernels(
     if isinstance(solvers, str) or not solvers or any(one not in SOLVERS for one in solvers):
         raise ValueError(f"solvers={solvers!r:.60} is not known. Name some of {', '.join(SOLVERS)}, in a tuple.")
     widths = _widths(corrected, columns)
-    for width in widths:
-        _require_known_size(corrected.at(width))
     began, before = time.perf_counter(), cache.built()
-    found = (source for width in widths for source in _needed(corrected.at(width), solvers, weighted))
-    sources = {source.key: source for source in found}
+    corrections = [correction for width in widths for correction in _of_all_sizes(corrected, width)]
+    sources = {one.key: one for correction in corrections for one in _needed(correction, solvers, weighted)}
     with progress_bar(progress, len(sources), "kernel") as advance:
         for source in sources.values():
             cache.compile_kernel(source)
@@ -114,13 +114,16 @@ def _widths(corrected: CorrectedLoss, columns: Any) -> list[int]:
     return widths
 
 
-def _require_known_size(correction: Correction) -> None:
+def _of_all_sizes(corrected: CorrectedLoss, width: int) -> list[Correction]:
+    """Return the corrections that fits may come to: on a sphere, records decide the degree of a surrogate."""
+    correction = corrected.at(width)
     groups = () if correction.is_exact else correction.derivation.spherical
-    if any(isinstance(group.noise, ZonalNoise) for group in groups):
-        raise ValueError(
-            "a surrogate for this release on a sphere has as many terms as its records can tell: the first fit compiles "
-            "its kernels."
-        )
+    if corrected.is_resolved or not any(isinstance(group.noise, ZonalNoise) for group in groups):
+        return [correction]
+    parts = len(corrected.surrogate_parts.replaced)
+    highest = surrogate.Surrogate(1.0, (0.0,) * (HIGHEST_DEGREE + 1))
+    design = surrogate.Design(1.0, 1.0, 1.0, (highest,) * parts, math.nan, math.nan)
+    return [correction, corrected.with_design(design).at(width)]
 
 
 def _needed(correction: Correction, solvers: Sequence[str], weighted: bool) -> Iterator[cache.KernelSource]:

@@ -1,0 +1,78 @@
+"""What the compiler makes of kernels: the loops over records take several records in one instruction."""
+
+import dataclasses
+import platform
+import re
+
+import pytest
+import sympy as sp
+from instances import U, Y
+
+from symdebias.codegen import cache
+from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.constants import Constants, Tails
+from symdebias.codegen.score.normal import NormalNoise
+from symdebias.codegen.score.program import ScoreProgram
+
+S, T, C = sp.symbols("s t c", positive=True)
+PROGRAM = ScoreProgram(
+    C * sp.exp(-U * Y - S / 2) + U**2 / 2,
+    Y,
+    ScoreColumns((U,), tuple(range(6)), 6, None),
+    (NormalNoise((S,)), Tails(), Constants("target", (T, C))),
+)
+# Arithmetic on several numbers of double precision at once.
+PACKED = {
+    "x86_64": r"\bv?(?:fn?m(?:add|sub)\d{3}|mul|add|sub)pd\b",
+    "aarch64": r"\b(?:fmla|fmls|fmul|fadd|fsub)\s+v\d+\.2d\b",
+}
+MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+NAMES = ("sgd_pass", "mean_derivatives")
+# There are 140 to 190 on x86: the polynomial of the exponential alone has 13 multiplications, and the sums are of 6
+# columns. Where sums keep their order there are 11, those of copies.
+MANY, FEW, POLYNOMIAL = 50, 25, 13
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch):
+    """No disk: machine code that was read from it has no text."""
+    monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
+    for name in ("_compiled", "_helpers", "_hashes"):
+        monkeypatch.setattr(cache, name, {})
+
+
+def packed(kernel):
+    if MACHINE not in PACKED:
+        pytest.skip(f"no words for the vector instructions of {platform.machine()}")
+    return len(re.findall(PACKED[MACHINE], "\n".join(kernel.inspect_asm().values())))
+
+
+def freedoms(kernel):
+    text = "\n".join(kernel.inspect_llvm().values())
+    return set(
+        re.findall(r"\b(nnan|ninf|nsz|arcp|afn|fast|contract|reassoc)\b(?=[\w ]*(?:double|<\d+ x double>))", text)
+    )
+
+
+def test_loops_over_records_are_vectorised_and_nan_keeps_its_meaning(nothing_compiled):
+    kernels = Kernels(PROGRAM)
+    compiled = {name: cache.compile_kernel(kernels.source(name)) for name in NAMES}
+    # Sums may be reordered; nothing may be left out because NaN and infinity were taken not to occur.
+    assert [freedoms(kernel) for kernel in compiled.values()] == [{"contract", "reassoc"}] * len(NAMES)
+    counts = {name: packed(kernel) for name, kernel in compiled.items()}
+    assert min(counts.values()) >= MANY, counts
+
+
+def test_what_would_be_seen(nothing_compiled):
+    """The same kernel is seen where sums must keep their order, and where the exponential is a library's."""
+    source = Kernels(PROGRAM).source("mean_gradient")
+    freedom = 'fastmath={"contract", "reassoc"}'
+    assert freedom in source.text
+    in_order = dataclasses.replace(source, fastmath=(), text=source.text.replace(freedom, "fastmath=False"))
+    assert packed(cache.compile_kernel(in_order)) < FEW
+    whole = re.search(r"    shifted = .*?return value\n", source.text, re.DOTALL)
+    by_library = dataclasses.replace(
+        source, text=source.text.replace(whole[0], "    return math.pow(2.718281828459045, x)\n", 1)
+    )
+    assert packed(cache.compile_kernel(by_library)) <= packed(cache.compile_kernel(source)) - POLYNOMIAL
