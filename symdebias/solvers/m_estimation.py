@@ -53,7 +53,7 @@ _NAMED = 8
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records.
-_ROUGH, _CORRECTIONS = 1e-2, 1
+_ROUGH, _CORRECTIONS = 1e-3, 1
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
 
