@@ -156,16 +156,16 @@ def optimal_unbiased_randomizer(
 
 def _restated(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float, mesh: FloatArray | None) -> Restated:
     """Return the task of a loss over given outputs, or over all numbers."""
-    if mesh is not None:
-        loss.require_convex(mesh, labels)
+    loss.require_convex(labels if mesh is None else mesh, labels)
     squared = quadratic(loss, labels, prior, low)
     if squared is not None:
         return squared
     if mesh is None:
         raise ValueError(
-            f"loss={shown(loss.text, 60)} needs outputs=: over all numbers only quadratic losses have a solution, and "
-            "of losses that end as straight lines outputs farther and farther away cost no more. Give "
-            "feasible_outputs(labels, epsilon, mesh=...) and the labels; for the absolute loss no others help."
+            f"loss={shown(loss.text, 60)} needs outputs=: only losses that are quadratic in the outcome are "
+            "minimised over all numbers, and where a loss ends as a straight line, outputs farther and farther away "
+            "cost no more. Give feasible_outputs(labels, epsilon, mesh=...) together with the labels; for the absolute "
+            "loss the labels and the two ends are enough."
         )
     return convex(loss, labels, prior, low, mesh)
 

@@ -143,5 +143,6 @@ def middle_and_half(labels: FloatArray) -> tuple[float, float]:
 def _indifferent(loss: LabelLoss) -> str:
     return (
         f"the loss {loss.text[:100]!r} is affine in the outcome, at all outcomes and labels that count here: its mean "
-        "is the same for every unbiased randomizer. Give one that grows with the distance between outcome and label, such as (outcome - label)**2."
+        "is the same for every unbiased randomizer. Give one that grows with the distance between outcome and label, "
+        "such as (outcome - label)**2."
     )
