@@ -6,7 +6,7 @@ parameters, and with it the sandwich covariance of M-estimation under any releas
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -384,9 +384,9 @@ def expected_fit(
     >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
     True
     """
-    release, population = in_released_units(release, population)
-    study = Study.of(loss, release, population, l2, random_state)
-    return study.expected(release, sample_size(n), method)
+    released, population = in_released_units(release, population)
+    study = Study.of(loss, released, population, l2, random_state)
+    return replace(study.expected(released, sample_size(n), method), release=release)
 
 
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
@@ -400,10 +400,14 @@ def in_released_units(release: Release, population: Population) -> tuple[Release
             "order."
         )
     X = standardised(population.X, release.columns, release.center, release.scale)
+    return without_units(release), Population(X, population.y)
+
+
+def without_units(release: Release) -> Release:
+    """Return the release of the released columns themselves: without centre, scale and categories to expand."""
     groups: dict[Any, Any] = dict(release.groups)
     coupled = {"target": release.target} if release.coupling is None else release.coupling.arguments
-    plain = Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
-    return plain, Population(X, population.y)
+    return Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
 
 
 def records_needed(
@@ -450,8 +454,9 @@ def records_needed(
     """
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
-    release, population = in_released_units(release, population)
-    return Study.of(loss, release, population, l2, random_state).needed(release, wanted, criterion, method)
+    released, population = in_released_units(release, population)
+    study = Study.of(loss, released, population, l2, random_state)
+    return replace(study.needed(released, wanted, criterion, method), release=release)
 
 
 def sample_size(n: float) -> float:

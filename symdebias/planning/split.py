@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -11,7 +11,15 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
-from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
+from symdebias.planning.expected_fit import (
+    Criterion,
+    ExpectedFit,
+    Study,
+    check_criterion,
+    in_released_units,
+    sample_size,
+    without_units,
+)
 from symdebias.planning.population import Population
 from symdebias.release import Release
 
@@ -116,8 +124,16 @@ def best_split(
         raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
     check_criterion(criterion)
     records = sample_size(n)
-    study = Study.of(loss, build(parts_of(whole, (1 / count,) * count)), population, l2, random_state)
-    return split_of(study, build, whole, count, records, criterion)
+    equal = parts_of(whole, (1 / count,) * count)
+    release, studied = in_released_units(build(equal), population)
+    study = Study.of(loss, release, studied, l2, random_state)
+    if studied is population:
+        return split_of(study, build, whole, count, records, criterion)
+    split = split_of(study, lambda parts: without_units(build(parts)), whole, count, records, criterion)
+    expected = replace(split.expected, release=build(split.budgets))
+    return replace(
+        split, expected=expected, equal=None if split.equal is None else replace(split.equal, release=build(equal))
+    )
 
 
 def split_of(study: Study, build: Build, whole: float, count: int, n: float, criterion: Criterion) -> Split:
