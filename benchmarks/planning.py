@@ -2,9 +2,9 @@
 
     python benchmarks/planning.py [--fits 1000] [--points 45] [--split-fits 100] [--only "least squares*" ...]
 
-Nine settings of loss, mechanism and number of columns: the ratios, over parameters, of the standard deviation of
-`m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo error of a ratio is
-1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a grid, and that of
+Nine settings of loss, mechanism and number of columns, and four of free-form losses: the ratios, over parameters, of
+the standard deviation of `m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo
+error of a ratio is 1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a grid, and that of
 the half-half split. Last, designs of columns in their own units with public centres and scales: `sd.plan` splits the
 budget, and `m_estimate` is run on simulated releases of the planned split, of equal parts, and of two others, with the
 same people and seeds for all of them.
@@ -15,6 +15,7 @@ import math
 from fnmatch import fnmatchcase
 
 import numpy as np
+import sympy as sp
 
 import symdebias as sd
 
@@ -71,6 +72,42 @@ def print_errors(fits, chosen):
         ratios = np.std(found, axis=0, ddof=1) / expected.standard_errors
         span = f"{ratios.min():.3f} to {ratios.max():.3f}"
         print(f"{name:<42}{expected.standard_errors.max():>12.4g}{span:>22}", flush=True)
+
+
+# Free-form losses: the parameters, how the target is drawn given the features, and the release.
+x1, x2, a, b, y = sp.symbols("x1 x2 a b y", real=True)
+QUADRATIC = sd.Loss.of_features((y - a * x1**2 - b * x2) ** 2 / 2, features=[x1, x2], parameters=[a, b], target=y)
+CURVE = sd.Loss.of_features((y - a * sp.exp(b * x1)) ** 2 / 2, features=[x1], parameters=[a, b], target=y)
+FREE_FORM = {
+    "free-form: a x1^2 + b x2, normal 0.4": (
+        QUADRATIC, normal(2, 0.4), lambda X: 1.5 * X[:, 0] ** 2 - 0.7 * X[:, 1], 20_000),
+    "free-form: a x1^2 + b x2, Laplace 0.2, target": (
+        QUADRATIC, laplace(2, 0.2, sd.LaplaceMechanism.from_scale(0.5)),
+        lambda X: 1.5 * X[:, 0] ** 2 - 0.7 * X[:, 1], 20_000),
+    "free-form: a exp(b x1), normal 0.4": (CURVE, normal(1, 0.4), lambda X: 1.5 * np.exp(0.8 * X[:, 0]), 20_000),
+    "free-form: a exp(b x1), Laplace 0.25": (CURVE, laplace(1, 0.25), lambda X: 1.5 * np.exp(0.8 * X[:, 0]), 20_000),
+}  # fmt: skip
+
+
+def print_free_form(fits, chosen):
+    for name, (loss, release, curve, n) in FREE_FORM.items():
+        if not chosen(name):
+            continue
+
+        def drawn(rng, size, loss=loss, curve=curve):
+            X = rng.uniform(-1, 1, (size, len(loss.features)))
+            return X, curve(X) + 0.5 * rng.normal(size=size)
+
+        population, start = sd.planning.Population(*drawn(np.random.default_rng(6), 20_000)), [1.0, 0.5]
+        expected = sd.planning.expected_fit(loss, release, population, n=n, start=start)
+        corrected, found = sd.debias(loss, release), []
+        for seed in range(fits):
+            X, target = drawn(np.random.default_rng([12, seed]), n)
+            noised = release.privatize(X, target, random_state=np.random.default_rng([13, seed]))
+            found.append(sd.m_estimate(corrected, noised.X, noised.y, start=start).theta)
+        ratios = np.std(found, axis=0, ddof=1) / expected.standard_errors
+        span = f"{ratios.min():.3f} to {ratios.max():.3f}"
+        print(f"{name:<42}{expected.standard_errors.max():>12.4g}{span:>22}   ({fits} fits)", flush=True)
 
 
 def print_splits(points, chosen):
@@ -206,5 +243,6 @@ if __name__ == "__main__":
         return any(fnmatchcase(name, pattern) for pattern in arguments.only)
 
     print_errors(arguments.fits, chosen)
+    print_free_form(arguments.fits, chosen)
     print_splits(arguments.points, chosen)
     print_simulated_splits(arguments.split_fits, chosen)

@@ -16,7 +16,7 @@ from symdebias._domains import POSITIVE, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
 from symdebias.driver import corrected_by, debias
-from symdebias.exceptions import ClippingWarning, InferenceError, SymdebiasError
+from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
 from symdebias.planning.population import Population
@@ -74,7 +74,7 @@ class ExpectedFit:
     without_noise : array of shape (q,), float64
         Standard errors from n true records.
     score_variance : float
-        The noise variance of the score.
+        The noise variance of the score; NaN for a free-form loss, which has none.
     method : str
         The correction.
     notes : tuple of str
@@ -136,18 +136,20 @@ class Study:
     random_state: int  # Of the noise on the population.
 
     @classmethod
-    def of(cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int) -> "Study":
-        """Return the study of a population whose records enter the score as the release says.
+    def of(
+        cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int, start: Any = None
+    ) -> "Study":
+        """Return the study of a population whose records enter the loss as the release says.
+
+        `start` is where its parameters are sought from, as for `m_estimate`.
 
         Raises
         ------
         InferenceError
             The population has no best parameters.
         ValueError
-            The loss has no score, or the release a centre or a scale.
+            The release has a centre, a scale or categories that are indicators.
         """
-        if not loss.scores:
-            raise ValueError("plans are for losses of scores. Declare the loss in its score, Loss(..., score=u).")
         if release.center or release.scale:
             raise ValueError(
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
@@ -162,9 +164,10 @@ class Study:
         apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
         plain = debias(loss, apart, method="none")
         try:
-            fit = m_estimate(plain, population.X, population.y, l2=l2)
+            fit = m_estimate(plain, population.X, population.y, l2=l2, start=start)
         except SymdebiasError as error:
-            raise InferenceError(f"the population has no best parameters: {error}") from None
+            advice = " Give start=, a guess of the parameters." if start is None and not loss.scores else ""
+            raise InferenceError(f"the population has no best parameters: {error}{advice}") from None
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         risk = records.derivatives_or_differences()[0](theta, True)
@@ -212,6 +215,12 @@ class Study:
 
     def _expected(self, corrected: CorrectedLoss, n: float, quick: bool) -> ExpectedFit:
         theta = self.theta
+        if not (corrected.is_resolved or corrected.declared.scores):
+            raise NoExactCorrectionError(
+                f"{corrected.declared.expression} has no exact correction under this release, and a surrogate is "
+                "planned for losses of a score. Declare the loss in its score, Loss(..., score=u), or choose other "
+                "noise."
+            )
         if not corrected.is_resolved:
             corrected = self._resolved(corrected, n, quick)
         correction = corrected.at(self.population.X.shape[1])
@@ -232,7 +241,7 @@ class Study:
             excess_risk=float(np.trace(self.hessian @ covariance) + bias @ self.hessian @ bias) / 2,
             bias=bias,
             without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
-            score_variance=corrected.score_variance(theta),
+            score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
             notes=notes,
         )
@@ -296,11 +305,12 @@ class Study:
             size = float(np.mean(norms**2))
             least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
         if least < _LEAST_SHARE:
+            has_score = bool(corrected.declared.scores)
+            noise = f" (noise variance {corrected.score_variance(theta):.3g} of the score)" if has_score else ""
             raise InferenceError(
                 f"a share of {least:.1g} of the records carries the corrected gradient of "
-                f"{corrected.declared.expression} at the population's parameters (noise variance "
-                f"{corrected.score_variance(theta):.3g} of the score): no normal approximation holds. Plan with less "
-                "noise, or with a shorter theta."
+                f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
+                "holds. Plan with less noise, or with a shorter theta."
             )
         return meat
 
@@ -333,6 +343,7 @@ def expected_fit(
     n: float,
     method: str = "auto",
     l2: float = 0.0,
+    start: Any = None,
     random_state: int = 0,
 ) -> ExpectedFit:
     """Return the standard errors to expect of `m_estimate` on n released records.
@@ -340,7 +351,7 @@ def expected_fit(
     Parameters
     ----------
     loss : Loss
-        The loss, of one or several scores.
+        The loss, of one or several scores, or free-form with an exact correction under the release.
     release : Release
         How records will be released.
     population : Population
@@ -352,6 +363,9 @@ def expected_fit(
         The correction, as for `debias`; ``"best"`` takes the one with the smaller excess risk.
     l2 : float
         Regularisation.
+    start : array of shape (q,) or (K, q), optional
+        Where the population's parameters are sought from, as for `m_estimate`: a guess, which a free-form loss with
+        several minima needs; zeros by default.
     random_state : int
         Of the noise on the population; nothing is released.
 
@@ -366,7 +380,8 @@ def expected_fit(
     InferenceError
         The population does not tell the parameters apart.
     NoExactCorrectionError, InfiniteVarianceError
-        The release cannot be corrected, or its correction has infinite variance at the population's parameters.
+        The release cannot be corrected, or its correction has infinite variance at the population's parameters; or the
+        loss is free-form, and nothing but a surrogate corrects it.
     ValueError, TypeError
         An argument does not fit.
 
@@ -385,7 +400,7 @@ def expected_fit(
     True
     """
     released, population = in_released_units(release, population)
-    study = Study.of(loss, released, population, l2, random_state)
+    study = Study.of(loss, released, population, l2, random_state, start)
     return replace(study.expected(released, sample_size(n), method), release=release)
 
 
@@ -419,13 +434,14 @@ def records_needed(
     method: str = "auto",
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
 ) -> ExpectedFit:
     """Return the number of records with which the standard errors are expected to be small enough.
 
     Parameters
     ----------
-    loss, release, population, method, l2, random_state
+    loss, release, population, method, l2, start, random_state
         As for `expected_fit`.
     standard_error : float
         What is wanted, positive.
@@ -455,7 +471,7 @@ def records_needed(
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
     released, population = in_released_units(release, population)
-    study = Study.of(loss, released, population, l2, random_state)
+    study = Study.of(loss, released, population, l2, random_state, start)
     return replace(study.needed(released, wanted, criterion, method), release=release)
 
 

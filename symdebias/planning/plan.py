@@ -175,6 +175,7 @@ def plan(
     fit_intercept: bool = False,
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
     progress: bool = False,
 ) -> Plan:
@@ -183,7 +184,8 @@ def plan(
     Parameters
     ----------
     loss : Loss
-        The loss.
+        The loss, of scores or free-form; the features of a free-form one are columns in their order, and what they are
+        centred and scaled to.
     population : Population
         Records that stand for those to come, each column in [-1, 1] when it is centred and scaled, or codes from 0 on
         of its categories.
@@ -225,6 +227,8 @@ def plan(
         Regularisation.
     criterion : {"worst", "mean", "risk"}
         What counts: the largest error of a parameter, their root mean square, or the excess risk.
+    start : array of shape (q,) or (K, q), optional
+        Where the population's parameters are sought from, as for `planning.expected_fit`.
     random_state : int
         Of the noise on the population.
     progress : bool
@@ -267,7 +271,7 @@ def plan(
                 loss, population, epsilon=epsilon, delta=delta, n=n, standard_error=standard_error,
                 mechanisms=_allowed(mechanisms, kind), target=kind, target_bounds=target_bounds, norm=norm,
                 columns=columns, categories=categories, center=center, scale=scale, fit_intercept=fit_intercept, l2=l2,
-                criterion=criterion, random_state=random_state, progress=progress,
+                criterion=criterion, start=start, random_state=random_state, progress=progress,
             )
             for kind in _kinds(loss, target_bounds)
         ]  # fmt: skip
@@ -321,7 +325,7 @@ def plan(
 
     with progress_bar(progress, None, "release") as tried:
         # Mechanisms differ in their noise alone, and the population is solved without it.
-        study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state)
+        study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state, start)
         options = []
         noised = make_target is not None
         for mechanism in mechanisms:
@@ -330,7 +334,7 @@ def plan(
                 parts = len(layout.columns)
                 if layout.one_hot:
                     equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
-                    studied = Study.of(loss, equal, layout.population, l2, random_state)
+                    studied = Study.of(loss, equal, layout.population, l2, random_state, start)
             collect = functools.partial(build, mechanism)
             option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
             if not layout.is_released:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -75,13 +76,14 @@ def best_split(
     parts: int = 2,
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
 ) -> Split:
     """Find the split of a budget with the smallest standard errors.
 
     Parameters
     ----------
-    loss, population, n, l2, random_state
+    loss, population, n, l2, start, random_state
         As for `expected_fit`.
     build : callable
         Takes the parts of the budget and returns the release that spends them. They sum to epsilon, or to more where
@@ -126,7 +128,7 @@ def best_split(
     records = sample_size(n)
     equal = parts_of(whole, (1 / count,) * count)
     release, studied = in_released_units(build(equal), population)
-    study = Study.of(loss, release, studied, l2, random_state)
+    study = Study.of(loss, release, studied, l2, random_state, start)
     if studied is population:
         return split_of(study, build, whole, count, records, criterion)
     split = split_of(study, lambda parts: without_units(build(parts)), whole, count, records, criterion)
