@@ -4,10 +4,10 @@
 
 Nine settings of loss, mechanism and number of columns, and four of free-form losses: the ratios, over parameters, of
 the standard deviation of `m_estimate` over independent data and noise to the expected standard error. The Monte-Carlo
-error of a ratio is 1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a grid, and that of
-the half-half split. Last, designs of columns in their own units with public centres and scales: `sd.plan` splits the
-budget, and `m_estimate` is run on simulated releases of the planned split, of equal parts, and of two others, with the
-same people and seeds for all of them.
+error of a ratio is 1/sqrt(2 fits). Then the split of a budget: the criterion at the planner's split over the least of a
+grid, and that of the half-half split. Last, designs of columns in their own units with public centres and scales:
+`sd.plan` splits the budget, and `m_estimate` is run on simulated releases of the planned split, of equal parts, and of
+two others, with the same people and seeds for all of them.
 """
 
 import argparse
