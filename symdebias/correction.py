@@ -365,9 +365,9 @@ class Correction:
 
     def _known_labels(self) -> tuple[float, ...] | None:
         """Return the labels that a released target has, or None where it has any number."""
-        values, noise = self.loss.target_values, self.release.target_noise
         if self.release.clips_target:
             return None
+        values, noise = self.loss.target_values, self.release.target_noise
         if isinstance(noise, ChannelNoise):
             if self.method.corrects:
                 return noise.outputs
