@@ -144,7 +144,7 @@ class Exact(Method):
         form = problem.in_scores()
         if form is None:
             return _by_feature(problem, features.exactly)
-        return form.noted(exactly(_with_one_scale(form.undoing_labels())))
+        return form.noted(exactly(form.undoing_labels()))
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Series(Method):
         form = problem.in_scores()
         if form is None:
             return _by_feature(problem, functools.partial(features.by_series, order=self.order), rewrite=True)
-        return form.noted(by_series(_with_one_scale(form.undoing_labels(rewrite=True)), self.order))
+        return form.noted(by_series(form.undoing_labels(rewrite=True), self.order))
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ def _of_size(waves: int, degree: int, problem: Problem) -> Derivation:
         return form.noted(by_surrogate(scores, parts, waves=waves))
     nearest = form.undoing_labels(nearest=True)
     try:
-        derivation = exactly(_with_one_scale(nearest))
+        derivation = exactly(nearest)
     except NoExactCorrectionError as error:
         raise HiddenError(
             f"the channel of the target hides the loss, and the nearest one in its range has no exact correction "
@@ -277,15 +277,6 @@ def surrogate_parts(loss: Loss, release: Release) -> SurrogateParts:
 def _by_feature(problem: Problem, undo: features.Undo, *, rewrite: bool = False, nearest: bool = False) -> Derivation:
     labelled = label_noise_undone(problem.loss, problem.release, problem.symbols, rewrite=rewrite, nearest=nearest)
     return by_feature(problem.loss, labelled, problem.release, problem.symbols, undo, per_record=problem.per_record)
-
-
-def _with_one_scale(problem: ScoreProblem) -> ScoreProblem:
-    if problem.per_record and len(problem.scores) > 1:
-        raise ValueError(
-            "noise scales of the records' own are corrected for losses of one score. Use one scale for all records, "
-            "or fit the scores apart."
-        )
-    return problem
 
 
 def _design_of_features(loss: Loss, release: Release, places: tuple[int, ...]) -> ColumnDesign:

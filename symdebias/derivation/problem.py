@@ -165,4 +165,4 @@ def _normal_noise(problem: ScoreProblem, build: Build) -> list[Statistic]:
     if not problem.per_record:
         return [NormalNoise(problem.symbols.variances, full)]
     noisy = (index for index, part in enumerate(linear) if part.own_noise is not None and part.own_noise.is_gaussian)
-    return [RecordNoise(problem.symbols.score_variance, tuple(noisy))]
+    return [RecordNoise(problem.symbols.variances, tuple(noisy))]

@@ -6,7 +6,7 @@ parameters, and with it the sandwich covariance of M-estimation under any releas
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from symdebias._domains import POSITIVE, shown
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation.methods import Exact, Method, Surrogate
 from symdebias.driver import corrected_by, debias
-from symdebias.exceptions import ClippingWarning, InferenceError, SymdebiasError
+from symdebias.exceptions import ClippingWarning, InferenceError, NoExactCorrectionError, SymdebiasError
 from symdebias.inference import sandwich
 from symdebias.losses import Loss
 from symdebias.planning.population import Population
@@ -40,12 +40,17 @@ _APPROACHES: dict[str, tuple[Method, ...]] = {
     "best": (Exact(), Surrogate()), "exact": (Exact(),), "surrogate": (Surrogate(),)
 }  # fmt: skip
 
+# A surrogate is taken where the exact correction has so many times its excess risk: fits by a surrogate begin with a
+# pilot, which does not settle on all records, and what is planned is right to a few per cent.
+_WORSE_THAN_EXACT = 1.1
 # Noised copies of the population, so that together there are about so many records.
 _RECORDS = 100_000
 # Not the stream that a population of the same seed is drawn from.
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
 _LEAST_SHARE = 0.02
+# Where fewer drawn records decide an expected variance, its root is known to worse than a tenth.
+_FEW_DECIDE = 25
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
 # may lie in the end.
 _ROUNDS, _MISSED = 12, 1.02
@@ -74,7 +79,7 @@ class ExpectedFit:
     without_noise : array of shape (q,), float64
         Standard errors from n true records.
     score_variance : float
-        The noise variance of the score.
+        The noise variance of the score; NaN for a free-form loss, which has none.
     method : str
         The correction.
     notes : tuple of str
@@ -136,18 +141,20 @@ class Study:
     random_state: int  # Of the noise on the population.
 
     @classmethod
-    def of(cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int) -> "Study":
-        """Return the study of a population whose records enter the score as the release says.
+    def of(
+        cls, loss: Loss, release: Release, population: Population, l2: float, random_state: int, start: Any = None
+    ) -> "Study":
+        """Return the study of a population whose records enter the loss as the release says.
+
+        `start` is where its parameters are sought from, as for `m_estimate`.
 
         Raises
         ------
         InferenceError
             The population has no best parameters.
         ValueError
-            The loss has no score, or the release a centre or a scale.
+            The release has a centre, a scale or categories that are indicators.
         """
-        if not loss.scores:
-            raise ValueError("plans are for losses of scores. Declare the loss in its score, Loss(..., score=u).")
         if release.center or release.scale:
             raise ValueError(
                 "the release has a centre or a scale, and a population is written in released units. Plan with a "
@@ -162,9 +169,10 @@ class Study:
         apart = release if release.coupling is None else Release(fit_intercept=release.fit_intercept)
         plain = debias(loss, apart, method="none")
         try:
-            fit = m_estimate(plain, population.X, population.y, l2=l2)
+            fit = m_estimate(plain, population.X, population.y, l2=l2, start=start)
         except SymdebiasError as error:
-            raise InferenceError(f"the population has no best parameters: {error}") from None
+            advice = " Give start=, a guess of the parameters." if start is None and not loss.scores else ""
+            raise InferenceError(f"the population has no best parameters: {error}{advice}") from None
         theta = fit.theta.ravel()
         records = plain.records(population.X, population.y)
         risk = records.derivatives_or_differences()[0](theta, True)
@@ -176,8 +184,8 @@ class Study:
     def expected(self, release: Release, n: float, method: str = "auto", *, quick: bool = False) -> ExpectedFit:
         """Return what to expect of n records under a release; `quick` takes one copy and the first surrogate.
 
-        Of method "best" it is the correction with the least excess risk; that, "exact" and "surrogate" refuse without
-        a proposal, since a plan compares releases itself.
+        Of method "best" it is the correction with the least excess risk, exact where a surrogate gains little; that,
+        "exact" and "surrogate" refuse without a proposal, since a plan compares releases itself.
         """
         loss = self.plain.declared
         if method not in _APPROACHES:
@@ -191,7 +199,7 @@ class Study:
                 refusals.append(error)
         if not fits:
             raise refusals[0]
-        return min(fits, key=lambda fit: fit.excess_risk)
+        return min(fits, key=lambda fit: fit.excess_risk * (1.0 if fit.method == "exact" else _WORSE_THAN_EXACT))
 
     def needed(self, release: Release, standard_error: float, criterion: Criterion, method: str) -> ExpectedFit:
         """Return what to expect of as many records as an accuracy takes."""
@@ -212,11 +220,18 @@ class Study:
 
     def _expected(self, corrected: CorrectedLoss, n: float, quick: bool) -> ExpectedFit:
         theta = self.theta
+        if not (corrected.is_resolved or corrected.declared.scores):
+            raise NoExactCorrectionError(
+                f"{corrected.declared.expression} has no exact correction under this release, and a surrogate is "
+                "planned for losses of a score. Declare the loss in its score, Loss(..., score=u), or choose other "
+                "noise."
+            )
         if not corrected.is_resolved:
             corrected = self._resolved(corrected, n, quick)
         correction = corrected.at(self.population.X.shape[1])
         correction.limits.require(theta, finite_variance=True, at="at the population's parameters")
-        covariance = sandwich(self.hessian, self._noised_meat(corrected, quick), n)
+        meat, deciding, drawn = self._noised_meat(corrected, quick)
+        covariance = sandwich(self.hessian, meat, n)
         bias = self._bias(corrected)
         notes: tuple[str, ...] = ()
         if corrected.design is not None:
@@ -224,6 +239,11 @@ class Study:
             notes = (f"the surrogate has a bias of up to {worst:.2g} standard errors",) if worst > 0.1 else ()
         elif corrected.label_mixing is not None:
             notes = corrected.notes
+        if deciding < _FEW_DECIDE:
+            notes += (
+                f"as few as {deciding:.2g} of {drawn:,} drawn records decide an expected standard error: gradients "
+                "have heavy tails, and it may be far too small",
+            )
         return ExpectedFit(
             release=corrected.release,
             records=n,
@@ -232,7 +252,7 @@ class Study:
             excess_risk=float(np.trace(self.hessian @ covariance) + bias @ self.hessian @ bias) / 2,
             bias=bias,
             without_noise=np.sqrt(np.diag(sandwich(self.hessian, self.meat, n))),
-            score_variance=corrected.score_variance(theta),
+            score_variance=corrected.score_variance(theta) if corrected.declared.scores else math.nan,
             method=corrected.method,
             notes=notes,
         )
@@ -272,8 +292,11 @@ class Study:
         )
         return corrected.with_design(design)
 
-    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> FloatArray:
-        """Return the covariance of the corrected gradient over the population and the noise.
+    def _noised_meat(self, corrected: CorrectedLoss, quick: bool) -> tuple[FloatArray, float, int]:
+        """Return the covariance of the corrected gradient over the population and the noise, and what it rests on.
+
+        These are the records that decide the variance of the parameter with the fewest, (sum psi^2)^2/sum psi^4 with
+        psi what a record does to it, and the number of those drawn.
 
         Raises
         ------
@@ -283,6 +306,8 @@ class Study:
         theta, X, y = self.theta, self.population.X, self.population.y
         copies = 1 if quick else max(1, round(_RECORDS / len(y)))
         meat, least = np.zeros((len(theta), len(theta))), 1.0
+        squares, fourths = np.zeros((2, len(theta)))
+        inverse = np.linalg.inv(self.hessian)
         rng = np.random.default_rng([self.random_state, _NOISE_STREAM])
         for _ in range(copies):
             with warnings.catch_warnings():
@@ -292,17 +317,22 @@ class Study:
             gradients = records.gradients(theta, slice(None))
             centred = gradients - gradients.mean(axis=0)
             meat += centred.T @ centred / (copies * len(gradients))
+            moved = np.square(centred @ inverse)
+            squares, fourths = squares + moved.sum(axis=0), fourths + np.square(moved).sum(axis=0)
             norms = np.linalg.norm(gradients, axis=1)
             size = float(np.mean(norms**2))
             least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
         if least < _LEAST_SHARE:
+            has_score = bool(corrected.declared.scores)
+            noise = f" (noise variance {corrected.score_variance(theta):.3g} of the score)" if has_score else ""
             raise InferenceError(
                 f"a share of {least:.1g} of the records carries the corrected gradient of "
-                f"{corrected.declared.expression} at the population's parameters (noise variance "
-                f"{corrected.score_variance(theta):.3g} of the score): no normal approximation holds. Plan with less "
-                "noise, or with a shorter theta."
+                f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
+                "holds. Plan with less noise, or with a shorter theta."
             )
-        return meat
+        # A parameter that no record moves is known.
+        deciding = np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf, where=fourths > 0)
+        return meat, float(deciding), copies * len(y)
 
     def _bias(self, corrected: CorrectedLoss) -> FloatArray:
         """Return the bias of theta, -H^-1 times the mean error of the gradient over true records."""
@@ -333,6 +363,7 @@ def expected_fit(
     n: float,
     method: str = "auto",
     l2: float = 0.0,
+    start: Any = None,
     random_state: int = 0,
 ) -> ExpectedFit:
     """Return the standard errors to expect of `m_estimate` on n released records.
@@ -340,7 +371,7 @@ def expected_fit(
     Parameters
     ----------
     loss : Loss
-        The loss, of one or several scores.
+        The loss, of one or several scores, or free-form with an exact correction under the release.
     release : Release
         How records will be released.
     population : Population
@@ -349,9 +380,13 @@ def expected_fit(
     n : float
         How many there will be, at least 1.
     method : {"auto", "exact", "surrogate", "best"}
-        The correction, as for `debias`; ``"best"`` takes the one with the smaller excess risk.
+        The correction, as for `debias`; ``"best"`` takes the surrogate where its excess risk is a tenth smaller than
+        that of the exact correction.
     l2 : float
         Regularisation.
+    start : array of shape (q,) or (K, q), optional
+        Where the population's parameters are sought from, as for `m_estimate`: a guess, which a free-form loss with
+        several minima needs; zeros by default.
     random_state : int
         Of the noise on the population; nothing is released.
 
@@ -366,7 +401,8 @@ def expected_fit(
     InferenceError
         The population does not tell the parameters apart.
     NoExactCorrectionError, InfiniteVarianceError
-        The release cannot be corrected, or its correction has infinite variance at the population's parameters.
+        The release cannot be corrected, or its correction has infinite variance at the population's parameters; or the
+        loss is free-form, and nothing but a surrogate corrects it.
     ValueError, TypeError
         An argument does not fit.
 
@@ -384,9 +420,9 @@ def expected_fit(
     >>> bool(abs(20_000 * fit.covariance.trace() - 2.59) < 0.1)  # theory: 2.59
     True
     """
-    release, population = in_released_units(release, population)
-    study = Study.of(loss, release, population, l2, random_state)
-    return study.expected(release, sample_size(n), method)
+    released, population = in_released_units(release, population)
+    study = Study.of(loss, released, population, l2, random_state, start)
+    return replace(study.expected(released, sample_size(n), method), release=release)
 
 
 def in_released_units(release: Release, population: Population) -> tuple[Release, Population]:
@@ -400,10 +436,14 @@ def in_released_units(release: Release, population: Population) -> tuple[Release
             "order."
         )
     X = standardised(population.X, release.columns, release.center, release.scale)
+    return without_units(release), Population(X, population.y)
+
+
+def without_units(release: Release) -> Release:
+    """Return the release of the released columns themselves: without centre, scale and categories to expand."""
     groups: dict[Any, Any] = dict(release.groups)
     coupled = {"target": release.target} if release.coupling is None else release.coupling.arguments
-    plain = Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
-    return plain, Population(X, population.y)
+    return Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
 
 
 def records_needed(
@@ -415,13 +455,14 @@ def records_needed(
     method: str = "auto",
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
 ) -> ExpectedFit:
     """Return the number of records with which the standard errors are expected to be small enough.
 
     Parameters
     ----------
-    loss, release, population, method, l2, random_state
+    loss, release, population, method, l2, start, random_state
         As for `expected_fit`.
     standard_error : float
         What is wanted, positive.
@@ -450,8 +491,9 @@ def records_needed(
     """
     wanted = POSITIVE.check("standard_error", standard_error)
     check_criterion(criterion)
-    release, population = in_released_units(release, population)
-    return Study.of(loss, release, population, l2, random_state).needed(release, wanted, criterion, method)
+    released, population = in_released_units(release, population)
+    study = Study.of(loss, released, population, l2, random_state, start)
+    return replace(study.needed(released, wanted, criterion, method), release=release)
 
 
 def sample_size(n: float) -> float:

@@ -13,7 +13,7 @@ from symdebias._domains import POSITIVE
 from symdebias._randomness import generator
 from symdebias.driver import debias
 from symdebias.losses import Loss
-from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed
+from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed, without_units
 from symdebias.planning.population import Population
 from symdebias.release import Release, Schema
 from symdebias.release.one_hot import OneHot
@@ -165,7 +165,7 @@ def feasibility(
     chosen = _loss_of(declared, loss)
     release = Release.from_schema(declared)
     population, names = _population(declared, release, chosen, random_state)
-    studied = _without_units(release)
+    studied = without_units(release)
     if n is None:
         wanted = POSITIVE.check("standard_error", standard_error)
         expected = records_needed(
@@ -198,13 +198,6 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     if schema.labels is None and made.target_values is not None:
         raise ValueError(f"{name} is a loss of two labels, and the target has bounds. Choose another loss.")
     return made
-
-
-def _without_units(release: Release) -> Release:
-    """Return the release of the released columns themselves: without centre, scale and categories to expand."""
-    groups: dict[Any, Any] = dict(release.groups)
-    coupled = {"target": release.target} if release.coupling is None else release.coupling.arguments
-    return Release(groups or None, noiseless=release.noiseless, fit_intercept=release.fit_intercept, **coupled)
 
 
 def _population(schema: Schema, release: Release, loss: Loss, random_state: int) -> tuple[Population, tuple[str, ...]]:

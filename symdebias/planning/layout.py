@@ -1,4 +1,7 @@
-"""Columns as a plan sees them: numbers in [-1, 1], with the indicators of categories beside them in one vector."""
+"""Columns as a plan sees them: numbers in [-1, 1], with the indicators of categories beside them in one vector.
+
+Numbers are in [-1, 1] as they are released: centred and scaled by public numbers, where these are given.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,8 +13,12 @@ import numpy as np
 from symdebias._domains import POSITIVE, shown
 from symdebias.mechanisms import Mechanism, RandomizedResponse
 from symdebias.planning.population import Population
-from symdebias.release.columns import checked_names
+from symdebias.release import Release
+from symdebias.release.columns import checked_names, standardised
 from symdebias.release.one_hot import OneHot
+
+# How far beyond 1 a number may lie that was centred and scaled and rounded.
+_ROUNDED = 1e-12
 
 
 @dataclass(frozen=True)
@@ -23,7 +30,10 @@ class Layout:
     # What the indicators of a column of categories are centred at: 1/2 for two categories and 1/(k - 1) for k, which
     # makes the ball smallest; nothing without an intercept, which takes up the shift.
     center: dict[str, float]
-    population: Population  # The records as collected, with codes for categories.
+    # Public centres and scales of columns of numbers, by name.
+    shift: dict[str, float]
+    units: dict[str, float]
+    population: Population  # The records as collected, with codes for categories and numbers centred and scaled.
     vectors: Population  # The same records as vectors of numbers, indicators centred.
     radius: float  # A bound on the L2 norm of the vectors.
     taxicab: float  # A bound on their L1 norm.
@@ -36,11 +46,13 @@ class Layout:
         categories: Mapping[str, Sequence[Any]] | None,
         norm: float | None,
         fit_intercept: bool,
+        shift: Any = None,
+        units: Any = None,
     ) -> "Layout":
         """Return the layout of a population: numbers in [-1, 1], and codes from 0 on in the columns of categories.
 
         Names for columns are needed with categories, which are in the order of their codes; `norm` is a public bound on
-        the L2 norm of the numbers.
+        the L2 norm of the numbers, `shift` and `units` are their public centres and scales, as for `Release`.
 
         Raises
         ------
@@ -71,9 +83,18 @@ class Layout:
                     f"0 to {len(one.values) - 1} of the categories."
                 )
         numbers = [place for place, name in enumerate(names) if name not in labels]
-        if numbers and np.abs(population.X[:, numbers]).max() > 1 + 1e-12:
+        declared = Release(noiseless=names, center=shift, scale=units)
+        shifts, scales = _of_numbers(declared.center, labels, "center"), _of_numbers(declared.scale, labels, "scale")
+        if shifts or scales:
+            X = standardised(population.X, names, tuple(shifts.items()), tuple(scales.items()))
+            population = Population(X, population.y)
+        outside = [place for place in numbers if np.abs(population.X[:, place]).max() > 1 + _ROUNDED]
+        if outside:
+            found = np.abs(population.X[:, outside[0]]).max()
             raise ValueError(
-                "the population has features outside [-1, 1]. Scale it to the public bounds of the columns."
+                f"the population has features outside [-1, 1]: {shown(names[outside[0]])} reaches {found:.4g} in size"
+                f"{' when it is centred and scaled' if shifts or scales else ''}. Give the middle and half the range "
+                "of the public bounds of each column as center= and scale=, or scale the population to them."
             )
         longest = math.sqrt(len(numbers))
         own = longest if norm is None else min(POSITIVE.check("norm", norm), longest)
@@ -92,18 +113,25 @@ class Layout:
             vectors = Population(expanded, population.y)
         # Rounded up, so that no record is shortened.
         radius = math.sqrt(square) * (1 + 2.0**-50) if one_hot else math.sqrt(square)
-        return cls(names, one_hot, center, population, vectors, radius, taxicab * (1 + 2.0**-50 * bool(one_hot)))
+        taxicab *= 1 + 2.0**-50 * bool(one_hot)
+        return cls(names, one_hot, center, shifts, scales, population, vectors, radius, taxicab)
 
     @property
     def vector_names(self) -> tuple[str, ...]:
         """The names of the numbers of the vector."""
         return self.one_hot.released(self.columns)
 
-    def options(self) -> dict[str, Any]:
+    @property
+    def is_released(self) -> bool:
+        """Whether the columns as collected are those that are released: numbers in [-1, 1]."""
+        return not (self.one_hot or self.shift or self.units)
+
+    def options(self, *, in_one_vector: bool = True) -> dict[str, Any]:
         """Return what a release of the columns as collected is told of them."""
-        if not self.one_hot:
-            return {}
-        return {"categories": self.one_hot.as_json(), **({"center": self.center} if self.center else {})}
+        one_hot = in_one_vector and bool(self.one_hot)
+        center = self.shift | (self.center if one_hot else {})
+        given = {"categories": self.one_hot.as_json() if one_hot else {}, "center": center, "scale": self.units}
+        return {name: values for name, values in given.items() if values}
 
     def by_column(self, budgets: Sequence[float], number: Any) -> dict[Any, Mechanism]:
         """Return a mechanism for each column: randomized response for categories, and one that a function makes.
@@ -120,6 +148,24 @@ class Layout:
             name: RandomizedResponse(budget, labels[name].values) if name in labels else number(budget)
             for name, budget in zip(self.columns, budgets, strict=True)
         }
+
+
+def _of_numbers(values: Any, labels: Mapping[str, Any], argument: str) -> dict[str, float]:
+    """Return the public numbers of columns, by name, which no column of categories has.
+
+    Raises
+    ------
+    ValueError
+        One has.
+    """
+    found: dict[str, float] = dict(values)
+    moved = [name for name in found if name in labels]
+    if moved:
+        raise ValueError(
+            f"{argument} names {shown(moved[0])}, a column of categories, whose indicators the plan centres itself. "
+            "Leave it out."
+        )
+    return found
 
 
 def _square(size: int, centred: bool) -> float:

@@ -170,9 +170,12 @@ def plan(
     norm: float | None = None,
     columns: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[Any]] | None = None,
+    center: Mapping[str, float] | Sequence[float] | None = None,
+    scale: Mapping[str, float] | Sequence[float] | None = None,
     fit_intercept: bool = False,
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
     progress: bool = False,
 ) -> Plan:
@@ -181,9 +184,11 @@ def plan(
     Parameters
     ----------
     loss : Loss
-        The loss.
+        The loss, of scores or free-form; the features of a free-form one are columns in their order, and what they are
+        centred and scaled to.
     population : Population
-        Records that stand for those to come, each column in [-1, 1], or codes from 0 on of its categories.
+        Records that stand for those to come, each column in [-1, 1] when it is centred and scaled, or codes from 0 on
+        of its categories.
     epsilon : float
         The budget of a whole record, in [1e-6, 700].
     delta : float
@@ -204,19 +209,26 @@ def plan(
     target_bounds : pair of float, optional
         Public bounds of a continuous target.
     norm : float, optional
-        Public bound on the L2 norm of the features that are numbers; the square root of their number by default, which
-        holds for all records in [-1, 1].
+        Public bound on the L2 norm of the features that are numbers, centred and scaled; the square root of their
+        number by default, which holds for all records in [-1, 1].
     columns : sequence of str, optional
-        Names for the columns of the population; needed with categories.
+        Names for the columns of the population, ``x0``, ``x1``, ... by default; needed with categories.
     categories : mapping from str to sequence, optional
         The categories of columns, in the order of their codes. In one vector they are indicators, with an intercept
         centred at 1/2 (two categories) or 1/(k - 1): the intercept is then that of centred columns.
+    center, scale : mapping from str to float, or sequence of float, optional
+        Public centre and scale of columns of numbers, as for `Release`: the middle and half the range of their public
+        bounds. The population is then in its own units, and so are the records that the release of the plan takes.
+        Parameters and standard errors are those of the released columns, (x - center)/scale; divided by the scale a
+        standard error is that of the coefficient in the column's own units.
     fit_intercept : bool
         Whether the model has an intercept.
     l2 : float
         Regularisation.
     criterion : {"worst", "mean", "risk"}
         What counts: the largest error of a parameter, their root mean square, or the excess risk.
+    start : array of shape (q,) or (K, q), optional
+        Where the population's parameters are sought from, as for `planning.expected_fit`.
     random_state : int
         Of the noise on the population.
     progress : bool
@@ -258,14 +270,14 @@ def plan(
             plan(
                 loss, population, epsilon=epsilon, delta=delta, n=n, standard_error=standard_error,
                 mechanisms=_allowed(mechanisms, kind), target=kind, target_bounds=target_bounds, norm=norm,
-                columns=columns, categories=categories, fit_intercept=fit_intercept, l2=l2, criterion=criterion,
-                random_state=random_state, progress=progress,
+                columns=columns, categories=categories, center=center, scale=scale, fit_intercept=fit_intercept, l2=l2,
+                criterion=criterion, start=start, random_state=random_state, progress=progress,
             )
             for kind in _kinds(loss, target_bounds)
         ]  # fmt: skip
         every = [option for one in found for option in one.options]
         return Plan(tuple(sorted(every, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
-    layout = Layout.of(population, columns, categories, norm, fit_intercept)
+    layout = Layout.of(population, columns, categories, norm, fit_intercept, center, scale)
     if mechanisms is None:
         mechanisms = _MECHANISMS[:4] if target in KINDS else _MECHANISMS if layout.one_hot else _MECHANISMS[:2]
     if isinstance(mechanisms, str) or not mechanisms or not set(mechanisms) <= set(_MECHANISMS):
@@ -313,7 +325,7 @@ def plan(
 
     with progress_bar(progress, None, "release") as tried:
         # Mechanisms differ in their noise alone, and the population is solved without it.
-        study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state)
+        study = Study.of(loss, build("gaussian", [whole / 2, whole / 2]), layout.vectors, l2, random_state, start)
         options = []
         noised = make_target is not None
         for mechanism in mechanisms:
@@ -322,21 +334,24 @@ def plan(
                 parts = len(layout.columns)
                 if layout.one_hot:
                     equal = build(mechanism, parts_of(whole, [1 / (parts + noised)] * (parts + noised)))
-                    studied = Study.of(loss, equal, population, l2, random_state)
+                    studied = Study.of(loss, equal, layout.population, l2, random_state, start)
             collect = functools.partial(build, mechanism)
             option = _option(studied, mechanism, collect, parts, noised, whole, records, wanted, criterion, weights)
-            if layout.one_hot and not by_column and option.expected is not None:
-                option = replace(option, expected=_as_collected(option.expected, layout))
+            if not layout.is_released:
+                expected, half = (one and _as_collected(one, layout) for one in (option.expected, option.half))
+                option = replace(option, expected=expected, half=half)
             options.append(replace(option, target=target))
     return Plan(tuple(sorted(options, key=functools.partial(_rank, criterion, wanted))), criterion, wanted, whole)
 
 
 def _as_collected(expected: ExpectedFit, layout: Layout) -> ExpectedFit:
     """Return what to expect with the release of the columns as collected, which makes the indicators."""
-    ((_, mechanism),), coupled = expected.release.groups, expected.release.coupling
+    groups, coupled = dict(expected.release.groups), expected.release.coupling
+    in_one_vector = len(groups) == 1 and next(iter(groups)) == layout.vector_names
+    features: dict[Any, Mechanism] = {layout.columns: next(iter(groups.values()))} if in_one_vector else {**groups}
     target = {"target": expected.release.target} if coupled is None else coupled.arguments
     release = Release(
-        {layout.columns: mechanism}, fit_intercept=expected.release.fit_intercept, **target, **layout.options()
+        features, fit_intercept=expected.release.fit_intercept, **target, **layout.options(in_one_vector=in_one_vector)
     )
     return replace(expected, release=release)
 

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -11,7 +12,15 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, EPSILON, shown
 from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
-from symdebias.planning.expected_fit import Criterion, ExpectedFit, Study, check_criterion, sample_size
+from symdebias.planning.expected_fit import (
+    Criterion,
+    ExpectedFit,
+    Study,
+    check_criterion,
+    in_released_units,
+    sample_size,
+    without_units,
+)
 from symdebias.planning.population import Population
 from symdebias.release import Release
 
@@ -67,13 +76,14 @@ def best_split(
     parts: int = 2,
     l2: float = 0.0,
     criterion: Criterion = "worst",
+    start: Any = None,
     random_state: int = 0,
 ) -> Split:
     """Find the split of a budget with the smallest standard errors.
 
     Parameters
     ----------
-    loss, population, n, l2, random_state
+    loss, population, n, l2, start, random_state
         As for `expected_fit`.
     build : callable
         Takes the parts of the budget and returns the release that spends them. They sum to epsilon, or to more where
@@ -116,8 +126,16 @@ def best_split(
         raise ValueError(f"parts={shown(parts)} is no split. Give 2 or more.")
     check_criterion(criterion)
     records = sample_size(n)
-    study = Study.of(loss, build(parts_of(whole, (1 / count,) * count)), population, l2, random_state)
-    return split_of(study, build, whole, count, records, criterion)
+    equal = parts_of(whole, (1 / count,) * count)
+    release, studied = in_released_units(build(equal), population)
+    study = Study.of(loss, release, studied, l2, random_state, start)
+    if studied is population:
+        return split_of(study, build, whole, count, records, criterion)
+    split = split_of(study, lambda parts: without_units(build(parts)), whole, count, records, criterion)
+    expected = replace(split.expected, release=build(split.budgets))
+    return replace(
+        split, expected=expected, equal=None if split.equal is None else replace(split.equal, release=build(equal))
+    )
 
 
 def split_of(study: Study, build: Build, whole: float, count: int, n: float, criterion: Criterion) -> Split:

@@ -17,8 +17,8 @@ from symdebias.codegen.printer import Statements
 from symdebias.codegen.program import BLOCK, Piece
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
+from symdebias.codegen.score.statistic import ZERO, RecordSlopes
 
-_ZERO = ("0", "0.0", "(0)", "(0.0)")
 # From one column of a tile to the next: a power of two would put all columns of a record into one place of the cache.
 STRIDE = BLOCK + 8
 # So many columns of a record are put into a tile at a time: each is a line that is written to, and few stay near.
@@ -127,7 +127,7 @@ class _Pass:
         self.kept = len(self.twice) + len(self.once) + self.fixed
         # The second derivatives by two symbols of the statistics, without those that are zero: most of many.
         pairs = itertools.combinations_with_replacement(range(self.fixed), 2)
-        self.bends = [(n, o) for n, o in pairs if self.second(self.start + n, self.start + o) not in _ZERO]
+        self.bends = [(n, o) for n, o in pairs if self.second(self.start + n, self.start + o) not in ZERO]
 
     def first(self, index: int) -> str:
         """Return a first derivative."""
@@ -214,7 +214,8 @@ class _Pass:
             count = self.combinations[0].count
             shapes |= {"held": (self.kept, count), "shifted": (twice, count, rows)}
         if self.varying:
-            shapes |= dict.fromkeys(("row", "bent", "shift_row"), (self.columns.parameters,))
+            shapes |= dict.fromkeys(("row", "shift_row"), (self.columns.parameters,))
+            shapes |= {"bent": (self.varying, size), "pull": (size,)}
         if self.moving:
             return shapes | {"moved": (size,), "own": (BLOCK, size), "whole": (self.fixed, size)}
         return shapes | {"products": ((twice + len(self.columns.scores) * self.fixed) * BLOCK,)}
@@ -340,10 +341,18 @@ class _Pass:
         moved = "" if self.combinations is None else f" + {self.combinations[0].offset(self.combinations[1], 'j')}"
         for statistic, at in self.loop.placed:
             if statistic.record_symbols:
-                by_score = (self.first(index), self.second(0, index), self.second(index, index))
-                by_symbols = [self.second(index, start + n) for n in range(self.fixed)]
-                lines += statistic.record_derivatives(at, by_score, by_symbols, self.factor, moved=moved)
-                index += len(statistic.record_symbols)
+                own = range(index, index + len(statistic.record_symbols))
+                slopes = RecordSlopes(
+                    [self.first(one) for one in own],
+                    [[self.second(k, one) for k in range(len(self.columns.scores))] for one in own],
+                    [[self.second(one, start + n) for n in range(self.fixed)] for one in own],
+                    {
+                        (one - index, other - index): self.second(one, other)
+                        for one, other in itertools.combinations_with_replacement(own, 2)
+                    },
+                )
+                lines += statistic.record_derivatives(at, slopes, self.factor, moved=moved)
+                index += len(own)
         return lines
 
     # ---- outer products of gradients ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import ClassVar
 import sympy as sp
 
 from symdebias.codegen.score.columns import ScoreColumns
-from symdebias.codegen.score.statistic import Collected, Needs, Place, Share, Statistic
+from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ class QuadraticForm(Statistic):
         return lines
 
     def _pairs(self, at: Place) -> list[tuple[int, int, int]]:
-        pairs = itertools.combinations_with_replacement(range(len(at.columns.scores)), 2)
-        return [(i, a, b) for i, (a, b) in enumerate(pairs)]
+        return [(i, a, b) for i, (a, b) in enumerate(_score_pairs(at))]
 
     def _loops(self, at: Place) -> list[str]:
         p = len(at.columns.linear)
@@ -159,73 +158,114 @@ class SphericalForm(QuadraticForm):
 
 @dataclass(frozen=True)
 class RecordNoise(Statistic):
-    """Normal noise of the one score with variances that each record has of its own, in the last columns of X."""
+    """Normal noise of the scores with variances that each record has of its own, in the last columns of X.
 
-    variance: sp.Symbol  # The noise variance of the score.
+    The covariance Theta V Theta' of a record's scores is s0, s1, ..., the upper triangle row by row.
+    """
+
+    variances: tuple[sp.Symbol, ...]  # The noise covariance of the scores, the upper triangle row by row.
     noisy: tuple[int, ...]  # Which linear columns have such a variance.
     rank: ClassVar[int] = 2
 
     @property
     def record_symbols(self) -> tuple[sp.Symbol, ...]:
-        """The noise variance of the score."""
-        return (self.variance,)
+        """The noise covariance of the scores."""
+        return self.variances
 
     def needs(self, columns: ScoreColumns, number: int) -> Needs:
-        """Return the place of variances for the guard, and one sum per column with variances."""
-        return Needs([("covariance", len(columns.linear))], len(self.noisy), variances=len(self.noisy))
+        """Return the place of variances for the guard, and for each covariance one sum per column with variances."""
+        sums = len(self.variances) * len(self.noisy)
+        return Needs([("covariance", len(columns.linear))], sums, variances=len(self.noisy))
 
     def share(self, at: Place) -> Share:
-        """Return the variance of a record, and what twice V theta adds to the gradient."""
-        terms = [f"{column}*theta[{place}]*theta[{place}]" for place, column in self._columns(at)]
-        sums = [(place, f"sums[{at.sums + g}]") for g, (place, _) in enumerate(self._columns(at))]
+        """Return the covariance of a record, and what V times theta adds to the gradient."""
+        lookups, assemble = [], []
+        for i, (a, b) in enumerate(_score_pairs(at)):
+            left, right = a * at.columns.parameters, b * at.columns.parameters
+            terms = [f"{column}*theta[{left + j}]*theta[{right + j}]" for j, column in self._columns(at)]
+            lookups.append(f"s{i} = {' + '.join(terms) or '0.0'}")
+            for g, (j, _) in enumerate(self._columns(at)):
+                summed = f"sums[{at.sums + i * len(self.noisy) + g}]"
+                assemble.append(f"gradient[{left + j}] += {summed}*theta[{right + j}]")
+                assemble.append(f"gradient[{right + j}] += {summed}*theta[{left + j}]")
         return Share(
-            varying={self.variance: "s0"},
+            varying={variance: f"s{i}" for i, variance in enumerate(self.variances)},
             guard=_guard(at, f"noise[{at.noise} + j]"),
-            lookups=[f"s0 = {' + '.join(terms) or '0.0'}"],
-            assemble=[f"gradient[{place}] += {summed}*theta[{place}]" for place, summed in sums for _ in range(2)],
+            lookups=lookups,
+            assemble=assemble,
         )
 
     def collect(self, at: Place, slopes: Sequence[str], factor: str, *, enumerated: bool) -> Collected:
-        """Return the lines that sum the slope in the variance times the records' own variances."""
-        totals = [f"b0_{g}" for g in range(len(self.noisy))]
+        """Return the lines that sum the slopes in the covariance times the records' own variances."""
+        both = [(i, g) for i in range(len(self.variances)) for g in range(len(self.noisy))]
+        columns = [column for _, column in self._columns(at)]
         return Collected(
-            totals=totals,
-            reset=["bend0 = 0.0"],
-            inside=[f"bend0 {'+' if enumerated else ''}= ({slopes[0]}){factor}"],
-            done=[f"{total} += bend0*{column}" for total, (_, column) in zip(totals, self._columns(at), strict=True)],
-            after=[f"sums[{at.sums + g}] += {total}" for g, total in enumerate(totals)],
+            totals=[f"b{i}_{g}" for i, g in both],
+            reset=[f"bend{i} = 0.0" for i in range(len(self.variances))],
+            inside=[f"bend{i} {'+' if enumerated else ''}= ({slope}){factor}" for i, slope in enumerate(slopes)],
+            done=[f"b{i}_{g} += bend{i}*{columns[g]}" for i, g in both],
+            after=[f"sums[{at.sums + i * len(self.noisy) + g}] += b{i}_{g}" for i, g in both],
         )
 
-    def record_derivatives(
-        self, at: Place, derivatives: Sequence[str], mixed: Sequence[str], factor: str, *, moved: str
-    ) -> list[str]:
-        """Return lines for the variance theta'V theta of record i, whose gradient is 2 V theta."""
-        columns, q = at.columns, at.columns.parameters
-        once, with_score, twice = derivatives
-        row = [f"row[{place}] = X[i, {j}]" for j, place in enumerate(columns.linear)]
-        row += [] if columns.intercept is None else [f"row[{columns.intercept}] = 1.0"]
-        lines = [
-            *row,
-            f"for j in range({q}):",
-            f"    shift_row[j] = row[j]{moved}",
-            *(f"bent[{place}] = 2.0*{column}*theta[{place}]" for place, column in self._columns(at)),
-            f"mixed, twice = ({with_score}){factor}, ({twice}){factor}",
-            f"once = ({once}){factor}",
-            f"for j in range({q}):",
-            "    gradient[j] += once*bent[j]",
-            "    moved[j] += once*bent[j]",
-            f"    for l in range({q}):",
-            "        out[j, l] += mixed*(shift_row[j]*bent[l] + bent[j]*shift_row[l]) + twice*bent[j]*bent[l]",
-            *(f"out[{place}, {place}] += 2.0*once*{column}" for place, column in self._columns(at)),
-        ]
-        for n, text in enumerate(mixed):
-            lines += [f"mixed = ({text}){factor}", f"for j in range({q}):", f"    cross[{n}, j] += mixed*bent[j]"]
+    def record_derivatives(self, at: Place, slopes: RecordSlopes, factor: str, *, moved: str) -> list[str]:
+        """Return lines for the covariance Theta V Theta' of record i.
+
+        With B its Jacobian, S the row of the record in the block of each score, and F the loss, they add B' F_s to the
+        gradient, and to the Hessian W'B + B'W with W = F_ss B/2 + F_su S, and F_s times the second derivatives, which
+        are V in the blocks of two scores.
+        """
+        columns, q, size = at.columns, at.columns.parameters, at.columns.number_of_parameters
+        pairs = _score_pairs(at)
+        lines = [f"row[{place}] = X[i, {j}]" for j, place in enumerate(columns.linear)]
+        lines += [] if columns.intercept is None else [f"row[{columns.intercept}] = 1.0"]
+        lines += [f"for j in range({q}):", f"    shift_row[j] = row[j]{moved}"]
+        for i, (a, b) in enumerate(pairs):
+            for j, column in self._columns(at):
+                twice = "2.0*" if a == b else ""
+                lines.append(f"bent[{i}, {a * q + j}] = {twice}{column}*theta[{b * q + j}]")
+                lines += [f"bent[{i}, {b * q + j}] = {column}*theta[{a * q + j}]"] if a != b else []
+        for i, (a, b) in enumerate(pairs):
+            lines += [
+                f"once = ({slopes.once[i]}){factor}",
+                f"for j in range({size}):",
+                f"    gradient[j] += once*bent[{i}, j]",
+                f"    moved[j] += once*bent[{i}, j]",
+                "    pull[j] = 0.0",
+            ]
+            for place, column in self._columns(at):
+                left, right = a * q + place, b * q + place
+                lines += [f"out[{left}, {right}] += once*{column}", f"out[{right}, {left}] += once*{column}"]
+            for other in range(len(pairs)):
+                text = slopes.twice(min(i, other), max(i, other))
+                if text not in ZERO:
+                    lines += [f"part = 0.5*({text}){factor}", f"for j in range({size}):"]
+                    lines.append(f"    pull[j] += part*bent[{other}, j]")
+            for k, text in enumerate(slopes.with_scores[i]):
+                if text not in ZERO:
+                    lines += [f"part = ({text}){factor}", f"for j in range({q}):"]
+                    lines.append(f"    pull[{k * q} + j] += part*shift_row[j]")
+            for block in sorted({a, b}):
+                lines += [
+                    f"for j in range({block * q}, {block * q + q}):",
+                    f"    for l in range({size}):",
+                    f"        out[j, l] += bent[{i}, j]*pull[l]",
+                    f"        out[l, j] += bent[{i}, j]*pull[l]",
+                ]
+            for n, text in enumerate(slopes.mixed[i]):
+                if text not in ZERO:
+                    lines += [f"part = ({text}){factor}", f"for j in range({size}):"]
+                    lines.append(f"    cross[{n}, j] += part*bent[{i}, j]")
         return lines
 
     def _columns(self, at: Place) -> list[tuple[int, str]]:
         """Return the places of the parameters with such variances, and the entries of X that hold them."""
         first = len(at.columns.linear) + at.codes
         return [(at.columns.linear[column], f"X[i, {first + g}]") for g, column in enumerate(self.noisy)]
+
+
+def _score_pairs(at: Place) -> list[tuple[int, int]]:
+    """Return the pairs of scores in the order of the entries of their covariance."""
+    return list(itertools.combinations_with_replacement(range(len(at.columns.scores)), 2))
 
 
 def _guard(at: Place, entry: str, *, full: bool = False) -> list[str]:

@@ -12,6 +12,9 @@ import sympy as sp
 
 from symdebias.codegen.score.columns import ScoreColumns
 
+# How the printer writes a derivative that is zero.
+ZERO = ("0", "0.0", "(0)", "(0.0)")
+
 
 @dataclass(frozen=True)
 class Place:
@@ -72,6 +75,20 @@ class Collected:
     after: Sequence[str] = ()  # Lines after the loop, which add to ``sums``.
 
 
+@dataclass(frozen=True)
+class RecordSlopes:
+    """The derivatives of the loss of a record by the record symbols of a statistic, as text."""
+
+    once: Sequence[str]  # By each of them.
+    with_scores: Sequence[Sequence[str]]  # By each of them and each of the scores.
+    mixed: Sequence[Sequence[str]]  # By each of them and each of the symbols of all statistics.
+    upper: Mapping[tuple[int, int], str]  # By two of them, the upper triangle.
+
+    def twice(self, one: int, other: int) -> str:
+        """Return the derivative by two of them, the first not after the second."""
+        return self.upper[one, other]
+
+
 class Statistic:
     """A statistic that takes nothing and gives nothing: subclasses say what they do."""
 
@@ -110,13 +127,10 @@ class Statistic:
         """
         return Collected()
 
-    def record_derivatives(
-        self, at: Place, derivatives: Sequence[str], mixed: Sequence[str], factor: str, *, moved: str
-    ) -> list[str]:
-        """Return lines that add a record's derivatives by its only record symbol to gradient and Hessian.
+    def record_derivatives(self, at: Place, slopes: RecordSlopes, factor: str, *, moved: str) -> list[str]:
+        """Return lines that add a record's derivatives by its record symbols to gradient and Hessian.
 
-        The derivatives are the first one, the second one by it and the score, and the second one by it alone; the mixed
-        ones those by it and each of the `symbols` of all statistics. They are multiplied with the factor, with its
-        ``*``; `moved` is what a combination of categories adds to the row of a record, with its ``+``.
+        The derivatives are multiplied with the factor, with its ``*``; `moved` is what a combination of categories adds
+        to the row of a record, with its ``+``.
         """
         return []
