@@ -101,7 +101,7 @@ def optimal_unbiased_randomizer(
     >>> robust = optimal_unbiased_randomizer(np.arange(1, 6), np.full(5, 0.2), 1.0, loss="log(cosh(residual))",
     ...                                      outputs=outputs)
     >>> round(robust.noisy_label_loss, 4), robust.loss
-    (2.3219, 'log(cosh(residual))')
+    (2.7347, 'log(cosh(residual))')
     """
     declared = ascending(labels, "labels")
     epsilon = EPSILON.check("epsilon", epsilon)

@@ -153,7 +153,7 @@ def label_loss(loss: Any) -> LabelLoss:
     >>> label_loss(lambda outcome, label: (outcome - label) ** 2).text
     'squared'
     >>> label_loss("Max(outcome - label, 3*(label - outcome))").text
-    'Max(-3*residual, residual)'
+    'Max(residual, -3*residual)'
     """
     if isinstance(loss, str):
         return _of_text(loss)
