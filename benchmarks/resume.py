@@ -58,7 +58,8 @@ def main() -> None:
         path, place = options.file or Path(folder) / "released.parquet", Path(folder) / "checkpoint"
         if not path.exists():
             write(path, options.records, options.columns)
-        print(f"{'':12}{'whole s':>9}{'killed s':>10}{'the rest s':>12}{'checkpoint kB':>15}{'memory MB':>11}  same bits")
+        widths = {"whole s": 9, "killed s": 10, "the rest s": 12, "checkpoint kB": 15, "memory MB": 11}
+        print(" " * 12 + "".join(f"{name:>{width}}" for name, width in widths.items()) + "  same bits")
         for solver in ("sgd", "m_estimate"):
             numbers = [str(options.columns), str(options.epochs), str(options.seconds)]
 

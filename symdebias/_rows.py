@@ -88,6 +88,10 @@ class Rows:
         """Return what a function says of consecutive blocks, in order."""
         return [work(self[start : start + WINDOW]) for start in range(0, len(self), WINDOW)]
 
+    def mean_squares(self) -> FloatArray:
+        """Return the means of the squares of each column."""
+        return np.asarray(sum(self.over_blocks(lambda part: (part**2).sum(axis=0))) / len(self))
+
     @property
     def has_any_row(self) -> bool:
         """Whether single rows are read as they are, not with all that stand between them."""

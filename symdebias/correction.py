@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from symdebias._arrays import FloatArray, label_array, parameter_array, per_record_scales, places_among
+from symdebias._rows import Rows
 from symdebias.codegen.kernels import Kernels
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import LabelTable
@@ -269,7 +270,7 @@ class Correction:
 
     # ---- the noise of the score --------------------------------------------------------------------------
 
-    def noise_covariance(self, scales: FloatArray | None = None) -> FloatArray:
+    def noise_covariance(self, scales: FloatArray | Rows | None = None) -> FloatArray:
         """Return the covariance of the additive noise of X's columns, shape (p, p).
 
         Parameters
@@ -281,11 +282,12 @@ class Correction:
         variances = self.release.feature_variances(self.columns)
         if scales is not None:
             covariance[:] = 0.0
-            variances = np.where(self._own_noise(), np.mean(scales**2, axis=0), variances)
+            own = scales.mean_squares() if isinstance(scales, Rows) else np.mean(scales**2, axis=0)
+            variances = np.where(self._own_noise(), own, variances)
         np.fill_diagonal(covariance, variances)
         return covariance
 
-    def score_variance(self, theta: ArrayLike, scales: FloatArray | None = None) -> float:
+    def score_variance(self, theta: ArrayLike, scales: FloatArray | Rows | None = None) -> float:
         """Return the noise variance of the score; see `CorrectedLoss.score_variance`."""
         noise = self.design.released_covariance(self.noise_covariance(scales), as_released=not self.method.corrects)
         scores = np.asarray(theta, dtype=float).reshape(len(self.loss.scores), -1)
@@ -363,9 +365,9 @@ class Correction:
 
     def _known_labels(self) -> tuple[float, ...] | None:
         """Return the labels that a released target has, or None where it has any number."""
-        values, noise = self.loss.target_values, self.release.target_noise
         if self.release.clips_target:
             return None
+        values, noise = self.loss.target_values, self.release.target_noise
         if isinstance(noise, ChannelNoise):
             if self.method.corrects:
                 return noise.outputs

@@ -4,16 +4,23 @@ Sums over records go through here: means of loss, gradient and Hessian, the meat
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, check_same_index, features_array, real_array, weights_array
+from symdebias._arrays import (
+    FloatArray,
+    IntegerArray,
+    check_same_index,
+    features_array,
+    real_array,
+    weights_array,
+)
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
-from symdebias.codegen.plain import plain_gradients
+from symdebias.codegen.plain import is_plain, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -353,7 +360,7 @@ class Records:
     def _arguments(self, theta: FloatArray) -> tuple[Any, ...]:
         return theta, *self.encoded, self.weights, self.total, self.correction.noise
 
-    @property
+    @functools.cached_property
     def has_slopes(self) -> bool:
         """Whether the pass of `derivatives` leaves the slopes of records, of which their gradients are made."""
         program = self.correction.program
@@ -392,6 +399,58 @@ class Records:
         found = plain_gradients(self.correction.program, theta.ravel(), matrix, target)
         return self.gradients(theta, slice(None)) if found is None else found
 
+    @functools.cached_property
+    def _is_plain(self) -> bool:
+        return is_plain(self.correction.program)
+
+    def factored_gradients(
+        self, theta: FloatArray, *, by_derivatives: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """Return the gradients of all records at theta, unweighted, as a x + B'J with x their `design_rows`.
+
+        Parameters
+        ----------
+        theta : array of shape (Q,), float64
+            The parameters.
+        by_derivatives : bool
+            As for `gradients`.
+
+        Returns
+        -------
+        a : array of shape (n,), float64
+            The slopes in the score.
+        B : array of shape (k, n), float64
+            Those in the statistics of the noise.
+        J : array of shape (k, Q), float64
+            The gradients of the statistics.
+
+        None stands for all three for several scores, and where single slopes are not at hand.
+        """
+        program = self.correction.program
+        if not isinstance(program, ScoreProgram) or len(program.scores) != 1:
+            return None
+        matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
+        if self._is_plain:
+            slopes = plain_slopes(program, theta.ravel(), matrix, target)[0]
+            return slopes, np.zeros((0, len(slopes))), np.zeros((0, theta.size))
+        if not (by_derivatives and self.has_slopes):
+            return None
+        kernel = self.correction.kernels.mean_derivatives(weighted=bool(len(self.weights)))
+        weights = np.ones(len(matrix)) if len(self.weights) else self.weights
+        found, jacobian = kernel.slopes(theta.ravel(), matrix, target, weights, self.correction.noise)
+        return found[0], found[1:], jacobian
+
+    def design_rows(self) -> FloatArray:
+        """Return what stands beside the parameters of one score, shape (n, Q), for all records."""
+        program = self.correction.program
+        assert isinstance(program, ScoreProgram)
+        columns, matrix = program.columns, np.asarray(self.encoded[0][:])
+        rows = np.zeros((len(self), columns.parameters))
+        rows[:, list(columns.linear)] = matrix[:, : len(columns.linear)]
+        if columns.intercept is not None:
+            rows[:, columns.intercept] = 1.0
+        return rows
+
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.
 
@@ -413,6 +472,18 @@ class Records:
 
         found: FloatArray = self._passed("meat", np.concatenate([theta, mean]), passed)
         return found
+
+    def cluster_masses(self, codes: Any) -> FloatArray:
+        """Return the numbers of records of clusters, or the sums of their weights, shape (G,)."""
+        return np.bincount(codes, self.weights if len(self.weights) else None).astype(np.float64)
+
+    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+        ends = np.cumsum(np.bincount(codes))
+        order = np.argsort(codes, kind="stable")
+        for cluster in some:
+            own = self.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
+            yield len(own), own.total * own.derivatives_or_differences()[0](theta).hessian
 
     def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
         """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q).

@@ -242,7 +242,7 @@ BAD_DEBIAS = [
         ValueError,
         "categories a, b, c, but the loss has a continuous target",
     ),
-    ({"loss": sd.Loss((U - Y) ** 2, score=U, target=Y, target_values=(0, 1))}, ValueError, "Declare the same values"),
+    ({"loss": sd.Loss((U - Y) ** 2, score=U, target=Y, target_values=(0, 1))}, ValueError, "declare the same values"),
     (
         {"loss": free_form_loss(), "release": sd.Release(sd.GaussianMechanism.from_scale(1.0), fit_intercept=True)},
         ValueError,

@@ -99,7 +99,7 @@ def test_meaningless_pairs_are_refused():
     letters = sd.RandomizedResponse(epsilon=1.0, categories=("a", "b"))
     with pytest.raises(ValueError, match="continuous target"):
         sd.debias(sd.losses.poisson(), sd.Release(sd.GaussianMechanism.from_scale(1.0), letters))
-    with pytest.raises(ValueError, match="Declare the same values"):
+    with pytest.raises(ValueError, match="declare the same values"):
         sd.debias(sd.losses.exponential(), sd.Release(target=sd.RandomizedResponse(1.0, (0, 1))))
     with pytest.raises(NoExactCorrectionError, match="telescoping sums do not end"):
         sd.debias(sd.losses.logistic(), sd.Release(sd.UniformMechanism(0.5)), method="exact")

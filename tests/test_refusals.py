@@ -247,7 +247,7 @@ def test_a_pole_that_noise_reaches_leaves_no_mean(mechanism, method):
     emax, release = dose_response(MOST * X / (HALF + X)), sd.Release({"x": mechanism})
     with pytest.raises(NoExactCorrectionError, match="has a pole in x whatever the parameters are") as caught:
         sd.debias(emax, release, method=method, **({"order": 1} if method == "series" else {}))
-    assert "Use a curve without a pole, such as exp" in str(caught.value)
+    assert "use a curve without a pole, such as exp" in str(caught.value)
     assert "LaplaceMechanism" not in str(caught.value).replace("DiscreteLaplaceMechanism", "")
     if method == "exact":
         # What it proposes has a mean: a sum over the grid of the noise.

@@ -107,16 +107,24 @@ class MeanDerivatives:
         """Whether `gradients` can be asked for."""
         return self.piece.rows is not None
 
-    def gradients(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> FloatArray:
-        """Return the weighted gradients of records, shape (n, q), for a pass that leaves their slopes."""
-        assert self.piece.rows is not None
+    def slopes(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the weighted slopes of records for a pass that leaves them, and the Jacobian of the statistics.
+
+        Of shape (m + k, n), in the m scores and then in the k symbols of the statistics, and (k, q).
+        """
         sums = {name: np.zeros(shape) for name, shape in self.piece.sums}
         slopes, nothing = np.empty((self.piece.slopes, len(X))), np.zeros((0, 0))
         gradient, square = np.zeros(self.size), np.zeros((self.size, self.size))
         self.compiled(
             theta, X, y, weights, 1.0, noise, gradient, square, nothing, *sums.values(), slopes, *self._workspace()
         )
-        return self.piece.rows(slopes, X, sums["jacobian"])
+        return slopes, sums["jacobian"]
+
+    def gradients(self, theta: Any, X: Any, y: Any, weights: Any, noise: Any) -> FloatArray:
+        """Return the weighted gradients of records, shape (n, q), for a pass that leaves their slopes."""
+        assert self.piece.rows is not None
+        slopes, jacobian = self.slopes(theta, X, y, weights, noise)
+        return self.piece.rows(slopes, X, jacobian)
 
     def _workspace(self) -> list[FloatArray]:
         return [np.zeros(shape) for _, shape in self.piece.workspace]
@@ -279,11 +287,13 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         if tiles.by_columns(self.program):
             added = f"""first, part, filled = start, stop - start, 0
 {tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
-first = np.int64(0)
+first = int(0)
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
-        each = "" if row is None else f"""
+        each = ""
+        if row is not None:
+            each = f"""
             if size == 1:
                 for n in range(stop - start):
                     i = start + n
@@ -355,7 +365,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         # A plain 0 has a type of its own, for which Numba would compile another function.
-        in_tile = f"""first = np.int64(0)
+        in_tile = f"""first = int(0)
 accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="read_weights")}"""
         # What stands in order is read where it stands, if it is not turned.

@@ -59,18 +59,36 @@ def _in_features(program: FeatureProgram, theta: FloatArray, X: FloatArray, y: F
     return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
 
 
-def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> list[FloatArray]:
+    """Return what the gradients of records, of a loss without noise or categories in it, have of design rows.
+
+    Parameters
+    ----------
+    program, theta, X, y
+        As for `plain_gradients`.
+
+    Returns
+    -------
+    slopes : list of array of shape (n,), float64
+        The slope of each score.
+    """
     columns, symbols = program.columns, (*program.scores, program.target)
     p, q, m = columns.sizes
-    places, rows = list(columns.linear), X[:, :p]
     parameters = theta.reshape(m, q)
-    found = np.zeros((len(X), m, q))
     with np.errstate(all="ignore"):
-        scores = parameters[:, places] @ rows.T
+        scores = parameters[:, list(columns.linear)] @ X[:, :p].T
         if columns.intercept is not None:
             scores += parameters[:, columns.intercept, None]
-        for k, slope in enumerate(program.slopes):
-            own = numeric(slope, symbols)(*scores, y)
+        return [np.broadcast_to(numeric(slope, symbols)(*scores, y), len(X)) for slope in program.slopes]
+
+
+def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+    columns = program.columns
+    p, q, m = columns.sizes
+    places, rows = list(columns.linear), X[:, :p]
+    found = np.zeros((len(X), m, q))
+    with np.errstate(all="ignore"):
+        for k, own in enumerate(plain_slopes(program, theta, X, y)):
             found[:, k, places] = own[:, None] * rows
             if columns.intercept is not None:
                 found[:, k, columns.intercept] = own

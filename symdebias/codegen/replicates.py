@@ -31,6 +31,9 @@ from symdebias.codegen.program import BLOCK, Program
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
+# How many numbers of a tile are read again and again, so that they stay in a first-level cache of 48 KB, and the fewest
+# records, so that what is done once for them does not weigh.
+_NUMBERS, _FEWEST_RECORDS = 4_096, 32
 # What is done of a step that a replicate does not take: it stays where it is.
 _STOP = """report[r, 0] = 1
 report[r, 2] = step
@@ -94,7 +97,7 @@ class ReplicatesPass:
             where it is.
         """
         program = self.program
-        p, q = program.width, program.number_of_parameters
+        q = program.number_of_parameters
         turned = tiles.by_columns(program, is_read_often=True)
 
         def passed(part: slice) -> None:
@@ -135,6 +138,7 @@ def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: 
     piece = program.accumulate(weighted=weighted, by_columns=turned)
     assembled = program.assemble()
     q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
+    block = max(_FEWEST_RECORDS, min(BLOCK, _NUMBERS // p // 8 * 8))
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
     skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
 
@@ -176,7 +180,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            length = stop - position if stop - position < {BLOCK} else {BLOCK}
+            length = stop - position if stop - position < {block} else {block}
             filled = 0
             while filled < length:
                 at = position + filled

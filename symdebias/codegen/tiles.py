@@ -24,6 +24,7 @@ _FEWEST_AHEAD, _MOST_AHEAD, _NUMBERS_AHEAD = 4, 16, 200
 # How many rows ahead where they are taken as they stand.
 _ROWS_AHEAD_IN_ORDER = 256
 
+
 def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     """Whether a tile has its columns one after another: loops over records then go along them."""
     # One column is in either order, and Numba takes its array for one in that of rows.

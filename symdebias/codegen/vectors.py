@@ -74,9 +74,7 @@ def turning(columns: int, apart: int) -> Callable[..., Any]:
                         lines = [lines[n] for n in (0, 1, 4, 5, 2, 3, 6, 7)]
                     elif size == width and width == 1:
                         lines = [lines[n] for n in (0, 4, 2, 6, 1, 5, 3, 7)]
-                    lines = [
-                        shuffled(builder, lines[n], lines[n + half], list(range(2 * size))) for n in range(half)
-                    ]
+                    lines = [shuffled(builder, lines[n], lines[n + half], list(range(2 * size))) for n in range(half)]
                     size *= 2
                 # Pairs of rows exchange single numbers, then pairs of numbers, then halves.
                 for group in (1, 2, 4):

@@ -9,7 +9,8 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON
 from symdebias.labels.response import response_matrix
-from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
+from symdebias.mechanisms.label_loss import LABEL_LOSSES
+from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.mechanisms.realised import UNITS
 from symdebias.noise import checked_prior
 

@@ -1,14 +1,14 @@
 """The optimal unbiased randomizer: find it, prove how good it is, and bring it onto the grid that is drawn from."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from symdebias._arrays import FloatArray
-from symdebias._domains import EPSILON
+from symdebias._domains import EPSILON, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.labels.adaptive import adaptive_optimum, mesh_optimum
 from symdebias.labels.columns import (
@@ -24,7 +24,9 @@ from symdebias.labels.columns import (
     price_outputs,
 )
 from symdebias.labels.conic import mesh_free_optimum
-from symdebias.mechanisms.label_randomizer import LABEL_LOSSES, LabelRandomizer, ascending
+from symdebias.labels.restated import Restated, convex, middle_and_half, quadratic
+from symdebias.mechanisms.label_loss import LabelLoss, label_loss
+from symdebias.mechanisms.label_randomizer import LabelRandomizer, ascending
 from symdebias.mechanisms.realised import LARGEST_RATIO, Unrealisable, realised, strict_ratio
 from symdebias.noise import checked_prior
 
@@ -34,7 +36,7 @@ MOST_LABELS = 1000
 
 
 def optimal_unbiased_randomizer(
-    labels: Any, prior: Any, epsilon: float, *, loss: str = "squared", outputs: Any = None
+    labels: Any, prior: Any, epsilon: float, *, loss: Any = "squared", outputs: Any = None
 ) -> LabelRandomizer:
     """Find the epsilon-private unbiased randomizer of the least noisy-label loss.
 
@@ -47,21 +49,26 @@ def optimal_unbiased_randomizer(
         randomized as unbiasedly and privately as the others.
     epsilon : float
         Privacy budget, in [1e-6, 700]; pure local differential privacy, replace-one.
-    loss : {"squared", "absolute"}
-        The loss of a noised label that is minimised in the mean.
+    loss : str, sympy.Expr, callable or Loss
+        The loss of a noised label, convex in the outcome, that is minimised in the mean: ``"squared"`` or
+        ``"absolute"``; an expression, as text or of SymPy, in ``residual`` (outcome - label), or in ``outcome`` and
+        ``label``; a function of the residual, or of outcome and label, written with NumPy's functions; or a `Loss` of
+        the residual, such as ``losses.huber()``, with the outcome as its score and the label as its target.
     outputs : sequence of floats, optional
-        The outputs to choose from, ascending, such as `feasible_outputs`. By default all numbers, for the squared
-        loss; it needs the extra ``conic``. The absolute loss needs outputs.
+        The outputs to choose from, ascending, such as `feasible_outputs`. By default all numbers, for losses that are
+        quadratic in the outcome; it needs the extra ``conic``. Other losses need outputs.
 
     Returns
     -------
     LabelRandomizer
-        The randomizer, of at most 2 k outputs, with the lower bound that certifies its `optimality_gap`.
+        The randomizer, of at most 2 k outputs, with the lower bound that certifies its `optimality_gap`: a bound for
+        all numbers as outputs, or for the given ones. Its `loss` is the name, or the expression as text.
 
     Raises
     ------
     ValueError, TypeError
-        An argument is outside its range, or no randomizer of the outputs is unbiased.
+        An argument is outside its range, no randomizer of the outputs is unbiased, or the loss cannot be read, is not
+        convex or not finite where it is looked at: at the outputs, the labels and 1,001 points among them.
     MissingDependencyError
         Without outputs: the conic solver is not installed.
 
@@ -73,7 +80,12 @@ def optimal_unbiased_randomizer(
     brought onto multiples of 2^-53 in integer arithmetic: epsilon holds exactly, and the outputs have the labels as
     means to 1e-12 of their range (or to the rounding of the outputs themselves, which counts for epsilon below 1e-3).
     To leave room for that, the search uses a ratio that is smaller than e^epsilon by some 1e-11 of it, and 1e8 at most:
-    above an epsilon of 18 the matrix is that of a smaller budget, and the lower bound is 0.
+    above an epsilon of 18 the matrix is that of a smaller budget, and the lower bound is the loss of the true labels.
+
+    A function affine in the outcome adds a constant to the mean loss of every unbiased randomizer. So the quantile loss
+    of any level has the optimum of the absolute loss, and a quadratic w(label) (outcome - label)^2 that of the squared
+    loss under a prior in proportion to p w. Other losses are solved as what is left of them above their tangents at the
+    labels.
 
     References
     ----------
@@ -85,12 +97,16 @@ def optimal_unbiased_randomizer(
     >>> best = optimal_unbiased_randomizer(np.arange(1, 6), np.full(5, 0.2), 1.0)
     >>> round(best.noisy_label_loss, 4), best.unbiased, len(best.outputs) <= 10
     (15.8676, True, True)
+    >>> outputs = np.union1d(np.arange(1, 6), np.linspace(-5, 11, 65))
+    >>> robust = optimal_unbiased_randomizer(np.arange(1, 6), np.full(5, 0.2), 1.0, loss="log(cosh(residual))",
+    ...                                      outputs=outputs)
+    >>> round(robust.noisy_label_loss, 4), robust.loss
+    (2.7347, 'log(cosh(residual))')
     """
     declared = ascending(labels, "labels")
     epsilon = EPSILON.check("epsilon", epsilon)
     probabilities = checked_prior(prior, len(declared))
-    if loss not in LABEL_LOSSES:
-        raise ValueError(f"loss={loss!r:.60} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+    noised = label_loss(loss)
     if len(declared) > MOST_LABELS:
         entries = 2 * len(declared) ** 2
         raise ValueError(
@@ -99,34 +115,31 @@ def optimal_unbiased_randomizer(
             f"about {20 * (len(declared) / 1000) ** 2.5:.0f} s. Round the labels to fewer with round_labels, which is "
             "unbiased too."
         )
-    if outputs is None and loss != "squared":
-        raise ValueError(
-            f'loss="{loss}" needs outputs=: without bounds, outputs farther and farther away cost no more. Give the '
-            "labels themselves and the two ends of feasible_outputs(labels, epsilon), between which no others help."
-        )
-    middle, half = (declared[0] + declared[-1]) / 2, (declared[-1] - declared[0]) / 2
-    scaled = (np.array(declared) - middle) / half
+    values, shares = np.array(declared), probabilities / probabilities.sum()
+    mesh = None if outputs is None else np.array(ascending(outputs, "outputs"))
     ratio = strict_ratio(epsilon, len(declared))
-    task = Task(scaled, probabilities / probabilities.sum(), 1 / ratio, LABEL_LOSSES[loss])
-    if outputs is None:
-        design = _over_line(task)
-    else:
-        mesh = np.array(ascending(outputs, "outputs"))
-        try:
-            design = _over_mesh(task, (mesh - middle) / half, loss)
-        except Infeasible:
-            raise ValueError(
-                f"no {epsilon:g}-private randomizer with outputs from {mesh[0]:g} to {mesh[-1]:g} is unbiased. They "
-                "must reach farther than the labels: use feasible_outputs(labels, epsilon), or leave outputs out."
-            ) from None
-    bound = 0.0
+    try:
+        restated = _restated(noised, values, shares, 1 / ratio, mesh)
+        middle, half = middle_and_half(values)
+        scaled = None if mesh is None else (mesh - middle) / half
+        design = _over_line(restated.task) if scaled is None else _over_mesh(restated, scaled)
+    except Infeasible:
+        assert mesh is not None
+        raise ValueError(
+            f"no {epsilon:g}-private randomizer with outputs from {mesh[0]:g} to {mesh[-1]:g} is unbiased. They "
+            "must reach farther than the labels: use feasible_outputs(labels, epsilon), or leave outputs out."
+        ) from None
+    # No randomizer has less than the true labels, by Jensen's inequality.
+    bound = restated.least
+    points = design.outputs * half + middle
+    places = np.zeros(0, dtype=np.int64) if scaled is None else np.searchsorted(scaled, design.outputs)
+    if mesh is not None:
+        points = mesh[places]
     if ratio < LARGEST_RATIO:
         # For the whole budget, not for the ratio of the search.
-        whole = Task(task.labels, task.prior, math.exp(-epsilon), task.loss)
-        bound = lower_bound(whole, design.duals, design.price) * half ** (2 if loss == "squared" else 1)
-    points = design.outputs * half + middle
-    if outputs is not None:
-        points = mesh[np.searchsorted((mesh - middle) / half, design.outputs)]
+        whole = replace(restated.task, low=math.exp(-epsilon))
+        certified = lower_bound(whole, design.duals, design.price) * restated.unit
+        bound = max(bound, restated.offset + certified - restated.rounding(places, design.entries))
     points, columns = _together(points, design.entries)
     try:
         matrix = realised(columns, epsilon, outputs=points.tolist(), means=declared)
@@ -136,9 +149,25 @@ def optimal_unbiased_randomizer(
             "Use debiased_randomized_response, or fewer labels."
         ) from None
     return LabelRandomizer(
-        declared, tuple(points.tolist()), matrix, epsilon, prior=tuple(task.prior.tolist()), loss=loss,
-        lower_bound=max(0.0, bound),
+        declared, tuple(points.tolist()), matrix, epsilon, prior=tuple(shares.tolist()), loss=noised.text,
+        lower_bound=bound,
     )  # fmt: skip
+
+
+def _restated(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float, mesh: FloatArray | None) -> Restated:
+    """Return the task of a loss over given outputs, or over all numbers."""
+    loss.require_convex(labels if mesh is None else mesh, labels)
+    squared = quadratic(loss, labels, prior, low)
+    if squared is not None:
+        return squared
+    if mesh is None:
+        raise ValueError(
+            f"loss={shown(loss.text, 60)} needs outputs=: only losses that are quadratic in the outcome are "
+            "minimised over all numbers, and where a loss ends as a straight line, outputs farther and farther away "
+            "cost no more. Give feasible_outputs(labels, epsilon, mesh=...) together with the labels; for the absolute "
+            "loss the labels and the two ends are enough."
+        )
+    return convex(loss, labels, prior, low, mesh)
 
 
 @dataclass(frozen=True)
@@ -161,11 +190,11 @@ def _over_line(task: Task) -> _Design:
     return _Design(columns.outputs, task.weights(columns.chosen).T * masses, optimum.duals, price_line)
 
 
-def _over_mesh(task: Task, mesh: FloatArray, loss: str) -> _Design:
+def _over_mesh(restated: Restated, mesh: FloatArray) -> _Design:
     """Return the optimum over given outputs."""
-    solve = mesh_optimum if loss == "squared" else adaptive_optimum
-    columns, masses, duals = solve(task, mesh, gap=_GAP)
-    return _Design(*_on_mesh(task, columns, masses), duals, price_outputs(mesh))
+    solve = mesh_optimum if restated.squared else adaptive_optimum
+    columns, masses, duals = solve(restated.task, mesh, gap=_GAP)
+    return _Design(*_on_mesh(restated.task, columns, masses), duals, price_outputs(mesh))
 
 
 def _on_line(task: Task, columns: Columns, masses: FloatArray) -> tuple[Columns, FloatArray]:

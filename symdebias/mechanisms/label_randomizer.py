@@ -1,7 +1,6 @@
 """A label randomizer: a declared label is replaced by a random output, by a matrix that is checked exactly."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,16 +10,12 @@ import numpy as np
 from symdebias._domains import EPSILON, Interval, LabelSet, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms.base import ChannelMechanism
+from symdebias.mechanisms.label_loss import LabelLoss, label_loss
 from symdebias.mechanisms.realised import UNBIASED, largest_bias, ratio_holds, sums_to_one
 from symdebias.noise import ChannelNoise
 from symdebias.privacy import Guarantee
 
-# What the loss of a noised label t in the place of the label y is; convex in t.
-LABEL_LOSSES: dict[str, Callable[[Any, Any], Any]] = {
-    "squared": lambda outputs, labels: (outputs - labels) ** 2,
-    "absolute": lambda outputs, labels: np.abs(outputs - labels),
-}
-_BOUND = Interval(-1e-250, 1e250, "both", "Give the certified lower bound of the noisy-label loss, or None.")
+_BOUND = Interval(-1e250, 1e250, "both", "Give the certified lower bound of the noisy-label loss, or None.")
 
 
 @dataclass(frozen=True)
@@ -41,10 +36,12 @@ class LabelRandomizer(ChannelMechanism):
         times another one of its column; this is checked in exact arithmetic.
     prior : sequence of float, optional
         The probabilities of the labels that the design was made for; public, or private by themselves.
-    loss : {"squared", "absolute"}
-        The loss of noised labels that it was made for.
+    loss : str
+        The loss of noised labels that it was made for: "squared", "absolute", or an expression in ``residual`` (outcome
+        - label) or in ``outcome`` and ``label``, finite and convex in the outcome.
     lower_bound : float, optional
-        A certified lower bound of the noisy-label loss of any unbiased randomizer of this budget.
+        A certified lower bound of the noisy-label loss of any unbiased randomizer of this budget, with the outputs that
+        the design was to choose from.
 
     Raises
     ------
@@ -87,8 +84,9 @@ class LabelRandomizer(ChannelMechanism):
         self._declare(
             labels=labels, outputs=outputs, matrix=noise.matrix, epsilon=epsilon, prior=noise.prior, noise=noise
         )
-        if self.loss not in LABEL_LOSSES:
-            raise ValueError(f"loss={shown(self.loss, 60)} is not known. Choose one of {', '.join(LABEL_LOSSES)}.")
+        loss = label_loss(self.loss)
+        loss.require_convex(outputs, labels)
+        self._declare(loss=loss.text)
         if self.lower_bound is not None:
             self._declare(lower_bound=_BOUND.check("lower_bound", self.lower_bound))
         for index, row in enumerate(self.matrix):
@@ -108,6 +106,10 @@ class LabelRandomizer(ChannelMechanism):
     def noise(self) -> ChannelNoise:
         """The channel, with the probabilities that the draw realises."""
         return ChannelNoise(self.labels, self.outputs, self.matrix, self.prior)
+
+    @property
+    def _label_loss(self) -> LabelLoss:
+        return label_loss(self.loss)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -130,12 +132,12 @@ class LabelRandomizer(ChannelMechanism):
         """The mean loss of the outputs under the prior, sum_y p_y sum_j M_yj loss(t_j, y); uniform without one."""
         labels, outputs = np.array(self.labels), np.array(self.outputs)
         prior = np.full(len(labels), 1 / len(labels)) if self.prior is None else np.array(self.prior)
-        losses = LABEL_LOSSES[self.loss](outputs[None, :], labels[:, None])
+        losses = self._label_loss(outputs[None, :], labels[:, None])
         return math.fsum((prior[:, None] * np.array(self.matrix) * losses).ravel())
 
     @property
     def optimality_gap(self) -> float | None:
-        """How much less the noisy-label loss of any unbiased randomizer of this budget can be, or None if unknown."""
+        """How much less the noisy-label loss can be, with any matrix that `lower_bound` is for; None if unknown."""
         return None if self.lower_bound is None else max(0.0, self.noisy_label_loss - self.lower_bound)
 
     @property

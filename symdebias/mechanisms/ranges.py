@@ -28,8 +28,9 @@ _UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their s
 MOST_LABELS = 10_000
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
-# Numbers of rows that are looked at together: they fit a cache. And sums of squares beyond which they may overflow.
-_NUMBERS, _FAR_SUM = 2**14, 2.0**900
+# Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
+# whose squares keep their digits, and factors that do.
+_NUMBERS, _FAR_SUM, _NEAR_RADIUS, _LEAST_FACTOR = 2**14, 2.0**900, 2.0**-400, 2.0**-1000
 
 
 class Range(ABC):
@@ -554,9 +555,9 @@ def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray,
     slack = (values.shape[1] + 8) * 2.0**-52
     with np.errstate(over="ignore"):
         sums = np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values)
-    if sums.max() < _FAR_SUM:
-        # No sum overflows. One that lost digits below the least number is that of a row far inside.
-        lengths = sums if order == 1 else np.sqrt(sums, out=sums)
+    lengths = sums if order == 1 else np.sqrt(sums)
+    if sums.max() < _FAR_SUM and radius >= max(_NEAR_RADIUS, _LEAST_FACTOR * lengths.max()):
+        # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside.
         near = lengths > radius * (1 - slack)
         factors = np.divide(radius * (1 - 3 * slack), lengths, out=np.ones(len(values)), where=near)
         return values * factors[:, None], lengths > radius * (1 + slack)

@@ -221,7 +221,8 @@ def of_records(
     for place in far:
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
-        kept, plain = _left_out(own, theta, gradient, whole, penalty, f"record {place}")
+        curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
+        kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
     # A parameter that no record moves is known, and nothing decides it.
@@ -263,20 +264,19 @@ def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[In
 
 
 def _left_out(
-    own: Records, theta: FloatArray, gradient: FloatArray, whole: FloatArray, penalty: FloatArray, name: str
+    curvature: FloatArray, gradient: FloatArray, whole: FloatArray, name: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return what leaving some records out does to theta, and what a plain sandwich takes for it.
 
-    `gradient` is the sum of their weighted gradients, with the penalty's share; `whole` the sum of all records'
-    weighted Hessians, with the penalty; `name` what they are called.
+    `curvature` and `gradient` are the sums of their weighted Hessians and gradients, with the penalty's share; `whole`
+    the sum of all records' weighted Hessians, with the penalty; `name` what they are called.
 
     Raises
     ------
     InferenceError
         Without them there is hardly any curvature in some direction.
     """
-    hessian = own.derivatives_or_differences()[0](theta).hessian
-    left = whole - own.total * (hessian + np.diag(penalty))
+    left = whole - curvature
     if not float(eigh(left, whole, eigvals_only=True)[0]) > _LEAST_LEFT:
         raise InferenceError(
             f"without {name} hardly anything holds theta: it decides a parameter by itself, and nothing says how far "
@@ -317,19 +317,17 @@ def of_clusters(
     ----------
     MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; Bell & McCaffrey 2002.
     """
-    mass = np.bincount(codes, records.weights if len(records.weights) else None).astype(float)
+    mass = records.cluster_masses(codes)
     count = int(np.count_nonzero(mass))
     if count < 2:
         raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
-    ends = np.cumsum(np.bincount(codes))
-    order = np.argsort(codes, kind="stable")
-    for cluster in np.flatnonzero(mass * _MANY_CLUSTERS >= records.total):
-        own = records.taken(order[ends[cluster - 1] if cluster else 0 : ends[cluster]])
-        name = f"one of the {count} clusters, of {len(own.matrix):,} records,"
-        kept, plain = _left_out(own, theta, sums[cluster], whole, penalty, name)
+    large = np.flatnonzero(mass * _MANY_CLUSTERS >= records.total)
+    for cluster, (members, hessian) in zip(large, records.cluster_hessians(theta, codes, large), strict=True):
+        name = f"one of the {count} clusters, of {members:,} records,"
+        kept, plain = _left_out(hessian + mass[cluster] * np.diag(penalty), sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
     return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
 

@@ -37,7 +37,7 @@ class Deal:
     @classmethod
     def shuffled(cls, records: int, columns: int, rng: np.random.Generator) -> "Deal":
         """Return a random order of so many records of so many columns."""
-        # A megabyte of rows at a time stays in a second-level cache; few records get short runs.
+        # Of runs of up to 32 KB the processor fetches what comes next; few records get short ones.
         run_length = max(1, min(_LONGEST_RUN, 2**12 // columns, records // (8 * RUNS)))
         # The rows that do not fill a run come last; the cyclic shift makes them other rows each time.
         return cls(rng.permutation(records // run_length), run_length, int(rng.integers(records)))

@@ -8,7 +8,7 @@ to nothing; the curvature is within its own sampling error of zero.
 import functools
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import eigh
@@ -127,7 +127,10 @@ class Examination:
     metric: FloatArray
     known: ReleasedRecords | None = None
     by_derivatives: bool = False
-    _last: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _has_derivatives: bool = field(default=False, init=False, repr=False)
+    _last: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
+    _rows: dict[bool, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
@@ -146,14 +149,53 @@ class Examination:
         plain = self.records.correction.uncorrected
         return None if plain is None else self.records.tested.under(plain)
 
-    def _gradients(self, theta: FloatArray, *, by_derivatives: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the gradients of the tested records, unweighted, and relative to the metric; the last are kept."""
+    def _gradients(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of the tested records, unweighted; the last are kept."""
         if self._last is None or not np.array_equal(self._last[0], theta):
-            found = self.records.tested.gradients(
-                theta, slice(None), by_derivatives=by_derivatives or self.by_derivatives
-            )
-            self._last = theta.copy(), found, found @ self._root
-        return self._last[1:]
+            found = self.records.tested.gradients(theta, slice(None), by_derivatives=self._has_derivatives)
+            self._last = theta.copy(), found
+        return self._last[1]
+
+    def _relative(self, records: Records, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the squared norms of gradients of records relative to the metric, unweighted, and their mean.
+
+        Where gradients are a x + B'J, so are they relative to it, and x R is the same for all theta: no matrix of n x Q
+        numbers is made for each.
+        """
+        found = records.factored_gradients(theta, by_derivatives=self._has_derivatives)
+        with np.errstate(all="ignore"):
+            if found is None:
+                is_tested = records is self.records.tested
+                gradients = self._gradients(theta) if is_tested else records.plain_gradients(theta)
+                relative = gradients @ self._root
+                return np.einsum("ij,ij->i", relative, relative), relative.mean(axis=0)
+            slopes, bends, jacobian = found
+            rows, squares = self._turned(records)
+            bent = jacobian @ self._root
+            norms, mean = slopes**2 * squares, slopes @ rows / len(rows)
+            if len(bends):
+                norms += np.einsum("kn,nk->n", bends, rows @ bent.T) * (2 * slopes)
+                norms += np.einsum("kn,kn->n", bends, (bent @ bent.T) @ bends)
+                mean = mean + bends.mean(axis=1) @ bent
+            return norms, mean
+
+    def _turned(self, records: Records) -> tuple[FloatArray, FloatArray]:
+        """Return the design rows of records relative to the metric, and the squares of their norms."""
+        key = records is self.records.tested
+        if key not in self._rows:
+            rows = records.design_rows() @ self._root
+            self._rows[key] = rows, np.einsum("ij,ij->i", rows, rows)
+        return self._rows[key]
+
+    def _tested(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the same of the tested records; the last are kept."""
+        if self._relatives is None or not np.array_equal(self._relatives[0], theta):
+            self._relatives = (theta.copy(), *self._relative(self.records.tested, theta))
+        return self._relatives[1:]
+
+    def _squares(self, norms: FloatArray) -> FloatArray:
+        """Return squared norms of weighted gradients."""
+        return self._own[:, 0] ** 2 * norms if len(self.records.weights) else norms
 
     def of(
         self,
@@ -170,8 +212,9 @@ class Examination:
             return Health(None, None, None, ())
         signs: list[str] = []
         tested = len(records.tested)
-        gradients, relative = self._gradients(theta, by_derivatives=hessian is not None)
-        share, size = _carrying_share(self._weighed(relative), theta)
+        self._has_derivatives = self.by_derivatives or hessian is not None
+        norms, _ = self._tested(theta)
+        share, size = _carrying_share(self._squares(norms), theta)
         count = len(theta)
         # Without noise a few records may well be all that there is to fit.
         if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
@@ -194,11 +237,15 @@ class Examination:
                 records, theta, penalty, metric, hessian, by_derivatives=self.by_derivatives
             )
             if curvature is not None:
-                penalised = self._weighed(gradients + penalty * theta if penalty.any() else gradients)
-                meat = penalised.T @ penalised / len(penalised)
-                error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
-                length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
-                uncertainty = error / length if length > 0 else math.inf
+                uncertainty = math.inf
+                # An exact correction is held to the same curvature, however certain theta is.
+                if not correction.is_exact:
+                    gradients = self._gradients(theta)
+                    penalised = self._weighed(gradients + penalty * theta if penalty.any() else gradients)
+                    meat = penalised.T @ penalised / len(penalised)
+                    error = score_error(found + np.diag(penalty), meat, float(len(records)), metric)
+                    length = math.sqrt(max(float(theta @ metric @ theta), 0.0))
+                    uncertainty = error / length if length > 0 else math.inf
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
                     signs += _large_bias(correction, known, theta, found + np.diag(penalty))
@@ -215,14 +262,14 @@ class Examination:
             l2 for each.
         """
         tested, root = self.records.tested, self._root
-        _, found = self._gradients(theta, by_derivatives=False)
-        mean = found.mean(axis=0)
+        norms, mean = self._tested(theta)
         after = float(np.linalg.norm(mean + (penalty * theta) @ root))
-        spread = float(np.vdot(found, found)) - len(found) * float(mean @ mean)
-        noise = math.sqrt(max(spread, 0.0)) / len(found)
+        spread = float(norms.sum()) - len(norms) * float(mean @ mean)
+        noise = math.sqrt(max(spread, 0.0)) / len(norms)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            first = tested.gradients(start, slice(None), by_derivatives=self.by_derivatives).mean(axis=0)
+            unweighted = replace(tested, weights=np.zeros(0))
+            first = unweighted.mean_gradient(start)
             self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
@@ -240,8 +287,8 @@ class Examination:
         if uncorrected is None:
             return None
         with np.errstate(all="ignore"):
-            gradients = uncorrected.plain_gradients(theta) @ self._root
-            before = float(np.linalg.norm(self._weighed(gradients))) ** 2 / len(gradients)
+            norms, _ = self._relative(uncorrected, theta)
+            before = float(self._squares(norms).mean())
         if not (before > 0 and math.isfinite(size / before)):
             return None
         return size / before
@@ -309,14 +356,15 @@ def _relative_weights(records: Records) -> FloatArray:
     return np.asarray(own / own.mean() if own.any() else own)[:, None]
 
 
-def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, float]:
-    """Return the share of records that carry the gradient, and the mean square of their gradients.
+def _carrying_share(squares: FloatArray, theta: FloatArray) -> tuple[float, float]:
+    """Return the share of records that carry the gradient, and the mean of the squared norms of their gradients.
 
     The share is 1 where all weigh the same, 1/m where one record is all of the gradient. For a corrected loss that
     grows like e^{u}, whose terms are lognormal, it is about e^{-s}.
     """
     with np.errstate(all="ignore"):
-        norms = np.sqrt(np.einsum("ij,ij->i", gradients, gradients))
+        # Rounding alone may leave a little less than 0.
+        norms = np.sqrt(np.maximum(squares, 0.0))
         largest = norms.max()
         if largest > 0:
             relative = norms / largest
@@ -324,7 +372,7 @@ def _carrying_share(gradients: FloatArray, theta: FloatArray) -> tuple[float, fl
         else:
             # At theta = 0 a gradient may vanish; elsewhere all of them do where e^{-s/2} has underflowed.
             share = 0.0 if theta.any() else 1.0
-        size = float(np.mean(norms**2))
+        size = float(np.mean(squares))
     # Values that are not finite carry everything.
     return (share if math.isfinite(share) else 0.0), size
 

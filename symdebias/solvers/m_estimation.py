@@ -23,7 +23,6 @@ from symdebias._progress import progress_bar
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
-from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers.checkpoint import Checkpoint, described, kept
@@ -53,7 +52,7 @@ _NAMED = 8
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records.
-_ROUGH, _CORRECTIONS = 1e-2, 1
+_ROUGH, _CORRECTIONS = 1e-3, 1
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
 _MUCH_MORE = 2
 
@@ -81,8 +80,7 @@ def m_estimate(
     ----------
     corrected : CorrectedLoss
         What `debias` returned. A surrogate that is not resolved is designed for the distribution of true scores that
-        the released records suggest at the pilot estimate, and is on the result as ``fit.corrected``. Where an exact
-        correction that `debias` chose by itself is lost in so much noise, that is a surrogate in its place.
+        the released records suggest at the pilot estimate, and is on the result as ``fit.corrected``.
     X : array of shape (n, p) or table
         The (noised) records.
     y : array of shape (n,)
@@ -286,12 +284,11 @@ def estimated(
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
     try:
-        estimate, search = _found(search)
+        estimate = _found(search)
     except DivergenceError as refusal:
         raise DivergenceError(
             " ".join(filter(None, (str(refusal), *_advice(search, l2, factor))))
         ) from refusal.__cause__
-    known = search.known
     pilot, health, records, root = estimate.pilot, estimate.health, estimate.records, estimate.root
     theta, resolved = root.theta, estimate.corrected
     safeguards: list[str] = []
@@ -347,8 +344,12 @@ def _require_decided(correction: Correction, metric: FloatArray) -> None:
         )
 
 
-def _found(search: "_Search") -> "tuple[_Estimate, _Search]":
-    """Return an estimate with the search that found it.
+def _found(search: "_Search") -> "_Estimate":
+    """Return an estimate.
+
+    An exact correction may be followed outwards to where its own noise rules. That does not happen to a surrogate, and
+    one serves as pilot then; the minimum is that of the exact correction all the same. A surrogate in place of it would
+    have one wherever it levels out, and where the exact correction has none that is far from theta.
 
     Raises
     ------
@@ -356,11 +357,14 @@ def _found(search: "_Search") -> "tuple[_Estimate, _Search]":
         There is none.
     """
     try:
-        return search.estimate(), search
-    except DivergenceError as error:
+        return search.estimate()
+    except DivergenceError as refusal:
         if search.known is None or not (search.known.wants_a_pilot and search.corrected.is_exact):
             raise
-        return _otherwise(search, error)
+        try:
+            return search.estimate(by_surrogate=True)
+        except SymdebiasError:
+            raise refusal from None
 
 
 def _advice(search: "_Search", l2: float, factor: float) -> tuple[str, ...]:
@@ -387,34 +391,6 @@ def _advice(search: "_Search", l2: float, factor: float) -> tuple[str, ...]:
         said = f"On these records l2={tried:g} gives a fit, of smaller parameters."
         break
     return said, measures(search.checked, search.corrected.declared, search.corrected.release)
-
-
-def _otherwise(search: "_Search", refusal: DivergenceError) -> "tuple[_Estimate, _Search]":
-    """Return an estimate where an exact correction was followed outwards to where its own noise rules.
-
-    That does not happen to a surrogate: one serves as pilot first, and where nobody asked for the exact correction it
-    takes the place of it.
-
-    Raises
-    ------
-    DivergenceError
-        The refusal, where neither helps.
-    """
-    corrected, known = search.corrected, search.known
-    assert known is not None
-    try:
-        return search.estimate(by_surrogate=True), search
-    except SymdebiasError:
-        # What `debias` says of a method that was given.
-        if corrected.reason.endswith("asked for"):
-            raise refusal from None
-    try:
-        reason = "surrogate: in so much noise the exact correction is lost"
-        other = CorrectedLoss(corrected.declared, corrected.release, Surrogate(), reason=reason)
-        instead = replace(search, corrected=other, checked=other.of(search.checked), known=known.of_method(other))
-        return instead.estimate(), instead
-    except SymdebiasError:
-        raise refusal from None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ takes the steps of `sgd` with its settings, and is examined as `sgd` examines a 
 """
 
 import difflib
+import functools
 import inspect
 import math
 import operator
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,16 @@ from symdebias._rows import WINDOW, Rows
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.replicates import replicates_pass
 from symdebias.corrected import CorrectedLoss, require_corrected
-from symdebias.exceptions import ConvergenceWarning, SymdebiasError, VarianceWarning
+from symdebias.exceptions import (
+    ConvergenceWarning,
+    DivergenceError,
+    InfiniteVarianceError,
+    NoExactCorrectionError,
+    SymdebiasError,
+    VarianceWarning,
+)
 from symdebias.records import Records
+from symdebias.solvers.checkpoint import Checkpoint, described, kept, told
 from symdebias.solvers.deal import RUNS, Deal, checked_run, read
 from symdebias.solvers.descent import Descent, averaged_share, seen_after
 from symdebias.solvers.fit import Fit
@@ -33,7 +43,7 @@ from symdebias.solvers.moments import released_moments
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import known_scores
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import learned_steps, step_size_told, step_sizes
+from symdebias.solvers.step_sizes import learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, growth_limits, remedy_of, require_finite, stopped
 
 # What each replicate may have of its own, and what it has otherwise.
@@ -41,6 +51,8 @@ _OWN: Mapping[str, Any] = {"step_size": "auto", "l2": 0.0, "radius": None, "star
 # From so many replicates on, the kernel of second derivatives is worth its compilation: it examines a theta in a third
 # of the time.
 _MANY = 16
+# The errors of replicates by their names, as a checkpoint has them.
+_ERRORS = {one.__name__: one for one in (DivergenceError, InfiniteVarianceError, NoExactCorrectionError)}
 # Records of all replicates together between two looks at the keyboard and the progress bar: a second or less.
 _SEGMENT = 2**26
 
@@ -161,6 +173,7 @@ def sgd_replicates(
     offset: Any = None,
     record: int | Sequence[int] | None = None,
     random_state: int | np.random.Generator | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Replicates:
     """Train by stochastic gradient descent with many settings in one pass over the records.
@@ -181,7 +194,10 @@ def sgd_replicates(
         As for `sgd`, and the same for all replicates.
     random_state : int, numpy.random.Generator or None
         For the order of the records, which is one for all replicates; None takes fresh entropy. To train in several
-        orders, call this once for each.
+        orders, call this once for each: what replicates share is that a batch is fetched once, and other orders have
+        other batches.
+    checkpoint : path, optional
+        As for `sgd`: a file from which the same call in another process goes on to the same parameters, bit for bit.
 
     Returns
     -------
@@ -206,7 +222,7 @@ def sgd_replicates(
     Notes
     -----
     Replicates are shared out to the cores; results do not depend on how many there are. Ctrl-C stops the run without a
-    result.
+    result; a checkpoint is kept.
 
     Examples
     --------
@@ -236,40 +252,54 @@ def sgd_replicates(
     run, factor, marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
-    with np.errstate(all="ignore"):
-        # Not finite where the tested records are not.
-        metric = released_moments(run.tested)
-    length = run.correction.number_of_parameters
-    scores = max(1, len(corrected.declared.scores))
-    smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
-    if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
-        explain_overflow(run, X)
-    total = epochs * -(-len(run) // batch_size)
-    members = []
-    for place, one in enumerate(given):
-        try:
-            member = _Member.of(
-                one,
-                run,
-                metric,
-                batch_size,
-                total,
-                share=share,
-                record=record,
-                factor=factor,
-                smoothed=bool(len(smooth)),
-            )
-        except (ValueError, TypeError) as error:
-            if one.start is not None and len(error.args) == 1:
-                error.args = (f"settings {place}: {error}",)
-            raise
-        members.append(member)
-    errors: dict[int, SymdebiasError] = {}
-    _train(
-        run, X, members, errors, batch_size=batch_size, epochs=epochs, smoothing=smooth,
-        rng=rng if order == "shuffled" else None, progress=progress,
-    )  # fmt: skip
-    return _examined(corrected, run, metric, given, members, errors, batch_size=batch_size, epochs=epochs, told=marked)
+    with kept(checkpoint) as journal:
+        if journal is not None:
+            arguments = {
+                "solver": "sgd_replicates",
+                **{f"settings {place}": told(*one.as_told(factor)) for place, one in enumerate(given)},
+                "batch_size": batch_size, "epochs": epochs, "smoothing": float(smoothing),
+                "smoothing_mode": smoothing_mode, "average": share, "order": order,
+                "record": None if record is None else np.asarray(record),
+                "random_state": None if random_state is None else told(repr(rng.bit_generator.state).encode()),
+            }  # fmt: skip
+            journal.begin(described(corrected, run, arguments))
+            run = replace(run, journal=journal)
+        with np.errstate(all="ignore"):
+            # Not finite where the tested records are not.
+            metric = released_moments(run.tested)
+        length = run.correction.number_of_parameters
+        scores = max(1, len(corrected.declared.scores))
+        smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
+        if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
+            explain_overflow(run, X)
+        total = epochs * -(-len(run) // batch_size)
+        members = []
+        for place, one in enumerate(given):
+            try:
+                member = _Member.of(
+                    one,
+                    run,
+                    metric,
+                    batch_size,
+                    total,
+                    share=share,
+                    record=record,
+                    factor=factor,
+                    smoothed=bool(len(smooth)),
+                )
+            except (ValueError, TypeError) as error:
+                if one.start is not None and len(error.args) == 1:
+                    error.args = (f"settings {place}: {error}",)
+                raise
+            members.append(member)
+        errors: dict[int, SymdebiasError] = {}
+        _train(
+            run, X, members, errors, batch_size=batch_size, epochs=epochs, smoothing=smooth,
+            rng=rng if order == "shuffled" else None, progress=progress, journal=journal,
+        )  # fmt: skip
+        return _examined(
+            corrected, run, metric, given, members, errors, batch_size=batch_size, epochs=epochs, marked=marked
+        )
 
 
 @dataclass(frozen=True)
@@ -281,6 +311,11 @@ class _Setting:
     l2: float
     radius: float | None
     start: Any
+
+    def as_told(self, factor: float) -> tuple[Any, ...]:
+        """Return what a checkpoint tells settings by; penalties are multiplied with a factor."""
+        start = None if self.start is None else np.asarray(self.start, dtype=float)
+        return rule_told(self.step_size, self.l2 * factor), self.l2 * factor, self.radius, start
 
 
 def _checked_settings(settings: Any) -> list[_Setting]:
@@ -379,7 +414,7 @@ class _Member:
 
 def _train(
     run: Records, X: Any, members: list[_Member], errors: dict[int, SymdebiasError], *, batch_size: int, epochs: int,
-    smoothing: FloatArray, rng: np.random.Generator | None, progress: bool,
+    smoothing: FloatArray, rng: np.random.Generator | None, progress: bool, journal: Checkpoint | None,
 ) -> None:  # fmt: skip
     """Take the steps of all replicates; what stops one of them is among the errors.
 
@@ -408,38 +443,54 @@ def _train(
     )
     is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
     longest = max(1, (WINDOW if is_read else max(WINDOW, _SEGMENT // count)) // size)
-    deal, first_one = Deal.as_given(), members[0].descent
+    deal, done, at_epoch = Deal.as_given(), 0, 0
+    shuffler = None if rng is None else rng.bit_generator
+
+    def take_up(state: dict[str, Any]) -> None:
+        nonlocal done, at_epoch
+        done, at_epoch = int(state["done"]), int(state["epoch"])
+        for one, own in zip(members, state["descents"], strict=True):
+            one.descent.take_up(own)
+        for place, (kind, said) in state["errors"].items():
+            errors[int(place)] = _ERRORS[kind](said)
+        if shuffler is not None:
+            shuffler.state = state["order"]
+
+    def state_of(epoch: int, drawn_from: Any) -> dict[str, Any]:
+        return {
+            "done": done, "epoch": epoch, "order": drawn_from,
+            "descents": [one.descent.state() for one in members],
+            "errors": {str(place): [type(error).__name__, str(error)] for place, error in errors.items()},
+        }  # fmt: skip
+
+    if journal is not None:
+        journal.resumed(0, take_up)
     with progress_bar(progress, epochs * n, "record") as advance:
-        for epoch in range(epochs):
+        advance(int(seen_after(n, size)(np.array(done))))
+        for epoch in range(at_epoch, epochs):
+            drawn_from = None if shuffler is None else shuffler.state
             if rng is not None:
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
             origin = epoch * per_epoch
-            for lower, upper in first_one.segments(origin, origin + per_epoch, longest):
+            for lower, upper in members[0].descent.segments(origin, origin + per_epoch, longest):
+                going = [(place, one) for place, one in enumerate(members) if place not in errors]
+                if upper <= done or not going:
+                    continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
                 dealt: tuple[Any, ...] = (
-                    matrix,
-                    target,
-                    run.weights,
-                    deal.order,
-                    RUNS,
-                    deal.run_length,
-                    deal.shift,
-                    first,
-                )
+                    matrix, target, run.weights, deal.order, RUNS, deal.run_length, deal.shift, first
+                )  # fmt: skip
                 if is_read:
                     dealt = read(run, deal, first, end)
                 sizes = np.zeros((count, upper - lower))
-                for place, one in enumerate(members):
-                    if place not in errors:
-                        sizes[place] = one.sizes(lower, upper)
+                for place, one in going:
+                    sizes[place] = one.sizes(lower, upper)
                 kernel(
                     thetas, dealt, correction.noise, sizes, size, bounds,
                     correction.limits.for_kernels(finite_variance=True), smoothing, scalings, averages,
-                    first_one.averaged(lower), reports,
+                    going[0][1].descent.averaged(lower), reports,
                 )  # fmt: skip
-                for place, one in enumerate(members):
-                    if place in errors:
-                        continue
+                for place, one in going:
                     taken = int(reports[place, 2]) if reports[place, 0] else upper - lower
                     if not one.descent.took(lower, upper, taken):
                         begin = first + taken * size
@@ -448,8 +499,10 @@ def _train(
                             require_finite(run, X)
                         errors[place] = stopped(run, one.descent, batch, float(sizes[place, taken]))
                 advance(end - first)
-                if len(errors) == count:
-                    return
+                done = upper
+                if journal is not None:
+                    is_last = upper == epochs * per_epoch
+                    journal.keep(0, functools.partial(state_of, epoch, drawn_from), at_once=is_last)
 
 
 def _examined(
@@ -462,7 +515,7 @@ def _examined(
     *,
     batch_size: int,
     epochs: int,
-    told: dict[str, Any],
+    marked: dict[str, Any],
 ) -> Replicates:
     """Return what the replicates have reached, each examined as `sgd` examines a fit."""
     n = len(run)
@@ -499,7 +552,7 @@ def _examined(
                 "score_variance": run.correction.score_variance(theta, run.scales)
                 if corrected.declared.scores
                 else None,
-                **told,
+                **marked,
             },
         )
     if not fits:

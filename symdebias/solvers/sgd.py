@@ -40,7 +40,7 @@ from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, known_scores
 from symdebias.solvers.smoothing import step_smoothing
-from symdebias.solvers.step_sizes import StepSize, learned_steps, step_size_told, step_sizes
+from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
 
 # A surrogate whose theta ends farther from where it was designed than this share of its length is designed anew; so
@@ -289,7 +289,7 @@ def _trained(
     begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
     if journal is not None:
         arguments = {
-            "solver": "sgd", "step_size": _rule_told(step_size, l2), "batch_size": batch_size, "epochs": epochs,
+            "solver": "sgd", "step_size": rule_told(step_size, l2), "batch_size": batch_size, "epochs": epochs,
             "l2": l2, "radius": radius, "smoothing": float(smoothing), "smoothing_mode": smoothing_mode,
             "average": share, "covariance": covariance, "start": None if start is None else begin, "order": order,
             "record": None if record is None else np.asarray(record), "early_stopping": patience,
@@ -587,13 +587,6 @@ def _patience(early_stopping: Any, epochs: int, share: float) -> int:
             "average=True or average=False."
         )
     return patience
-
-
-def _rule_told(step_size: Any, l2: float) -> Any:
-    """Return the rule of step sizes as a checkpoint has it: a function by what it says of the first steps."""
-    if isinstance(step_size, StepSize):
-        return repr(step_size)
-    return step_sizes(step_size, first=0, count=1_000, l2=l2) if callable(step_size) else step_size
 
 
 def _check_covariance(covariance: str, share: float, step_size: Any, epochs: int) -> None:

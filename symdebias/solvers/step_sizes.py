@@ -151,6 +151,13 @@ def step_size_told(step_size: Any) -> Any:
     return step_size if isinstance(step_size, (str, int, float, StepSize)) else "a function"
 
 
+def rule_told(step_size: Any, l2: float) -> Any:
+    """Return the rule of step sizes as a checkpoint has it: a function by what it says of the first steps."""
+    if isinstance(step_size, StepSize):
+        return repr(step_size)
+    return step_sizes(step_size, first=0, count=1_000, l2=l2) if callable(step_size) else step_size
+
+
 def learned_steps(
     records: Records,
     theta: FloatArray,

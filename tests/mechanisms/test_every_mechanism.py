@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from instances import MECHANISMS, values_within
@@ -273,6 +273,7 @@ def exact_norm(row, order):
 @pytest.mark.parametrize("ball", BALLS)
 @settings(max_examples=200)
 @given(X=hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 6)), elements=finite), radius=radii)
+@example(X=np.array([[3e250]]), radius=1e-59)
 def test_clipped_rows_lie_in_the_ball_exactly(ball, X, radius):
     kind, order = BALLS[ball]
     clipped = kind.from_scale(1.0, radius=radius).clip(X)

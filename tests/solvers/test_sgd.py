@@ -84,19 +84,27 @@ def test_a_shuffled_epoch_takes_every_record_once(n, columns):
     assert sorted(deal.rows(np.arange(n), n)) == list(range(n))
 
 
-@pytest.mark.parametrize("n", [50, 5003, 40_000])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_kernel_deals_as_stated(n, weighted):
-    X, y = records(n, 2)
+@pytest.mark.parametrize(
+    ("n", "weighted", "columns"),
+    [
+        (50, False, 2), (5003, False, 2), (40_000, False, 2), (50, True, 2), (5003, True, 2), (40_000, True, 2),
+        # Turned by eight, four and one columns; and rows that are not turned.
+        pytest.param(5003, False, 13, marks=pytest.mark.newest),
+        pytest.param(5003, True, 20, marks=pytest.mark.newest),
+    ],
+)  # fmt: skip
+def test_the_kernel_deals_as_stated(n, weighted, columns):
+    X, y = records(n, columns)
+    corrected = CORRECTED if columns == 2 else sd.debias(sd.losses.exponential(), gaussian_release(0.02))
     weights = np.random.default_rng(1).uniform(0, 2, size=n) if weighted else None
     rng = generator(5)
-    rows = np.concatenate([Deal.shuffled(n, 2, rng).rows(np.arange(n), n) for _ in range(2)])
-    fit = sd.sgd(CORRECTED, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
+    rows = np.concatenate([Deal.shuffled(n, columns, rng).rows(np.arange(n), n) for _ in range(2)])
+    fit = sd.sgd(corrected, X, y, step_size=0.05, batch_size=n // 10, epochs=2, sample_weight=weights, random_state=5)
     per_epoch = -(-n // (n // 10))
     theta = None
     for epoch in range(2):
         path = twin(
-            CORRECTED, X, y, step_sizes=np.full(per_epoch, 0.05), batch_size=n // 10,
+            corrected, X, y, step_sizes=np.full(per_epoch, 0.05), batch_size=n // 10,
             rows=rows[epoch * n : (epoch + 1) * n], weights=weights, start=theta,
         )  # fmt: skip
         theta = path[-1]
@@ -104,10 +112,17 @@ def test_the_kernel_deals_as_stated(n, weighted):
 
 
 def test_batches_of_a_sorted_table_are_mixed():
-    """Sorted by label, each batch of 128 must hold both labels in about their share."""
+    """Sorted by label, each batch of 128 must hold both labels in about their share.
+
+    No more than five neighbours of a run of the table come into one batch: four of each of 32 runs, and one more where
+    a batch begins within a round of cards.
+    """
     n = 20_000
     labels = np.arange(n) < n // 2
-    rows = Deal.shuffled(n, 2, np.random.default_rng(0)).rows(np.arange(n), n)
+    deal = Deal.shuffled(n, 2, np.random.default_rng(0))
+    rows = deal.rows(np.arange(n), n)
+    runs = ((rows[: n // 4096 * 4096] - deal.shift) % n // deal.run_length).reshape(-1, 128)
+    assert max(np.unique(one, return_counts=True)[1].max() for one in runs) <= 5
     shares = labels[rows][: n // 128 * 128].reshape(-1, 128).mean(axis=1)
     # Binomial sampling would have a standard deviation of .044; 32 runs give at most .088.
     assert abs(shares.mean() - 0.5) < 0.01

@@ -6,7 +6,6 @@ from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
 
-
 # Up to so many columns times scores, loops over the columns of rows are written out; beyond, rows are taken several at
 # a time, as many as there are scores for, and loops over columns are vectorised (measured at 2 to 50 columns).
 _MOST_UNROLLED_OF_ROWS, _ROWS_AT_A_TIME = 15, 8
@@ -73,11 +72,16 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
 def numbers_kept(loop: RecordLoop) -> int:
     """Return how many numbers are kept of a block.
 
-    They are scores and then slopes, the sums of slopes times columns, and the slopes in the symbols of statistics where
-    these and the columns make all of a gradient.
+    They are scores and then slopes, the slopes in the symbols of statistics where these and the columns make all of a
+    gradient, and the sums of slopes times columns.
     """
     p, _, m = loop.columns.sizes
-    return m * (BLOCK + p) + (len(loop.symbols) * BLOCK if _is_kept(loop) else 0)
+    return _place_of_sums(loop) + m * p
+
+
+def _place_of_sums(loop: RecordLoop) -> int:
+    # Whole blocks stand before them: at another distance from one another, LLVM takes two numbers at a time.
+    return (len(loop.columns.scores) + (len(loop.symbols) if _is_kept(loop) else 0)) * BLOCK
 
 
 def sums_of_row(loop: RecordLoop) -> str | None:
@@ -109,13 +113,10 @@ def _is_kept(loop: RecordLoop) -> bool:
 
 def _kept(loop: RecordLoop, symbol: int) -> str:
     """Return where the slope of a record in a symbol is kept."""
-    p, _, m = loop.columns.sizes
-    return f"kept[{m * (BLOCK + p) + symbol * BLOCK} + n]"
+    return f"kept[{(len(loop.columns.scores) + symbol) * BLOCK} + n]"
 
 
-def _in_loops(
-    loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool
-) -> list[str]:
+def _in_loops(loop: RecordLoop, before: list[str], each: list[str], after: list[str], *, by_columns: bool) -> list[str]:
     """Return loops over records for scores, for slopes and for sums, with what passes between them in ``kept``.
 
     A loop that reads columns of records and has much to do is not vectorised: apart, the slopes are.
@@ -135,9 +136,13 @@ def _in_loops(
             *("    " + line for line in columns.base(unrolled=True)),
             *(f"    {place} = base{k}" for k, place in enumerate(held)),
         ]
-        sums = [*every, *(f"    slope{k} = {place}" for k, place in enumerate(held)), *("    " + l for l in inside)]
+        sums = [
+            *every,
+            *(f"    slope{k} = {place}" for k, place in enumerate(held)),
+            *("    " + line for line in inside),
+        ]
     else:
-        first, base, sums, last = _by_rows(columns)
+        first, base, sums, last = _by_rows(columns, _place_of_sums(loop))
     return [
         *before,
         *first,
@@ -165,7 +170,7 @@ def _sums_unrolled(columns: ScoreColumns) -> tuple[list[str], list[str], list[st
     )
 
 
-def _by_rows(columns: ScoreColumns) -> tuple[list[str], list[str], list[str], list[str]]:
+def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list[str], list[str], list[str]]:
     """Return lines before loops over rows, those of scores, those of sums of slopes times columns, and lines after.
 
     Several rows at a time share the parameters and the sums that they read, and sums of theirs do not wait for one
@@ -173,7 +178,7 @@ def _by_rows(columns: ScoreColumns) -> tuple[list[str], list[str], list[str], li
     """
     p, q, m = columns.sizes
     scores, at_a_time = range(m), max(1, _ROWS_AT_A_TIME // m)
-    sums = [f"kept[{m * BLOCK + k * p} + j]" for k in scores]
+    sums = [f"kept[{place_of_sums + k * p} + j]" for k in scores]
     first = [f"for j in range({p}):", *(f"    {place} = 0.0" for place in sums)]
     last = [f"for j in range({p}):"]
     last += [f"    sums[{k * q} + {columns.place('j')}] += {place}" for k, place in enumerate(sums)]

@@ -190,11 +190,11 @@ def _require_collection(name: str, values: Any) -> None:
             "one by dask.dataframe.read_parquet or dask.array.from_array, or call the function of the same name of "
             "symdebias for records in memory or in blocks."
         )
-    dimensions = 2 if name == "X" else 1
-    if values.ndim != dimensions:
+    allowed = {"X": (2,), "noise_scale": (1, 2)}.get(name, (1,))
+    if values.ndim not in allowed:
         raise ValueError(
-            f"{name} has {values.ndim} dimensions, and {dimensions} are wanted. Pass one row per record and one "
-            "column per feature in X, and one number per record elsewhere."
+            f"{name} has {values.ndim} dimensions, and {' or '.join(map(str, allowed))} are wanted. Pass one row per "
+            "record and one column per feature in X, and one number per record elsewhere."
         )
 
 

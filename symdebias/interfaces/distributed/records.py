@@ -4,13 +4,13 @@ A solver that asks `Records` for sums, and for some records to look at, does not
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray, IntegerArray, cluster_labels, require_clusters
 from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
@@ -28,7 +28,7 @@ class Places:
     Attributes
     ----------
     partitions : Partitions
-        Of X, y and the weights, none of them empty.
+        Of X, y, the weights, the noise scales and the clusters, none of them empty.
     checked_under : Correction
         The correction that partitions are checked under.
     counts : array of shape (k,), int64
@@ -55,8 +55,12 @@ class Places:
         """Return work on records under a correction as work on a partition."""
         return functools.partial(_of_partition, work=work, base=self.checked_under, correction=correction)
 
-    def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return some records: columns, targets and weights, in the order that they were asked for.
+    def local_of_clusters(self, work: Callable[[Records, Any], Any], correction: Correction) -> Callable[..., Any]:
+        """Return work on records under a correction, and on their clusters, as work on a partition."""
+        return functools.partial(_of_clusters, work=work, base=self.checked_under, correction=correction)
+
+    def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return some records: columns, targets, weights and noise scales, in the order that they were asked for.
 
         Parameters
         ----------
@@ -81,12 +85,15 @@ class Places:
             parts = [rows[order][own == place] - starts[place] for place in wanted]
             back = np.argsort(order, kind="stable")
         if not wanted:
-            return np.zeros((0, self.checked_under.columns)), np.zeros(0), np.zeros(0)
+            none = np.zeros((0, self.checked_under.columns))
+            return none, np.zeros(0), np.zeros(0), none
         take = functools.partial(_taken, base=self.checked_under)
         found = self.partitions.only(wanted).each(take, [(part,) for part in parts])
         columns = (np.concatenate(one) for one in zip(*found, strict=True))
-        matrix, target, weights = columns if back is None else (one[back] if len(one) else one for one in columns)
-        return matrix, target, weights
+        matrix, target, weights, scales = (
+            columns if back is None else (one[back] if len(one) else one for one in columns)
+        )  # fmt: skip
+        return matrix, target, weights, scales
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,16 @@ class PartedRecords(Records):
     places: Places | None = None
 
     @classmethod
-    def checked(cls, corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any = None) -> "PartedRecords":
+    def checked(
+        cls,
+        corrected: CorrectedLoss,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        noise_scale: Any = None,
+        clusters: Any = None,
+    ) -> "PartedRecords":
         """Return the records of collections, checked in one pass.
 
         Parameters
@@ -115,13 +131,17 @@ class PartedRecords(Records):
             The released targets.
         sample_weight : series or array of Dask, optional
             Weights.
+        noise_scale : series, array or data frame of Dask, optional
+            Standard deviations of the records' own noise.
+        clusters : series or array of Dask, optional
+            Labels of clusters.
 
         Raises
         ------
         TypeError, ValueError
             The data do not fit; the message names the partition.
         """
-        partitions = Partitions(X=X, y=y, sample_weight=sample_weight)
+        partitions = Partitions(X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters)
         said = partitions.each(functools.partial(_checked, corrected=corrected))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:
@@ -129,7 +149,7 @@ class PartedRecords(Records):
         widths, counts, totals, squares = zip(*(said[place] for place in full), strict=True)
         if len(set(widths)) > 1:
             raise ValueError(f"partitions have {min(widths)} to {max(widths)} columns. Pass as many in each.")
-        correction = corrected.at(widths[0])
+        correction = corrected.at(widths[0], per_record=noise_scale is not None)
         places = Places(
             partitions.only(full), correction, np.array(counts), float(sum(totals)), float(sum(squares)),
             sample_weight is not None,
@@ -137,7 +157,8 @@ class PartedRecords(Records):
         length, width = len(places), correction.columns
         weights: Any = _Fetched(places, (length,), 2) if places.is_weighted else np.zeros(0)
         matrix, target = _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1)
-        return cls(correction, matrix, target, weights, places=places)
+        scales: Any = None if noise_scale is None else _Fetched(places, (length, width), 3)
+        return cls(correction, matrix, target, weights, scales, places=places)
 
     @property
     def at(self) -> Places:
@@ -168,7 +189,8 @@ class PartedRecords(Records):
 
     def taken(self, rows: Any) -> Records:
         """Return some records, by a slice or their numbers, as records in memory."""
-        return Records(self.correction, *self.at.fetched(rows))
+        matrix, target, weights, scales = self.at.fetched(rows)
+        return Records(self.correction, matrix, target, weights, None if self.scales is None else scales)
 
     def thinned(self, stride: int) -> Records:
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
@@ -195,6 +217,42 @@ class PartedRecords(Records):
         """Return the sum of outer products of the weighted gradients less a mean, over the total."""
         return np.asarray(self._means(functools.partial(_meat, theta=theta, mean=mean))[0])
 
+    def clusters(self) -> Any:
+        """Return the labels of all clusters, each once, from a pass over them.
+
+        Raises
+        ------
+        ValueError
+            There is one, or some are missing.
+        """
+        labels = np.unique(np.concatenate(self.at.partitions.each(_labels)))
+        require_clusters(len(labels))
+        return labels
+
+    def cluster_masses(self, codes: Any) -> FloatArray:
+        """Return the numbers of records of clusters, or the sums of their weights, shape (G,)."""
+        labels, mass = self._by_cluster(_masses)
+        return np.asarray(mass[np.searchsorted(labels, codes), 0])
+
+    def cluster_sums(self, theta: FloatArray, mean: FloatArray, codes: Any) -> FloatArray:
+        """Return the sums over clusters of the weighted gradients less a mean, shape (G, Q)."""
+        labels, sums = self._by_cluster(functools.partial(_cluster_sums, theta=theta, mean=mean))
+        return np.asarray(sums[np.searchsorted(labels, codes)])
+
+    def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
+        work = self.at.local_of_clusters(
+            functools.partial(_cluster_hessians, theta=theta, some=codes[some]), self.correction
+        )
+        counts, hessians = self.at.partitions.summed(work) if len(some) else ((), ())
+        return ((int(count), hessian) for count, hessian in zip(counts, hessians, strict=True))
+
+    def _by_cluster(self, work: Callable[[Records, Any], FloatArray]) -> tuple[Any, FloatArray]:
+        """Return the labels of clusters, sorted, and sums of what a function says of the records of each part."""
+        local = self.at.local_of_clusters(functools.partial(_grouped_work, work=work), self.correction)
+        found: tuple[Any, FloatArray] = self.at.partitions.reduced(local, _merged)
+        return found
+
     def _means(self, work: Callable[[Records], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return means over all records of what a function returns the means of for a part."""
         sums = self.summed_over_parts(functools.partial(_times_total, work=work))
@@ -217,24 +275,87 @@ class _Fetched(Rows):
         each = places.local(functools.partial(_of_matrix, work=work), places.checked_under)
         return places.partitions.each(each) if self._kind == 0 else super().over_blocks(work)
 
+    def mean_squares(self) -> FloatArray:
+        """Return the means of the squares of each column, of noise scales."""
+        if self._kind != 3:
+            return super().mean_squares()
+        squares = self._places.local(_squared_scales, self._places.checked_under)
+        return np.asarray(self._places.partitions.summed(squares)[0] / len(self))
 
-def _local(base: Correction, X: Any, y: Any, weights: Any) -> Records:
+
+def _local(base: Correction, X: Any, y: Any, weights: Any, scales: Any = None) -> Records:
     """Return the records of a partition, which was checked before."""
-    return Records.of(base, X, y, sample_weight=weights, check_finite=False)
+    return Records.of(base, X, y, sample_weight=weights, noise_scale=scales, check_finite=False)
 
 
-def _checked(X: Any, y: Any, weights: Any, *, corrected: CorrectedLoss) -> tuple[int, int, float, float] | None:
+def _checked(
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *, corrected: CorrectedLoss
+) -> tuple[int, int, float, float] | None:
     """Return the number of columns and of records, and sums of weights and their squares; None for no records."""
     if not len(X):
         return None
-    records = corrected.records(X, y, sample_weight=weights)
+    records = corrected.records(X, y, sample_weight=weights, noise_scale=scales)
+    if clusters is not None:
+        cluster_labels(clusters, rows=len(records))
     return records.correction.features, len(records), records.total, records.total**2 / records.effective
 
 
 def _of_partition(
-    X: Any, y: Any, weights: Any, *, work: Callable[[Records], Any], base: Correction, correction: Correction
-) -> Any:
-    return work(_local(base, X, y, weights).under(correction))
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *,
+    work: Callable[[Records], Any], base: Correction, correction: Correction,
+) -> Any:  # fmt: skip
+    return work(_local(base, X, y, weights, scales).under(correction))
+
+
+def _of_clusters(
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *,
+    work: Callable[[Records, Any], Any], base: Correction, correction: Correction,
+) -> Any:  # fmt: skip
+    records = _local(base, X, y, weights, scales).under(correction)
+    return work(records, cluster_labels(clusters, rows=len(records)))
+
+
+def _labels(X: Any, y: Any, weights: Any, scales: Any, clusters: Any) -> Any:
+    """Return the labels of the clusters of a partition, each once."""
+    return np.unique(np.asarray(clusters))
+
+
+def _grouped_work(part: Records, labels: Any, *, work: Callable[[Records, Any], FloatArray]) -> tuple[Any, FloatArray]:
+    """Return labels of clusters, sorted, and what a function says of records and of the codes of their clusters."""
+    found, codes = np.unique(labels, return_inverse=True)
+    return found, work(part, codes.reshape(-1))
+
+
+def _merged(*parts: tuple[Any, FloatArray]) -> tuple[Any, FloatArray]:
+    """Return labels of clusters, each once and sorted, and the sums of what belongs to each."""
+    found, codes = np.unique(np.concatenate([labels for labels, _ in parts]), return_inverse=True)
+    sums = np.zeros((len(found), parts[0][1].shape[1]))
+    np.add.at(sums, codes.reshape(-1), np.concatenate([own for _, own in parts]))
+    return found, sums
+
+
+def _masses(part: Records, codes: Any) -> FloatArray:
+    return part.cluster_masses(codes)[:, None]
+
+
+def _cluster_sums(part: Records, codes: Any, *, theta: FloatArray, mean: FloatArray) -> FloatArray:
+    return part.cluster_sums(theta, mean, codes)
+
+
+def _cluster_hessians(part: Records, labels: Any, *, theta: FloatArray, some: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the numbers of records of some clusters, and the sums of their weighted Hessians."""
+    counts, hessians = np.zeros(len(some)), np.zeros((len(some), len(theta), len(theta)))
+    places, codes = np.unique(labels, return_inverse=True)
+    here = np.flatnonzero(np.isin(places, some))
+    found = part.cluster_hessians(theta, codes.reshape(-1), here)
+    for place, (count, hessian) in zip(np.searchsorted(some, places[here]), found, strict=True):
+        counts[place], hessians[place] = count, hessian
+    return counts, hessians
+
+
+def _squared_scales(part: Records) -> tuple[FloatArray]:
+    assert part.scales is not None
+    return (np.asarray((part.scales**2).sum(axis=0)),)
 
 
 def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
@@ -242,12 +363,13 @@ def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
 
 
 def _taken(
-    X: Any, y: Any, weights: Any, rows: slice | IntegerArray, *, base: Correction
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, rows: slice | IntegerArray, *, base: Correction
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return some records of a partition, as copies."""
-    records = _local(base, X, y, weights)
+    records = _local(base, X, y, weights, scales)
     matrix, target = (np.array(one[rows]) for one in records.arrays)
-    return matrix, target, np.array(records.weights[rows]) if len(records.weights) else records.weights
+    own = np.zeros((0, matrix.shape[1])) if records.scales is None else np.array(records.scales[rows])
+    return matrix, target, np.array(records.weights[rows]) if len(records.weights) else records.weights, own
 
 
 def _times_total(part: Records, *, work: Callable[[Records], Sequence[Any]]) -> tuple[Any, ...]:

@@ -89,6 +89,44 @@ def test_the_fit_is_that_of_one_machine(loss, weighted):
         assert found.corrected.design.radius == pytest.approx(expected.corrected.design.radius, rel=1e-10)
 
 
+def test_clusters_are_those_of_one_machine():
+    """One of them has a tenth of the records, and is left out; labels are text, and clusters reach over partitions."""
+    X, y, weights = released(RELEASE)
+    rng = np.random.default_rng(4)
+    clusters = pd.Series(np.where(rng.random(COUNT) < 0.1, 0, rng.integers(1, 3_000, COUNT)).astype(str))
+    corrected = sd.debias(sd.losses.exponential(), RELEASE)
+    parts = dd.from_pandas(X.assign(y=y, w=weights, c=clusters), npartitions=4)
+    for weighted in (False, True):
+        expected = sd.m_estimate(corrected, X, y, clusters=clusters, sample_weight=weights if weighted else None)
+        found = sd.distributed.m_estimate(
+            corrected, parts[list(X.columns)], parts["y"], clusters=parts["c"],
+            sample_weight=parts["w"] if weighted else None,
+        )  # fmt: skip
+        compared(found, expected)
+        assert found.inference.degrees_of_freedom == expected.inference.degrees_of_freedom
+    plain = sd.m_estimate(corrected, X, y, sample_weight=weights)
+    assert np.abs(plain.standard_errors / found.standard_errors - 1).max() > 1e-3
+    with pytest.raises(ValueError, match="clusters has a single label"):
+        sd.distributed.m_estimate(corrected, parts[list(X.columns)], parts["y"], clusters=parts["w"] > 2)
+
+
+@pytest.mark.parametrize("loss", ["least_squares", "logistic"])
+def test_noise_of_the_records_own_is_that_of_one_machine(loss):
+    rng = np.random.default_rng(2)
+    n = 30_000
+    X, scales = rng.uniform(-1, 1, (n, 2)), rng.uniform(0.1, 0.5, (n, 2))
+    y = X @ [1.0, -0.5] + 0.1 * rng.normal(size=n)
+    if loss == "logistic":
+        y = np.where(rng.random(n) < 1 / (1 + np.exp(-2 * y)), 1.0, -1.0)
+    noised = X + scales * rng.normal(size=X.shape)
+    corrected = sd.debias(getattr(sd.losses, loss)(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    parts = [da.from_array(one, chunks=(7_001, *one.shape[1:])) for one in (noised, y, scales)]
+    compared(
+        sd.distributed.m_estimate(corrected, parts[0], parts[1], noise_scale=parts[2]),
+        sd.m_estimate(corrected, noised, y, noise_scale=scales),
+    )
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("options", [{"radius": 0.5}, {"bounds": (-1, 1)}, {"start": [1.0, -1.0, 0.0]}])
 def test_bounds_and_starts_are_those_of_one_machine(options):
