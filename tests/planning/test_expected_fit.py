@@ -298,11 +298,11 @@ def test_free_form_losses_that_are_refused_or_noted():
 
 @pytest.mark.exhaustive
 def test_the_exact_correction_is_taken_where_a_surrogate_gains_little():
-    """A twentieth of the excess risk here, and the pilot of a surrogate does not settle in a quarter of the fits."""
+    """A twentieth of the excess risk here, and pilots of surrogates of counts do not settle on all records."""
     rng = np.random.default_rng(5)
     X = np.column_stack([rng.uniform(-1, 1, 5_000), rng.normal(0, 1 / 3, 5_000).clip(-1, 1)])
     population = Population(X, rng.poisson(np.exp(0.6 * X[:, 0] + 0.48 * X[:, 1])))
-    noised = sd.Release({"x0": sd.LaplaceMechanism.from_scale(0.41), "x1": sd.LaplaceMechanism.from_scale(0.18)})
+    noised = sd.Release({"x0": sd.LaplaceMechanism.from_scale(0.35), "x1": sd.LaplaceMechanism.from_scale(0.18)})
     best, surrogate = (
         expected_fit(sd.losses.poisson(), noised, population, n=50_000, method=method)
         for method in ("best", "surrogate")
