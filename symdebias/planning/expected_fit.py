@@ -49,8 +49,9 @@ _RECORDS = 100_000
 _NOISE_STREAM = 7_193
 # Share of records that carry the corrected gradient below which a normal approximation is not trusted.
 _LEAST_SHARE = 0.02
-# Where fewer drawn records decide an expected variance, its root is known to worse than a tenth.
-_FEW_DECIDE = 25
+# Where fewer drawn records decide an expected variance, gradients have heavy tails that few copies see little of: up to
+# so many times as many records are drawn. Fewer than the third leave its root known to worse than a twentieth.
+_DECIDE, _MORE_DRAWN, _FEW_DECIDE = 1_000, 10, 100
 # Rounds of the search for a number of records on which a surrogate depends, and how far above what is wanted the error
 # may lie in the end.
 _ROUNDS, _MISSED = 12, 1.02
@@ -304,24 +305,30 @@ class Study:
             A few records carry it, so that no normal approximation holds.
         """
         theta, X, y = self.theta, self.population.X, self.population.y
-        copies = 1 if quick else max(1, round(_RECORDS / len(y)))
+        copies, drawn, deciding = 1 if quick else max(1, round(_RECORDS / len(y))), 0, math.inf
         meat, least = np.zeros((len(theta), len(theta))), 1.0
+        most = 0 if quick else _MORE_DRAWN * copies * len(y)
         squares, fourths = np.zeros((2, len(theta)))
         inverse = np.linalg.inv(self.hessian)
         rng = np.random.default_rng([self.random_state, _NOISE_STREAM])
-        for _ in range(copies):
+        while (is_first := drawn < copies * len(y)) or (deciding < _DECIDE and drawn < most):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClippingWarning)
                 noised = corrected.release.privatize(X, y, random_state=rng, outside="clip-all")
             records = corrected.records(noised.X, noised.y)
             gradients = records.gradients(theta, slice(None))
             centred = gradients - gradients.mean(axis=0)
-            meat += centred.T @ centred / (copies * len(gradients))
+            meat += centred.T @ centred
+            drawn += len(gradients)
             moved = np.square(centred @ inverse)
             squares, fourths = squares + moved.sum(axis=0), fourths + np.square(moved).sum(axis=0)
-            norms = np.linalg.norm(gradients, axis=1)
-            size = float(np.mean(norms**2))
-            least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
+            # A parameter that no record moves is known.
+            ratios = squares**2 / np.where(fourths > 0, fourths, np.nan)
+            deciding = float(np.min(ratios, initial=math.inf, where=fourths > 0))
+            if is_first:
+                norms = np.linalg.norm(gradients, axis=1)
+                size = float(np.mean(norms**2))
+                least = min(least, float(norms.mean() ** 2 / size) if 0 < size < math.inf else 0.0)
         if least < _LEAST_SHARE:
             has_score = bool(corrected.declared.scores)
             noise = f" (noise variance {corrected.score_variance(theta):.3g} of the score)" if has_score else ""
@@ -330,9 +337,7 @@ class Study:
                 f"{corrected.declared.expression} at the population's parameters{noise}: no normal approximation "
                 "holds. Plan with less noise, or with a shorter theta."
             )
-        # A parameter that no record moves is known.
-        deciding = np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf, where=fourths > 0)
-        return meat, float(deciding), copies * len(y)
+        return meat / drawn, deciding, drawn
 
     def _bias(self, corrected: CorrectedLoss) -> FloatArray:
         """Return the bias of theta, -H^-1 times the mean error of the gradient over true records."""

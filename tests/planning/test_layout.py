@@ -71,6 +71,44 @@ def test_a_plan_of_one_vector_returns_the_release_of_the_table():
     np.testing.assert_allclose(found.standard_errors, same.standard_errors, rtol=1e-9)
 
 
+UNITS = {"center": {"age": 54.0, "hours": 40.0}, "scale": {"age": 36.0, "hours": 40.0}}
+
+
+def in_years_and_hours():
+    population = people()
+    own = population.X * [36.0, 1.0, 40.0, 1.0] + [54.0, 0.0, 40.0, 0.0]
+    return Population(own, population.y)
+
+
+@pytest.mark.parametrize("target", ["noised", pytest.param("margin", marks=pytest.mark.exhaustive)])
+def test_columns_in_their_own_units_are_planned_as_they_are_released(target):
+    """The same errors as for columns in [-1, 1], and a release that takes years, hours and codes."""
+    own = in_years_and_hours()
+    options = {"mechanisms": ["laplace"], "target": target}
+    found = sd.plan(
+        sd.losses.squared_margin(), own, epsilon=6.0, n=1e5, columns=COLUMNS, categories=CATEGORIES,
+        fit_intercept=True, **UNITS, **options,
+    ).best  # fmt: skip
+    same = plan(**options).best
+    np.testing.assert_allclose(found.expected.covariance, same.expected.covariance, rtol=1e-9)
+    for expected in filter(None, (found.expected, found.half)):
+        release = expected.release
+        assert dict(release.center) == UNITS["center"] | {
+            "place=e": 1 / 3, "place=s": 1 / 3, "place=w": 1 / 3, "sex=m": 0.5,
+        }  # fmt: skip
+        assert dict(release.scale) == UNITS["scale"]
+        # A warning of clipping would be an error here.
+        assert release.privatize(own.X, own.y, random_state=0).X.shape == (400, 6)
+
+
+def test_numbers_alone_have_centres_and_scales_in_their_order():
+    population = Population(np.array([[20.0, -3.0], [30.0, 5.0]]), np.array([1.0, -1.0]))
+    layout = Layout.of(population, None, None, None, True, [25, 1], np.array([5.0, 4.0]))
+    np.testing.assert_allclose(layout.vectors.X, [[-1, -1], [1, 1]])
+    assert (layout.radius, layout.is_released) == (math.sqrt(2), False)
+    assert layout.options() == {"center": {"x0": 25.0, "x1": 1.0}, "scale": {"x0": 5.0, "x1": 4.0}}
+
+
 @pytest.mark.exhaustive
 def test_all_mechanisms_are_compared_by_default():
     """And with a mechanism per column categories are noised by randomized response, in the order of the table."""
@@ -95,6 +133,11 @@ BAD = {
     "codes beyond": ({"categories": {"place": ("n", "e")}}, ValueError, "no codes of its categories. Give .* 0 to 1"),
     "one category": ({"categories": {"sex": ("f",)}}, ValueError, "two or more|does not list"),
     "numbers beyond": ({"categories": {"sex": ("f", "m")}}, ValueError, r"features outside \[-1, 1\]"),
+    "a centre of categories": ({"center": {"place": 1.0}}, ValueError, "center names 'place', a column of categories"),
+    "a scale of none": ({"scale": {"years": 2.0}}, ValueError, "scale names years, which is no column"),
+    "a scale of 0": ({"scale": {"age": 0.0}}, ValueError, r"scale\['age'\]=0\.0 is too small"),
+    "too few centres": ({"center": [1.0, 2.0]}, ValueError, "center has 2 entries"),
+    "a small scale": ({"scale": {"age": 0.5}}, ValueError, r"'age' reaches 1\.9\d+ in size when it is centred and"),
     "no mapping": ({"categories": ("place",)}, TypeError, "must map column names"),
 }
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import symdebias as sd
 from symdebias.exceptions import NoExactCorrectionError
@@ -52,6 +53,24 @@ def test_a_plan_of_margins_compares_noise_that_is_alike_in_all_directions():
         "laplace",
         "gaussian",
     ]
+
+
+def test_a_free_form_loss_in_its_own_units_is_planned_column_by_column():
+    x1, x2, a, b, y = sp.symbols("x1 x2 a b y", real=True)
+    loss = sd.Loss.of_features((y - a * x1**2 - b * x2) ** 2 / 2, features=[x1, x2], parameters=[a, b], target=y)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2_000, 2))
+    population = Population(X * [5, 10] + [10, 20], 1.5 * X[:, 0] ** 2 - X[:, 1] + rng.normal(size=2_000))
+    plan = sd.plan(
+        loss, population, epsilon=12.0, n=1e6, target="public", mechanisms=["laplace per column", "spherical laplace"],
+        center=[10, 20], scale=[5, 10],
+    )  # fmt: skip
+    best = plan.best
+    assert best.mechanism == "laplace per column"
+    # Undoing the noise of a square costs more.
+    assert best.budgets[0] > 2 * best.budgets[1]
+    assert dict(best.expected.release.center) == {"x0": 10.0, "x1": 20.0}
+    assert "this loss is in features by name" in plan.options[1].refusal
 
 
 @pytest.mark.exhaustive

@@ -69,3 +69,25 @@ def test_a_split_is_not_stretched_where_budgets_add_or_are_spent_elsewhere():
 def test_bad_splits_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_columns_in_their_own_units_are_split_as_they_are_released():
+    rng = np.random.default_rng(0)
+    age = rng.uniform(18, 90, (500, 1))
+    y = np.clip(0.1 * age[:, 0] + rng.normal(size=500), 0, 12)
+
+    def collected(budgets, **units):
+        features = {"age": sd.LaplaceMechanism(budgets[0], bounds=(-1, 1))}
+        target = sd.LaplaceMechanism(budgets[1], bounds=(0, 12))
+        return sd.Release(features, target, fit_intercept=True, **units)
+
+    def in_years(budgets):
+        return collected(budgets, center={"age": 54.0}, scale={"age": 36.0})
+
+    options = {"epsilon": 8.0, "n": 1e5}
+    found = best_split(sd.losses.least_squares(), in_years, Population(age, y), **options)
+    same = best_split(sd.losses.least_squares(), collected, Population((age - 54) / 36, y), **options)
+    assert found.budgets == same.budgets
+    assert found.expected.release == in_years(found.budgets)
+    assert dict(found.equal.release.scale) == {"age": 36.0}
+    np.testing.assert_allclose(found.expected.covariance, same.expected.covariance, rtol=1e-9)
