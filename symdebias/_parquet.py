@@ -22,8 +22,9 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
-# Pieces that are kept: those that threads work on, the next, and some for a thread that is late.
-_KEPT = 5
+# Pieces that are kept: those that threads work on, the next, and some for a thread that is late. All of them are, where
+# they take no more than so many bytes.
+_KEPT, _SMALL = 5, 2**28
 # Rows that columns are turned into at a time: they stay in a cache.
 _TURNED = 2**14
 # Bytes of a column that are read from the disk at a time.
@@ -201,7 +202,7 @@ class _Pieces:
     """What is made of pieces: the last ones are kept, and the next is made ahead."""
 
     def __init__(self, make: Callable[[int], FloatArray], cuts: Sequence[tuple[int, int]]) -> None:
-        self._make, self._count = make, len(cuts)
+        self._make, self._count, self._most = make, len(cuts), _KEPT
         self._kept: OrderedDict[int, Future[FloatArray]] = OrderedDict()
         self._lock = threading.Lock()
         self._reader: tuple[int, ThreadPoolExecutor] | None = None
@@ -211,9 +212,12 @@ class _Pieces:
             wanted = self._asked(place)
             if place + 1 < self._count:
                 self._asked(place + 1)
-            while len(self._kept) > _KEPT:
+            while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return wanted.result()
+        found = wanted.result()
+        if found.nbytes * self._count <= _SMALL:
+            self._most = self._count
+        return found
 
     def _asked(self, place: int) -> "Future[FloatArray]":
         if self._reader is None or self._reader[0] != os.getpid():

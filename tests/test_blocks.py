@@ -248,9 +248,25 @@ def test_memory_is_that_of_some_blocks():
     assert peak < 60e6
 
 
+def test_a_small_file_is_decoded_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("symdebias._parquet.WINDOW", 1_000)
+    X = np.random.default_rng(0).normal(size=(20_000, 2))
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "one.parquet", row_group_size=10_000)
+    opened, plain = [], pq.ParquetFile.iter_batches
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda *given, **named: opened.append(1) or plain(*given, **named)
+    )
+    read, _ = sd.blocks.from_parquet(tmp_path / "one.parquet", columns=["a", "b"])
+    for _ in range(3):
+        for start in range(0, 20_000, 700):
+            np.testing.assert_array_equal(read[start : start + 700], X[start : start + 700])
+    assert len(opened) == 2
+
+
 def test_a_long_row_group_is_decoded_piece_by_piece(tmp_path, monkeypatch):
     """Reading the group of 800,000 numbers as a whole would take 6.4 MB twice: for its columns, and turned."""
     monkeypatch.setattr("symdebias._parquet.WINDOW", 5_000)
+    monkeypatch.setattr("symdebias._parquet._SMALL", 6e6)
     X = np.random.default_rng(0).normal(size=(100_000, 8))
     names = [f"x{place}" for place in range(8)]
     table = pa.table({**dict(zip(names, X.T, strict=True)), "place": np.array(["n", "e"])[(X[:, 0] > 0).astype(int)]})
