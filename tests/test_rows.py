@@ -130,7 +130,7 @@ def test_a_surrogate_is_designed_and_fitted_by_blocks(released):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("solver", ["m_estimate", "sgd"])
 def test_memory_does_not_grow_with_the_records(dtype, order, solver):
-    """A copy in float64 would take 64 MB; blocks, samples and parts take 35 MB at most, however many records there are."""
+    """A copy in float64 would take 64 MB; blocks, samples and parts take 35 MB at most, of however many records."""
     X, y = population(columns=10, count=800_000)
     X = np.asarray(X, dtype=dtype, order=order)
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))

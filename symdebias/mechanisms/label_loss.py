@@ -82,8 +82,8 @@ class LabelLoss:
     def require_convex(self, outputs: Any, labels: Any) -> None:
         """Raise where the loss is not finite, or not convex in the outcome, for one of the labels.
 
-        It is looked at where it is used, at the outputs and the label, and at 1,001 points from the first to the last
-        of these.
+        It is looked at where it is used, at the outputs and the label, at 1,001 points from the first to the last of
+        these, and at 1,001 points among the labels.
 
         Parameters
         ----------
@@ -101,9 +101,10 @@ class LabelLoss:
             return
         used, known = np.asarray(outputs, dtype=float), np.asarray(labels, dtype=float)
         between = np.linspace(min(used[0], known[0]), max(used[-1], known[-1]), _BETWEEN)
+        among = np.linspace(known[0], known[-1], _BETWEEN)
         for label in known:
             size = np.abs(self(known, label)).max()
-            for points in (np.union1d(used, label), between):
+            for points in (np.union1d(used, label), between, among):
                 self._require_convex_at(points, label, size)
 
     def _require_convex_at(self, points: FloatArray, label: float, size: float) -> None:

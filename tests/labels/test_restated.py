@@ -17,6 +17,11 @@ pytestmark = pytest.mark.newest
 LABELS, PRIOR = np.array([0.0, 1.0, 2.5, 6.0, 6.5]), np.array([0.1, 0.4, 0.0, 0.3, 0.2])
 
 
+def named(given):
+    """A name that is the same in all processes."""
+    return given.__name__ if callable(given) else str(given)
+
+
 def fine(epsilon, count=41):
     return np.union1d(mesh(LABELS, epsilon, count), LABELS)
 
@@ -67,7 +72,7 @@ def test_the_optimum_is_that_of_the_published_programme(name, epsilon):
         lambda t, y: (t - y) ** 2, sp.Symbol("residual") ** 2,
         sd.Loss.from_function(lambda u, y: (u - y) ** 2),
     ],
-    ids=str,
+    ids=named,
 )  # fmt: skip
 def test_squares_given_as_expressions_are_the_squared_loss(loss, outputs):
     found = best(loss, outputs=outputs)

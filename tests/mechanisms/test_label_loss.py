@@ -73,6 +73,12 @@ def test_what_is_not_convex_is_seen(loss):
         label_loss(loss).require_convex(T[:, 0], Y)
 
 
+def test_far_outputs_do_not_hide_what_is_concave_among_the_labels():
+    # log(Gamma(1 + t^2)) is -0.58 t^2 at 0 and convex farther out.
+    with pytest.raises(ValueError, match="is not convex in the outcome: for the label 0 its slope falls"):
+        label_loss("loggamma(1 + outcome**2)").require_convex(np.linspace(-1000, 1000, 50), Y)
+
+
 @pytest.mark.parametrize(
     "loss", ["residual**2*1e9 + 1e12", "log(cosh(residual))", "sqrt(1 + residual**2/10**8)", "outcome"]
 )
