@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import sympy as sp
 
-from symdebias.codegen.score.columns import ScoreColumns
+from symdebias.codegen.score.columns import ScoreColumns, places_text
 from symdebias.codegen.score.statistic import ZERO, Collected, Needs, Place, RecordSlopes, Share, Statistic
 
 
@@ -219,11 +219,12 @@ class RecordNoise(Statistic):
         lines = [f"row[{place}] = X[i, {j}]" for j, place in enumerate(columns.linear)]
         lines += [] if columns.intercept is None else [f"row[{columns.intercept}] = 1.0"]
         lines += [f"for j in range({q}):", f"    shift_row[j] = row[j]{moved}"]
+        first, place = len(columns.linear) + at.codes, places_text([j for j, _ in self._columns(at)], "g")
+        each = [f"for g in range({len(self.noisy)}):", f"    j, own_variance = {place}, X[i, {first} + g]"]
         for i, (a, b) in enumerate(pairs):
-            for j, column in self._columns(at):
-                twice = "2.0*" if a == b else ""
-                lines.append(f"bent[{i}, {a * q + j}] = {twice}{column}*theta[{b * q + j}]")
-                lines += [f"bent[{i}, {b * q + j}] = {column}*theta[{a * q + j}]"] if a != b else []
+            twice = "2.0*" if a == b else ""
+            lines += [*each, f"    bent[{i}, {a * q} + j] = {twice}own_variance*theta[{b * q} + j]"]
+            lines += [f"    bent[{i}, {b * q} + j] = own_variance*theta[{a * q} + j]"] if a != b else []
         for i, (a, b) in enumerate(pairs):
             lines += [
                 f"once = ({slopes.once[i]}){factor}",
@@ -232,9 +233,12 @@ class RecordNoise(Statistic):
                 f"    moved[j] += once*bent[{i}, j]",
                 "    pull[j] = 0.0",
             ]
-            for place, column in self._columns(at):
-                left, right = a * q + place, b * q + place
-                lines += [f"out[{left}, {right}] += once*{column}", f"out[{right}, {left}] += once*{column}"]
+            left, right = f"{a * q} + j", f"{b * q} + j"
+            lines += [
+                *each,
+                f"    out[{left}, {right}] += once*own_variance",
+                f"    out[{right}, {left}] += once*own_variance",
+            ]
             for other in range(len(pairs)):
                 text = slopes.twice(min(i, other), max(i, other))
                 if text not in ZERO:
