@@ -473,6 +473,9 @@ def _numbers(values: Any, name: str) -> FloatArray:
         kind = getattr(values.dtype, "kind", "O")
         if kind in "iuf":
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if type(values).__module__.partition(".")[0] == "narwhals":
+        # Arrays of pyarrow before 16 do not know the argument that narwhals hands on from NumPy.
+        values = values.to_numpy()
     try:
         array = np.asarray(values)
     except ValueError:

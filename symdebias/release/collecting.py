@@ -73,6 +73,9 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     ready = _ready_numbers(column, values)
     if ready is not None:
         return ready
+    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
+        # As objects, dates that are counted in nanoseconds would be whole numbers.
+        values = values.astype(f"{values.dtype.kind}8[us]").tolist()
     array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
