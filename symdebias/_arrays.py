@@ -118,7 +118,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
         A value was not declared, or is missing; the message has its row and not the value.
     """
     places = {value: float(place) for place, value in enumerate(categories)}
-    array = np.asarray(values, dtype=object)
+    array = np.asarray(_without_view(values), dtype=object)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
     found = np.full(len(array), -1.0)
@@ -458,6 +458,14 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
     return vector
 
 
+def _without_view(values: Any) -> Any:
+    """Return narwhals's view of a column as an array, and others as they are.
+
+    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy.
+    """
+    return values.to_numpy() if type(values).__module__.partition(".")[0] == "narwhals" else values
+
+
 def _numbers(values: Any, name: str) -> FloatArray:
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         size = f"{values.shape} with {values.nnz} stored values"
@@ -473,11 +481,8 @@ def _numbers(values: Any, name: str) -> FloatArray:
         kind = getattr(values.dtype, "kind", "O")
         if kind in "iuf":
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    if type(values).__module__.partition(".")[0] == "narwhals":
-        # Arrays of pyarrow before 16 do not know the argument that narwhals hands on from NumPy.
-        values = values.to_numpy()
     try:
-        array = np.asarray(values)
+        array = np.asarray(_without_view(values))
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

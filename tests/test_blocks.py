@@ -238,7 +238,7 @@ def test_memory_is_that_of_some_blocks():
 
     corrected = sd.debias(sd.losses.least_squares(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
     # What a compilation takes is not counted.
-    sd.m_estimate(corrected, *sd.blocks.from_iterator(lambda: blocks(1)))
+    sd.m_estimate(corrected, *sd.blocks.from_iterator(blocks))
     tracemalloc.start()
     try:
         sd.m_estimate(corrected, *sd.blocks.from_iterator(blocks))
