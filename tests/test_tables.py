@@ -55,7 +55,7 @@ def test_tables_come_back_as_what_they_were(kind):
     assert types[3:] == ["int64", "int64"]
     assert type(found.y) is type(KINDS[kind][1](ANSWERS))
     assert set(np.asarray(found.y)) <= {"no", "yes"}
-    assert np.asarray(_tables.frame(found.X)["year"]).tolist() == COLUMNS["year"].tolist()
+    assert _tables.frame(found.X)["year"].to_numpy().tolist() == COLUMNS["year"].tolist()
     # The same numbers as of an array in the order of the release.
     codes = [COLUMNS["age"], COLUMNS["sex"], np.resize([0, 1], 12), COLUMNS["rooms"], COLUMNS["year"]]
     array = RELEASE.privatize(np.column_stack(codes), np.array(ANSWERS), random_state=1)
