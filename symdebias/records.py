@@ -120,9 +120,12 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        if by_blocks and (_is_long(X) or _is_long(y)):
+        # Columns of tables go by their names, which blocks of rows do not have.
+        if by_blocks and _has_rows(X) and (_is_long(X) or _is_long(y)):
             matrix, target = _in_blocks(correction, X, y)
         else:
+            if by_blocks and isinstance(y, Rows):
+                y = y[:]
             matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
@@ -536,11 +539,16 @@ def _squared_target(part: Records) -> tuple[float]:
     return (float(sum(over_chunks(len(part), summed_up))),)
 
 
+def _has_rows(values: Any) -> bool:
+    """Whether it is a plain array or read by blocks."""
+    return isinstance(values, Rows) or type(values) in (np.ndarray, np.memmap)
+
+
 def _is_long(values: Any) -> bool:
     """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
     if isinstance(values, Rows):
         return True
-    if type(values) not in (np.ndarray, np.memmap) or values.ndim not in (1, 2) or len(values) <= CHUNK:
+    if not _has_rows(values) or values.ndim not in (1, 2) or len(values) <= CHUNK:
         return False
     ready = values.dtype == np.float64 and values.flags.carray
     return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready

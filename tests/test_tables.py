@@ -10,6 +10,7 @@ import pytest
 
 import symdebias as sd
 from symdebias import _tables
+from symdebias.codegen.parallel import CHUNK
 
 PLACES = ("n", "e", "s", "w")
 COLUMNS = {
@@ -142,3 +143,24 @@ def test_without_narwhals_pandas_works_and_others_say_what_to_install(monkeypatc
     for kind in ("polars", "pyarrow"):
         with pytest.raises(sd.MissingDependencyError, match=r'pip install "symdebias\[tables\]"'):
             noised(kind)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("whole", [np.int64, np.int8, np.float64])
+def test_columns_go_by_name_whatever_the_labels_are_stored_as(kind, whole):
+    """Long arrays of labels of other types are read by blocks, which have no names."""
+    count = CHUNK + 3
+    rng = np.random.default_rng(0)
+    columns = {"b": rng.normal(size=count), "place": np.array(["n", "e", "s"])[np.arange(count) % 3]}
+    columns["a"] = 3 + rng.normal(size=count)
+    labels = np.where(rng.random(count) < 0.5, 1.0, -1.0)
+    release = sd.Release(
+        {"a": sd.GaussianMechanism.from_scale(0.2), "place": sd.RandomizedResponse(2.0, categories=("n", "e", "s"))},
+        noiseless=("b",),
+    )
+    corrected = sd.debias(sd.losses.squared_margin(), release)
+    theta = [0.3, 0.1, -0.2, 0.4, 1.0]
+    codes = np.arange(count) % 3
+    wanted = corrected.mean_loss(theta, np.column_stack([columns["a"], codes, columns["b"]]), labels)
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[kind](columns)
+    assert corrected.mean_loss(theta, table, labels.astype(whole)) == pytest.approx(wanted, rel=1e-12)
