@@ -1,5 +1,6 @@
 """The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -199,19 +200,19 @@ def roc_curve_of(
     levels: list[float] = np.sort(given)[::-1].tolist()
     found = _curve(records, theta, levels, radius, label_model)
 
-    def rates(release: Release) -> FloatArray:
-        other = _curve(records.under(release), theta, levels, radius, label_model)
-        return np.stack([other.true_positive_rates, other.false_positive_rates])
+    @functools.cache
+    def under(release: Release) -> RocCurve:
+        return _curve(records.under(release), theta, levels, radius, label_model)
 
-    def area(records: Records) -> Estimate:
-        return _curve(records, theta, levels[:1], radius, label_model).area
+    def rates(release: Release) -> FloatArray:
+        return np.stack([under(release).true_positive_rates, under(release).false_positive_rates])
 
     true, false = np.sqrt(
         np.stack([found.true_positive_errors, found.false_positive_errors]) ** 2
         + added_variance(records.collected, rates)
     )
-    whole = with_noise_estimated(found.area, records, area)
-    return replace(found, true_positive_errors=true, false_positive_errors=false, area=whole)
+    area = with_noise_estimated(found.area, records.collected, lambda release: under(release).area.value)
+    return replace(found, true_positive_errors=true, false_positive_errors=false, area=area)
 
 
 def _curve(
