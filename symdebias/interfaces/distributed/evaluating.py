@@ -27,7 +27,7 @@ from symdebias.evaluation.estimate import Estimate, check_options, corrected_met
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import SAMPLED, Records
+from symdebias.evaluation.records import SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
 from symdebias.evaluation.sums import Sums, fourth_powers
 from symdebias.exceptions import SymdebiasError
@@ -471,11 +471,7 @@ def _checked_records(
     model: Any, X: Any, y: Any, release: Release | None, sample_weight: Any, clusters: Any, target_values: Any
 ) -> PartedRecords:
     """Return records in partitions, checked in one pass, with some of them at hand."""
-    if release is None and not isinstance(model, Fit):
-        raise ValueError(
-            "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
-            "release=symdebias.Release() for records that are true."
-        )
+    release = release_of(model, release)
     partitions = Partitions(X=X, y=y, sample_weight=sample_weight, clusters=clusters)
     # The fit's release and labels are what records are checked by; its history stays here.
     model = replace(model, history=type(model.history).empty(model.theta)) if isinstance(model, Fit) else None
