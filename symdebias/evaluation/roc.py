@@ -71,7 +71,10 @@ class RocCurve:
     clusters: int | None = None
 
     def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return intervals of the true and of the false positive rates, each by itself; as those of an `Estimate`.
+        """Return intervals of the true and of the false positive rates, each by itself.
+
+        They are normal, or by Student's t with G - 1 degrees of freedom over clusters, and wider by the bound on the
+        bias at both ends.
 
         Parameters
         ----------
