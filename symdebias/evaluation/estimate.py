@@ -305,7 +305,7 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     """Return the estimate of a metric at theta, by passes over all records."""
     found = metric.judged(theta)
     clusters = found.sums.count_of_clusters
-    freedom = metric.degrees_of_freedom(theta, found) if clusters is None else float(clusters - 1)
+    freedom = metric.degrees_of_freedom(theta, found)
     bias = metric.bias(theta, found.sums)
     records = found.sums.records
     return Estimate(found.value, found.error, *bias, records, metric.name, metric.method, clusters, freedom)

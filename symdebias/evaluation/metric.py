@@ -69,7 +69,7 @@ class Metric(ABC):
         return Judged(sums.mean(of), sums.error(of), sums, of)
 
     def degrees_of_freedom(self, theta: FloatArray, found: "Judged") -> float | None:
-        """Return those of the standard error over records; None where it is as good as known."""
+        """Return those of the standard error; None where it is as good as known."""
 
         def fourths() -> float:
             mean = found.sums.mean(found.of)

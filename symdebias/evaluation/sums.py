@@ -126,9 +126,10 @@ class Sums:
         return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
     def degrees_of_freedom(self, of: FloatArray, fourths: Callable[[], float]) -> float | None:
-        """Return those of the standard error of a combination over records; None where it is as good as known.
+        """Return those of the standard error of a combination; None where it is as good as known.
 
-        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's.
+        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's; over G
+        clusters there are G - 1.
 
         Parameters
         ----------
@@ -137,6 +138,8 @@ class Sums:
         fourths : callable
             Returns the sum of its `fourth_powers` over all records, where it takes these to tell.
         """
+        if self.clusters is not None:
+            return float(len(self.clusters[0]) - 1)
         squares = self.squared_error(of)
         # No fewer decide it than so many as large as the largest could be.
         if squares >= MANY_DECIDE * self.largest_square(of):
