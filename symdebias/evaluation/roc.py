@@ -16,7 +16,7 @@ from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs
 from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.signs import Signs, signs_of
+from symdebias.evaluation.signs import Signs, scores_of, signs_of
 from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -194,10 +194,9 @@ def roc_curve_of(
     check_options("roc_auc", radius, label_model)
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
-    options: dict[str, Any] = {"radius": radius}
     if is_integer(thresholds):
         count = COUNT.check("thresholds", thresholds)
-        given = signs_of("the ROC curve", records, [theta], **options).likely_scores(theta, count)
+        given = Signs(records, scores_of("the ROC curve", records, [theta])).likely_scores(theta, count)
     else:
         given = _given(thresholds)
     levels: list[float] = np.sort(given)[::-1].tolist()
