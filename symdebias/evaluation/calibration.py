@@ -253,7 +253,7 @@ def _curve(records: Records, theta: FloatArray, points: Any, bandwidth: float | 
         )
     of_labels = link == "logistic"
     sums = _Calibration(
-        "calibration", "windows", records, windows, middles, of_labels, _target(records, of_labels)
+        "calibration", "windows", records, theta, windows, middles, of_labels, _target(records, of_labels)
     ).sums(theta)
     rows = []
     for place, middle in enumerate(middles):
@@ -285,6 +285,8 @@ class _Calibration(Metric):
 
     Attributes
     ----------
+    theta : array of shape (q,), float64
+        The parameters.
     windows : Windows
         The windows, on the scores of the records.
     middles : array of shape (k,), float64
@@ -295,6 +297,7 @@ class _Calibration(Metric):
         Unbiased estimates of the targets.
     """
 
+    theta: FloatArray
     windows: Windows
     middles: FloatArray
     of_labels: bool
@@ -302,7 +305,8 @@ class _Calibration(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the same of some other records."""
-        return replace(self, records=part, target=_target(part, self.of_labels))
+        windows = self.windows.on(ReleasedScores.of(part, self.theta))
+        return replace(self, records=part, windows=windows, target=_target(part, self.of_labels))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return unbiased estimates of the targets of some records."""
@@ -310,7 +314,7 @@ class _Calibration(Metric):
 
     def columns(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return for each middle the window, what is predicted in it, and the target in it, shape (m, 3 k)."""
-        windows, found = self.windows.on(ReleasedScores.of(self.records, theta).taken(rows)), []
+        windows, found = self.windows.on(self.windows.scores.taken(rows)), []
         for middle in self.middles:
             window, prediction = windows.at(middle)
             if not np.all(np.abs(prediction) < LARGEST):

@@ -1,5 +1,6 @@
 """Cross-validation: ways to fit a model, compared by a corrected metric on held-out released records."""
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -220,23 +221,21 @@ def cross_validate(
                 refused[name] = f"{error}"
     require_any(values, refused)
 
-    judges: dict[Release, Metric] = {records.collected: judge}
-    judged = {(records.collected, name): own for name, own in values.items()}
+    @functools.cache
+    def judge_under(release: Release) -> Metric:
+        return judge_of(records.under(release))
 
-    def values_under(records: Records, name: str) -> FloatArray:
-        release = records.collected
-        if release not in judges:
-            judges[release] = judge_of(records)
-        if (release, name) not in judged:
-            judged[release, name] = judges[release].checked_values(thetas[name], parts)
-        return judged[release, name]
+    @functools.cache
+    def values_under(release: Release, name: str) -> FloatArray:
+        return judge_under(release).checked_values(thetas[name], parts)
 
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
-        def told(records: Records) -> Estimate:
-            less = 0.0 if other is None else values_under(records, other)
-            return estimate_of(judge, values_under(records, name) - less, bias, certified)
+        def value(release: Release) -> float:
+            less = 0.0 if other is None else values_under(release, other)
+            return records.mean_and_error(values_under(release, name) - less)[0]
 
-        return with_noise_estimated(told(records), records, told)
+        own = values[name] - (0.0 if other is None else values[other])
+        return with_noise_estimated(estimate_of(judge, own, bias, certified), records.collected, value)
 
     weights = records.weights
     by_fold = {

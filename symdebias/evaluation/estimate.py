@@ -250,13 +250,15 @@ def estimated_on(
     """Return the estimate of a metric on checked records, with checked options."""
     theta = records.parameters(theta_or_fit, metric)
 
-    def judged(records: Records) -> Estimate:
-        judge = corrected_metric(
+    def judge_of(records: Records) -> Metric:
+        return corrected_metric(
             metric, records, [theta], radius=radius, label_model=label_model, threshold=float(threshold)
         )
-        return estimate_at(judge, theta)
 
-    return with_noise_estimated(judged(records), records, judged)
+    def value(release: Release) -> float:
+        return judge_of(records.under(release)).judged(theta).value
+
+    return with_noise_estimated(estimate_at(judge_of(records), theta), records.collected, value)
 
 
 def check_options(metric: Any, radius: float | None, label_model: str, threshold: float = 0.0) -> None:
@@ -303,7 +305,7 @@ def estimate_at(metric: Metric, theta: FloatArray) -> Estimate:
     """Return the estimate of a metric at theta, by passes over all records."""
     found = metric.judged(theta)
     clusters = found.sums.count_of_clusters
-    freedom = metric.degrees_of_freedom(theta, found) if clusters is None else float(clusters - 1)
+    freedom = metric.degrees_of_freedom(theta, found)
     bias = metric.bias(theta, found.sums)
     records = found.sums.records
     return Estimate(found.value, found.error, *bias, records, metric.name, metric.method, clusters, freedom)
@@ -318,24 +320,23 @@ def estimate_of(metric: Metric, values: FloatArray, bias: float, certified: bool
     return Estimate(mean, error, bias, certified, len(values), metric.name, metric.method, clusters, freedom)
 
 
-def with_noise_estimated(found: Estimate, records: Records, judged: Callable[[Records], Estimate]) -> Estimate:
+def with_noise_estimated(found: Estimate, release: Release, value: Callable[[Release], float]) -> Estimate:
     """Return an estimate whose standard error has that of an estimated noise in it.
 
     Parameters
     ----------
     found : Estimate
         With the noise as estimated.
-    records : Records
-        The records.
-    judged : callable
-        Returns the estimate of records under another noise.
+    release : Release
+        The release.
+    value : callable
+        Returns what is estimated under a release with other noise.
     """
     variance, fourths = found.standard_error**2, 0.0
     if found.degrees_of_freedom is not None:
         fourths = variance**2 / found.degrees_of_freedom
-    for one in moved_releases(records.collected):
-        more, less = (judged(records.under(release)).value for release in (one.more, one.less))
-        added = ((more - less) / (2 * one.step)) ** 2 * one.variance
+    for one in moved_releases(release):
+        added = ((value(one.more) - value(one.less)) / (2 * one.step)) ** 2 * one.variance
         variance, fourths = variance + added, fourths + added**2 / one.degrees_of_freedom
     if not fourths > 0:
         return found

@@ -1,7 +1,6 @@
 """What a metric is: numbers per record with the right mean over the noise, and a bound on what is still wrong."""
 
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.records import MANY_DECIDE, Records
-from symdebias.evaluation.sums import Sums
+from symdebias.evaluation.records import Records
+from symdebias.evaluation.sums import Sums, fourth_powers
 from symdebias.exceptions import DivergenceError
 
 # Squares of larger numbers, summed over records, are on the way to overflow.
@@ -70,20 +69,14 @@ class Metric(ABC):
         return Judged(sums.mean(of), sums.error(of), sums, of)
 
     def degrees_of_freedom(self, theta: FloatArray, found: "Judged") -> float | None:
-        """Return those of the standard error over records; None where it is as good as known.
+        """Return those of the standard error; None where it is as good as known."""
 
-        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's.
-        """
-        squares = found.sums.squared_error(found.of)
-        # No fewer decide it than so many as large as the largest could be.
-        if squares >= MANY_DECIDE * found.sums.largest_square(found.of):
-            return None
-        work = functools.partial(
-            _fourths, judge=self.light, theta=theta, of=found.of, mean=found.sums.mean(found.of)
-        )  # fmt: skip
-        fourths = float(sum(self.records.over_parts(work))) / found.sums.weight**4
-        deciding = squares**2 / fourths if fourths > 0 else math.inf
-        return 2 * deciding if deciding < MANY_DECIDE else None
+        def fourths() -> float:
+            mean = found.sums.mean(found.of)
+            work = functools.partial(_fourths, judge=self.light, theta=theta, of=found.of, mean=mean)
+            return float(sum(self.records.over_parts(work)))
+
+        return found.sums.degrees_of_freedom(found.of, fourths)
 
     def bias(self, theta: FloatArray, sums: Sums | None = None) -> tuple[float, bool]:
         """Return a bound on the absolute bias of the mean at theta, and whether it is certified.
@@ -160,9 +153,8 @@ def _sums_of(part: Records, *, judge: Metric, theta: FloatArray) -> Sums:
 
 
 def _fourths(part: Records, *, judge: Metric, theta: FloatArray, of: FloatArray, mean: float) -> float:
-    """Return the sum of fourth powers of weighted deviations of a combination of numbers from its mean."""
-    own, found = judge if part is judge.records else judge.on(part), 0.0
-    for rows in part.pieces():
-        squares = (part.weights[rows] * (own.columns(theta, rows) @ of - mean)) ** 2
-        found += float(squares @ squares)
-    return found
+    """Return `fourth_powers` of some records."""
+    own = judge if part is judge.records else judge.on(part)
+    return sum(
+        fourth_powers(own.columns(theta, rows), part.weights[rows], of=of, mean=mean) for rows in part.pieces()
+    )  # fmt: skip

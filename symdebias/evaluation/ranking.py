@@ -320,7 +320,7 @@ class AreaUnderCurve(Metric):
         return Judged(0.5 + ratio / 2, sums.error(of), sums, of)
 
     def degrees_of_freedom(self, theta: FloatArray, found: Judged) -> float | None:
-        """Return those of the standard error over records; None where it is as good as known."""
+        """Return those of the standard error; None where it is as good as known."""
         if self.every is None:
             return replace(self, every=self.among_all(theta)).degrees_of_freedom(theta, found)
         return super().degrees_of_freedom(theta, found)

@@ -100,15 +100,7 @@ class Records:
         offset: Any = None,
     ) -> "Records":
         """Return checked records, with arguments as for `evaluate`: a Fit says what is not given."""
-        if release is None:
-            if not isinstance(model, Fit):
-                raise ValueError(
-                    "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
-                    "release=symdebias.Release() for records that are true."
-                )
-            release = model.corrected.release
-        if not isinstance(release, Release):
-            raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+        release = release_of(model, release)
         check_same_index(X, y, sample_weight=sample_weight, clusters=clusters, offset=offset)
         known_term = None
         if offset is not None:
@@ -376,6 +368,26 @@ class Records:
                 "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
+
+
+def release_of(model: Any, release: Any) -> Release:
+    """Return how records were noised: a Fit says it where it is not given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Nothing says it, or what is given is no release.
+    """
+    if release is None:
+        if not isinstance(model, Fit):
+            raise ValueError(
+                "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
+                "release=symdebias.Release() for records that are true."
+            )
+        return model.corrected.release
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
+    return release
 
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:

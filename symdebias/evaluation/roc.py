@@ -1,5 +1,6 @@
 """The ROC curve: true and false positive rates over thresholds, the noise of scores and labels taken out."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -15,7 +16,7 @@ from symdebias.evaluation.parts import checked_records
 from symdebias.evaluation.ranking import LARGER, SMALLER, AreaUnderCurve, pair_signs
 from symdebias.evaluation.ratios import error_bound, positive_mean, ratio_of, require_labels_apart
 from symdebias.evaluation.records import Records
-from symdebias.evaluation.signs import Signs, signs_of
+from symdebias.evaluation.signs import Signs, scores_of, signs_of
 from symdebias.inference import critical_value
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
@@ -70,7 +71,10 @@ class RocCurve:
     clusters: int | None = None
 
     def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
-        """Return intervals of the true and of the false positive rates, each by itself; as those of an `Estimate`.
+        """Return intervals of the true and of the false positive rates, each by itself.
+
+        They are normal, or by Student's t with G - 1 degrees of freedom over clusters, and wider by the bound on the
+        bias at both ends.
 
         Parameters
         ----------
@@ -190,28 +194,27 @@ def roc_curve_of(
     check_options("roc_auc", radius, label_model)
     theta = records.parameters(theta_or_fit)
     require_labels_apart("the ROC curve", records)
-    options: dict[str, Any] = {"radius": radius}
     if is_integer(thresholds):
         count = COUNT.check("thresholds", thresholds)
-        given = signs_of("the ROC curve", records, [theta], **options).likely_scores(theta, count)
+        given = Signs(records, scores_of("the ROC curve", records, [theta])).likely_scores(theta, count)
     else:
         given = _given(thresholds)
     levels: list[float] = np.sort(given)[::-1].tolist()
     found = _curve(records, theta, levels, radius, label_model)
 
-    def rates(release: Release) -> FloatArray:
-        other = _curve(records.under(release), theta, levels, radius, label_model)
-        return np.stack([other.true_positive_rates, other.false_positive_rates])
+    @functools.cache
+    def under(release: Release) -> RocCurve:
+        return _curve(records.under(release), theta, levels, radius, label_model)
 
-    def area(records: Records) -> Estimate:
-        return _curve(records, theta, levels[:1], radius, label_model).area
+    def rates(release: Release) -> FloatArray:
+        return np.stack([under(release).true_positive_rates, under(release).false_positive_rates])
 
     true, false = np.sqrt(
         np.stack([found.true_positive_errors, found.false_positive_errors]) ** 2
         + added_variance(records.collected, rates)
     )
-    whole = with_noise_estimated(found.area, records, area)
-    return replace(found, true_positive_errors=true, false_positive_errors=false, area=whole)
+    area = with_noise_estimated(found.area, records.collected, lambda release: under(release).area.value)
+    return replace(found, true_positive_errors=true, false_positive_errors=false, area=area)
 
 
 def _curve(

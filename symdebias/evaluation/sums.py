@@ -4,13 +4,14 @@ Sums are centred in each part, so that nothing is lost to rounding where parts a
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from symdebias._arrays import FloatArray
+from symdebias.evaluation.records import MANY_DECIDE
 
 # Parts whose clusters are put together at a time.
 _TOGETHER = 64
@@ -124,11 +125,40 @@ class Sums:
         away = np.maximum(self.high - self.means, self.means - self.low)
         return float(self.heaviest / self.weight * (np.abs(of) @ away)) ** 2
 
+    def degrees_of_freedom(self, of: FloatArray, fourths: Callable[[], float]) -> float | None:
+        """Return those of the standard error of a combination; None where it is as good as known.
+
+        Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's; over G
+        clusters there are G - 1.
+
+        Parameters
+        ----------
+        of : array of shape (k,), float64
+            The combination.
+        fourths : callable
+            Returns the sum of its `fourth_powers` over all records, where it takes these to tell.
+        """
+        if self.clusters is not None:
+            return float(len(self.clusters[0]) - 1)
+        squares = self.squared_error(of)
+        # No fewer decide it than so many as large as the largest could be.
+        if squares >= MANY_DECIDE * self.largest_square(of):
+            return None
+        total = fourths() / self.weight**4
+        deciding = squares**2 / total if total > 0 else math.inf
+        return 2 * deciding if deciding < MANY_DECIDE else None
+
     def only(self, place: int) -> FloatArray:
         """Return the combination that is one of the numbers."""
         found = np.zeros(len(self.means))
         found[place] = 1.0
         return found
+
+
+def fourth_powers(values: FloatArray, weights: FloatArray, *, of: FloatArray, mean: float) -> float:
+    """Return the sum of fourth powers of weighted deviations of a combination of numbers from its mean."""
+    squares = (weights * (values @ of - mean)) ** 2
+    return float(squares @ squares)
 
 
 def _grouped(clusters: Any, weights: FloatArray, sums: FloatArray) -> tuple[Any, FloatArray, FloatArray]:

@@ -11,6 +11,7 @@ from scipy.special import expit
 import symdebias as sd
 from symdebias._rows import Rows
 from symdebias.evaluation import calibration_curve, evaluate, evaluate_all, roc_curve
+from symdebias.evaluation.scores import ReleasedScores
 from symdebias.evaluation.sums import Sums
 
 COIN = sd.RandomizedResponse(epsilon=2.0)
@@ -156,6 +157,21 @@ def test_calibration_by_blocks_is_that_in_memory(name, monkeypatch):
     found = calibration_curve(theta, in_order(records.X), in_order(records.y), **how)
     for field in ("scores", "predicted", "observed", "difference_standard_errors", "bias"):
         np.testing.assert_allclose(getattr(found, field), getattr(expected, field), rtol=1e-8, atol=1e-12)
+
+
+def test_calibration_scores_records_as_often_however_many_are_judged_at_a_time(monkeypatch):
+    """All of them anew for each piece took time by the square of their number."""
+    told, tell, records = [], ReleasedScores.of, noised("normal")
+    monkeypatch.setattr(
+        ReleasedScores, "of", staticmethod(lambda part, theta: told.append(len(part)) or tell(part, theta))
+    )  # fmt: skip
+    counts = []
+    for rows in (2**16, 100):
+        monkeypatch.setattr("symdebias.evaluation.records.ROWS", rows)
+        calibration_curve(theta_of("normal"), records.X, records.y, release=RELEASES["normal"], points=1)
+        counts.append(sum(told))
+        told.clear()
+    assert counts[0] == counts[1] > 0
 
 
 def test_cells_of_scores_say_what_they_may_be_off(monkeypatch):

@@ -4,7 +4,7 @@ Passes are those of `symdebias.evaluation`, whose records may lie in parts; here
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,13 +23,13 @@ from symdebias.evaluation.cross_validation import (
     dealt,
     require_any,
 )
-from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimated_on
+from symdebias.evaluation.estimate import Estimate, check_options, corrected_metric, estimated_on, with_noise_estimated
 from symdebias.evaluation.metric import Metric
 from symdebias.evaluation.overview import Evaluation, overview_of
 from symdebias.evaluation.parts import PartedRecords
-from symdebias.evaluation.records import SAMPLED, Records
+from symdebias.evaluation.records import SAMPLED, Records, release_of
 from symdebias.evaluation.roc import RocCurve, roc_curve_of
-from symdebias.evaluation.sums import Sums
+from symdebias.evaluation.sums import Sums, fourth_powers
 from symdebias.exceptions import SymdebiasError
 from symdebias.interfaces.distributed.partitions import Partitions, some
 from symdebias.losses import Loss
@@ -355,18 +355,34 @@ def cross_validate(
         except SymdebiasError as error:
             refused[name] = f"{error}"
     require_any(thetas, refused)
-    judge = corrected_metric(
-        metric, records, [theta for fitted in thetas.values() for theta in fitted],
-        radius=radius, label_model=label_model, threshold=float(threshold),
-    )  # fmt: skip
+    every = [theta for fitted in thetas.values() for theta in fitted]
+
+    def judge_of(records: Records) -> Metric:
+        return corrected_metric(
+            metric, records, every, radius=radius, label_model=label_model, threshold=float(threshold)
+        )
+
+    judge = judge_of(records)
     each = _judged_together(places, judge, thetas, fold_of, refused)
     sums, units = Sums.together(each), dict(zip(thetas, np.eye(len(thetas)), strict=True))
 
+    def fourths(of: FloatArray) -> float:
+        work = functools.partial(fourth_powers, of=of, mean=sums.mean(of))
+        return float(sum(_judged_by_part(places, judge, thetas.values(), fold_of, work)))
+
+    @functools.cache
+    def means_under(release: Release) -> FloatArray:
+        moved = replace(places, how={**places.how, "release": release})
+        other = judge_of(records.under(release))
+        return Sums.together(_judged_by_part(moved, other, thetas.values(), fold_of, Sums.of)).means
+
     def estimated(name: str, other: str | None, bias: float, certified: bool) -> Estimate:
         of = units[name] - (0.0 if other is None else units[other])
-        return Estimate(
-            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None
-        )  # fmt: skip
+        freedom = sums.degrees_of_freedom(of, lambda: fourths(of))
+        found = Estimate(
+            sums.mean(of), sums.error(of), bias, certified, sums.records, judge.name, judge.method, None, freedom
+        )
+        return with_noise_estimated(found, records.collected, lambda release: float(of @ means_under(release)))
 
     by_part = [
         Sums.together([one for one, own in zip(each, fold_of, strict=True) if own == fold]) for fold in range(folds)
@@ -390,23 +406,31 @@ def _judged_together(
     SymdebiasError
         All of them are.
     """
-    work = functools.partial(_judged, judge=judge.light)
-
-    def sums(own: Sequence[Sequence[FloatArray]]) -> list[Sums]:
-        return places.said(work, [([fitted[fold] for fitted in own],) for fold in fold_of])
-
     try:
-        return sums(list(thetas.values()))
+        return _judged_by_part(places, judge, thetas.values(), fold_of, Sums.of)
     except SymdebiasError:
         # Which of them it is, only passes for each tell.
         for name, fitted in list(thetas.items()):
             try:
-                sums([fitted])
+                _judged_by_part(places, judge, [fitted], fold_of, Sums.of)
             except SymdebiasError as error:
                 refused[name] = f"{error}"
                 del thetas[name]
     require_any(thetas, refused)
-    return sums(list(thetas.values()))
+    return _judged_by_part(places, judge, thetas.values(), fold_of, Sums.of)
+
+
+def _judged_by_part(
+    places: "_Places",
+    judge: Metric,
+    thetas: Iterable[Sequence[FloatArray]],
+    fold_of: IntegerArray,
+    work: Callable[[FloatArray, FloatArray], Any],
+) -> list[Any]:
+    """Return what a function says of the metric of candidates and of weights, partition by partition."""
+    own = functools.partial(_judged, judge=judge.light, work=work)
+    fitted = list(zip(*thetas, strict=True))
+    return places.said(own, [(fitted[fold],) for fold in fold_of])
 
 
 def _fitted(fit: Candidate, partitions: Partitions, places: Any) -> Any:
@@ -447,11 +471,7 @@ def _checked_records(
     model: Any, X: Any, y: Any, release: Release | None, sample_weight: Any, clusters: Any, target_values: Any
 ) -> PartedRecords:
     """Return records in partitions, checked in one pass, with some of them at hand."""
-    if release is None and not isinstance(model, Fit):
-        raise ValueError(
-            "parameters alone do not say how the records were noised. Pass release=, a Fit, or "
-            "release=symdebias.Release() for records that are true."
-        )
+    release = release_of(model, release)
     partitions = Partitions(X=X, y=y, sample_weight=sample_weight, clusters=clusters)
     # The fit's release and labels are what records are checked by; its history stays here.
     model = replace(model, history=type(model.history).empty(model.theta)) if isinstance(model, Fit) else None
@@ -519,7 +539,7 @@ def _first(records: Records) -> Records:
     return replace(found, X=X, y=y)
 
 
-def _judged(records: Records, thetas: Sequence[FloatArray], *, judge: Metric) -> Sums:
+def _judged(records: Records, thetas: Sequence[FloatArray], *, judge: Metric, work: Callable[..., Any]) -> Any:
     own = judge.on(records)
     values = np.column_stack([own.checked_values([theta], [slice(None)]) for theta in thetas])
-    return Sums.of(values, records.weights)
+    return work(values, records.weights)

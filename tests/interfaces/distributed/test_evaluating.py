@@ -54,6 +54,8 @@ def compared(found, expected):
     for name in ("value", "standard_error"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-10, abs=1e-14), name
     assert found.bias == pytest.approx(expected.bias, rel=1e-6, abs=1e-14)
+    freedom, wanted = (one.degrees_of_freedom or np.inf for one in (found, expected))
+    assert freedom == pytest.approx(wanted, rel=1e-8)
     for name in ("records", "method", "metric", "bias_is_certified", "clusters"):
         assert getattr(found, name) == getattr(expected, name), name
 
@@ -118,6 +120,26 @@ def test_constant_candidates_are_compared_as_on_one_machine():
     for name in candidates:
         compared(found.estimates[name], expected.estimates[name])
         compared(found.differences[name], expected.differences[name])
+
+
+@pytest.mark.parametrize("estimated", [False, True])
+def test_comparisons_have_the_errors_of_few_records_and_of_estimated_noise(estimated):
+    """Few records decide under heavy tails; accuracy under noise in the score moves with the noise as well."""
+    rng = np.random.default_rng(0)
+    noise = sd.GaussianMechanism.from_estimate(0.4, 30.0) if estimated else sd.GaussianMechanism.from_scale(0.4)
+    release, x = sd.Release(noise), rng.standard_t(3, size=(400, 2))
+    y = x.sum(axis=1) + rng.standard_t(2, size=400)
+    candidates = {"right": lambda X, y: [1.0, 1.0], "half": lambda X, y: [0.5, 0.5]}
+    for metric, target in (("squared_error", y), ("accuracy", np.where(y > 0, 1.0, -1.0))):
+        given = x + 0.4 * rng.normal(size=x.shape), target
+        options = {"release": release, "metric": metric, "folds": 2, "random_state": 0}
+        expected = sd.evaluation.cross_validate(candidates, *given, **options)
+        parts = (da.from_array(one, chunks=(150, 2)[: one.ndim]) for one in given)
+        found = sd.distributed.cross_validate(candidates, *parts, **options)
+        assert (expected.estimates["right"].degrees_of_freedom is None) == (metric == "accuracy" and not estimated)
+        for name in candidates:
+            compared(found.estimates[name], expected.estimates[name])
+            compared(found.differences[name], expected.differences[name])
 
 
 def test_partitions_are_held_out_as_they_are():
