@@ -216,7 +216,7 @@ class Records:
 
         Of a table in which every third record has no weight, a stride of 12 would take none that has.
         """
-        if isinstance(self.weights, np.ndarray) and not self.weights.all():
+        if stride > 1 and isinstance(self.weights, np.ndarray) and not self.weights.all():
             return np.flatnonzero(self.weights)[::stride]
         return slice(None, None, stride)
 
@@ -523,7 +523,7 @@ class Records:
         """Return about so many records, in memory."""
         stride = max(1, len(self) // count)
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
-        return self.taken(slice(None, None, stride)) if is_read else self.thinned(stride)
+        return self.taken(self.every(stride)) if is_read else self.thinned(stride)
 
 
 def _squared_target(part: Records) -> tuple[float]:
