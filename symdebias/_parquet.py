@@ -23,7 +23,7 @@ from symdebias._domains import seen, shown
 from symdebias._rows import WINDOW, Rows, counted_from
 
 # Pieces that are kept: those that threads work on, the next, and some for a thread that is late. All of them are, where
-# they take no more than so many bytes.
+# all rows take no more than so many bytes.
 _KEPT, _SMALL = 5, 2**28
 # Rows that columns are turned into at a time: they stay in a cache.
 _TURNED = 2**14
@@ -120,8 +120,12 @@ class ParquetColumns:
             From columns by name, arrays of shape (m,), to m rows.
         """
         self.require(names)
-        pieces = _Pieces(self._piece_reader(names, make), self._cuts)
         starts = [start for start, _ in self._cuts]
+        pieces = _Pieces(self._piece_reader(names, make), len(starts))
+        first = pieces[0]
+        # By a row: the last piece of a group may be a short one.
+        if first[:1].nbytes * len(self) <= _SMALL:
+            pieces.keep_all()
 
         def read(rows: slice) -> FloatArray:
             parts = []
@@ -130,7 +134,7 @@ class ParquetColumns:
                 parts.append(pieces[place][max(0, rows.start - begin) : rows.stop - begin])
             return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-        return Rows((len(self), *pieces[0].shape[1:]), read)
+        return Rows((len(self), *first.shape[1:]), read)
 
     def blocks(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield columns by name, row group after row group."""
@@ -199,13 +203,17 @@ class ParquetColumns:
 
 
 class _Pieces:
-    """What is made of pieces: the last ones are kept, and the next is made ahead."""
+    """What is made of pieces: the last ones are kept, or all, and the next is made ahead."""
 
-    def __init__(self, make: Callable[[int], FloatArray], cuts: Sequence[tuple[int, int]]) -> None:
-        self._make, self._count, self._most = make, len(cuts), _KEPT
+    def __init__(self, make: Callable[[int], FloatArray], count: int) -> None:
+        self._make, self._count, self._most = make, count, _KEPT
         self._kept: OrderedDict[int, Future[FloatArray]] = OrderedDict()
         self._lock = threading.Lock()
         self._reader: tuple[int, ThreadPoolExecutor] | None = None
+
+    def keep_all(self) -> None:
+        """Keep all pieces from now on."""
+        self._most = self._count
 
     def __getitem__(self, place: int) -> FloatArray:
         with self._lock:
@@ -214,10 +222,7 @@ class _Pieces:
                 self._asked(place + 1)
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        found = wanted.result()
-        if found.nbytes * self._count <= _SMALL:
-            self._most = self._count
-        return found
+        return wanted.result()
 
     def _asked(self, place: int) -> "Future[FloatArray]":
         if self._reader is None or self._reader[0] != os.getpid():

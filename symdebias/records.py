@@ -20,7 +20,7 @@ from symdebias._arrays import (
 )
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
-from symdebias.codegen.plain import is_plain, plain_gradients, plain_slopes
+from symdebias.codegen.plain import design_rows, is_plain, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -219,7 +219,7 @@ class Records:
 
         Of a table in which every third record has no weight, a stride of 12 would take none that has.
         """
-        if isinstance(self.weights, np.ndarray) and not self.weights.all():
+        if stride > 1 and isinstance(self.weights, np.ndarray) and not self.weights.all():
             return np.flatnonzero(self.weights)[::stride]
         return slice(None, None, stride)
 
@@ -398,9 +398,10 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
+        if not self._is_plain:
+            return self.gradients(theta, slice(None))
         matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
-        found = plain_gradients(self.correction.program, theta.ravel(), matrix, target)
-        return self.gradients(theta, slice(None)) if found is None else found
+        return plain_gradients(self.correction.program, theta.ravel(), matrix, target)
 
     @functools.cached_property
     def _is_plain(self) -> bool:
@@ -447,12 +448,7 @@ class Records:
         """Return what stands beside the parameters of one score, shape (n, Q), for all records."""
         program = self.correction.program
         assert isinstance(program, ScoreProgram)
-        columns, matrix = program.columns, np.asarray(self.encoded[0][:])
-        rows = np.zeros((len(self), columns.parameters))
-        rows[:, list(columns.linear)] = matrix[:, : len(columns.linear)]
-        if columns.intercept is not None:
-            rows[:, columns.intercept] = 1.0
-        return rows
+        return design_rows(program, np.asarray(self.encoded[0][:]))
 
     def meat(self, theta: FloatArray, mean: FloatArray) -> FloatArray:
         """Return the sum of outer products of the weighted gradients less a mean, over the total.
@@ -526,7 +522,7 @@ class Records:
         """Return about so many records, in memory."""
         stride = max(1, len(self) // count)
         is_read = isinstance(self.matrix, Rows) or isinstance(self.target, Rows)
-        return self.taken(slice(None, None, stride)) if is_read else self.thinned(stride)
+        return self.taken(self.every(stride)) if is_read else self.thinned(stride)
 
 
 def _squared_target(part: Records) -> tuple[float]:

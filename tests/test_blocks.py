@@ -248,19 +248,22 @@ def test_memory_is_that_of_some_blocks():
     assert peak < 60e6
 
 
-def test_a_small_file_is_decoded_once(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("small", "times"), [(2**20, 2), (10**5, 6)])
+def test_a_small_file_is_decoded_once(small, times, tmp_path, monkeypatch):
+    """All rows take 320,160 bytes; as many pieces as short as the last one would take 3,360."""
     monkeypatch.setattr("symdebias._parquet.WINDOW", 1_000)
-    X = np.random.default_rng(0).normal(size=(20_000, 2))
-    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "one.parquet", row_group_size=10_000)
+    monkeypatch.setattr("symdebias._parquet._SMALL", small)
+    X = np.random.default_rng(0).normal(size=(20_010, 2))
+    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "one.parquet", row_group_size=10_005)
     opened, plain = [], pq.ParquetFile.iter_batches
     monkeypatch.setattr(
         pq.ParquetFile, "iter_batches", lambda *given, **named: opened.append(1) or plain(*given, **named)
     )
     read, _ = sd.blocks.from_parquet(tmp_path / "one.parquet", columns=["a", "b"])
     for _ in range(3):
-        for start in range(0, 20_000, 700):
+        for start in range(0, 20_010, 700):
             np.testing.assert_array_equal(read[start : start + 700], X[start : start + 700])
-    assert len(opened) == 2
+    assert len(opened) == times
 
 
 def test_a_long_row_group_is_decoded_piece_by_piece(tmp_path, monkeypatch):

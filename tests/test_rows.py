@@ -118,6 +118,16 @@ def test_weights_clusters_and_noise_of_the_records_own():
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-8)
 
 
+def test_weights_of_which_every_second_is_zero(released):
+    """Fits are tested on parts taken in strides of 4 and 20: of all records they would have no weight."""
+    X, y = released["normal"].X, released["normal"].y
+    corrected, weights = sd.debias(sd.losses.exponential(), RELEASES["normal"]), np.arange(COUNT) % 2.0
+    how = {"sample_weight": weights, "order": "given", "epochs": 1}
+    expected, found = (sd.sgd(corrected, of(X), of(y), **how) for of in (np.asarray, in_order))
+    np.testing.assert_allclose(found.theta, expected.theta, rtol=1e-9)
+    assert found.diagnostics["carrying_share"] == pytest.approx(expected.diagnostics["carrying_share"], rel=1e-9)
+
+
 def test_a_surrogate_is_designed_and_fitted_by_blocks(released):
     noised = released["normal"]
     corrected = sd.debias(sd.losses.logistic(), noised.release)

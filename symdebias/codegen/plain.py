@@ -26,8 +26,8 @@ def is_plain(program: Program) -> bool:
     )
 
 
-def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray | None:
-    """Return the gradients of records, or None where the loss has noise or categories in it.
+def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the gradients of records, of a loss that `is_plain`.
 
     Parameters
     ----------
@@ -42,25 +42,21 @@ def plain_gradients(program: Program, theta: FloatArray, X: FloatArray, y: Float
 
     Returns
     -------
-    gradients : array of shape (n, Q), float64, or None
+    gradients : array of shape (n, Q), float64
         As the program's kernel has them, to rounding.
     """
-    if not is_plain(program):
-        return None
     if isinstance(program, FeatureProgram):
-        return _in_features(program, theta, X, y)
+        symbols = (*program.parameters, *program.features, program.target)
+        values = (*theta, *(X[:, j] for j in range(len(program.features))), y)
+        return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
     assert isinstance(program, ScoreProgram)
-    return _in_scores(program, theta, X, y)
-
-
-def _in_features(program: FeatureProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
-    symbols = (*program.parameters, *program.features, program.target)
-    values = (*theta, *(X[:, j] for j in range(len(program.features))), y)
-    return np.stack([numeric(slope, symbols)(*values) for slope in program.gradient], axis=1)
+    slopes, rows = np.stack(plain_slopes(program, theta, X, y), axis=1), design_rows(program, X)
+    with np.errstate(all="ignore"):
+        return (slopes[:, :, None] * rows[:, None]).reshape(len(X), -1)
 
 
 def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> list[FloatArray]:
-    """Return what the gradients of records, of a loss without noise or categories in it, have of design rows.
+    """Return what the gradients of records, of a loss that `is_plain`, have of design rows.
 
     Parameters
     ----------
@@ -82,14 +78,11 @@ def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: Flo
         return [np.broadcast_to(numeric(slope, symbols)(*scores, y), len(X)) for slope in program.slopes]
 
 
-def _in_scores(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: FloatArray) -> FloatArray:
+def design_rows(program: ScoreProgram, X: FloatArray) -> FloatArray:
+    """Return what stands beside the parameters of a score, shape (n, q): 0 where that is no column, nor a constant."""
     columns = program.columns
-    p, q, m = columns.sizes
-    places, rows = list(columns.linear), X[:, :p]
-    found = np.zeros((len(X), m, q))
-    with np.errstate(all="ignore"):
-        for k, own in enumerate(plain_slopes(program, theta, X, y)):
-            found[:, k, places] = own[:, None] * rows
-            if columns.intercept is not None:
-                found[:, k, columns.intercept] = own
-    return found.reshape(len(X), m * q)
+    rows = np.zeros((len(X), columns.parameters))
+    rows[:, list(columns.linear)] = X[:, : len(columns.linear)]
+    if columns.intercept is not None:
+        rows[:, columns.intercept] = 1.0
+    return rows

@@ -18,14 +18,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.codegen import tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.kernels import (
-    FASTMATH,
-    Kernels,
-    function,
-    prelude,
-    smoothing_text,
-    step_lines,
-)
+from symdebias.codegen.kernels import FASTMATH, Kernels, function, prelude, smoothing_text, step_lines
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
 

@@ -33,11 +33,6 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
     return not isinstance(program, ScoreProgram) or program.columns.is_unrolled
 
 
-def tile_shape(program: Program, *, is_by_columns: bool) -> tuple[int, int]:
-    """Return the shape of the array that a tile is written to."""
-    return (program.width, BLOCK) if is_by_columns else (BLOCK, program.width)
-
-
 # What a kernel that fills tiles takes for them.
 ARGUMENTS = "tile, tile_targets, tile_weights, read_tile, read_targets, read_weights, eight_rows"
 BEGIN_DEALING = """records = X.shape[0]
@@ -53,7 +48,7 @@ if begin < dealt:
 
 def workspace(program: Program, *, weighted: bool, is_by_columns: bool) -> tuple[Any, ...]:
     """Return what stands for `ARGUMENTS`: a tile with targets and weights, the same as what is read only, and rows."""
-    tile = np.empty(tile_shape(program, is_by_columns=is_by_columns))
+    tile = np.empty((program.width, BLOCK) if is_by_columns else (BLOCK, program.width))
     targets, weights = np.empty(BLOCK), np.empty(BLOCK if weighted else 0)
     # Twice what is written and read: as what is read only, it has one type for all calls of a function.
     return tile, targets, weights, tile.T if is_by_columns else tile, targets, weights, np.empty(8, dtype=np.int64)

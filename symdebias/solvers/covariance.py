@@ -196,7 +196,7 @@ def of_records(
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
-    part = records.taken(slice(None, None, stride))
+    part = records.taken(records.every(stride))
     inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
@@ -325,9 +325,9 @@ def of_clusters(
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
     large = np.flatnonzero(mass * _MANY_CLUSTERS >= records.total)
-    for cluster, (members, hessian) in zip(large, records.cluster_hessians(theta, codes, large), strict=True):
+    for cluster, (members, own) in zip(large, records.cluster_hessians(theta, codes, large), strict=True):
         name = f"one of the {count} clusters, of {members:,} records,"
-        kept, plain = _left_out(hessian + mass[cluster] * np.diag(penalty), sums[cluster], whole, name)
+        kept, plain = _left_out(own + mass[cluster] * np.diag(penalty), sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
     return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
 

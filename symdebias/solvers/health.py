@@ -268,7 +268,8 @@ class Examination:
         noise = math.sqrt(max(spread, 0.0)) / len(norms)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            unweighted = replace(tested, weights=np.zeros(0))
+            # A journal knows the gradient with weights.
+            unweighted = replace(tested, weights=np.zeros(0), journal=None)
             first = unweighted.mean_gradient(start)
             self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]

@@ -203,6 +203,27 @@ class HeldRecords(Records):
         gradients[:, self._held.place] = 0.0
         return gradients
 
+    def plain_gradients(self, theta: FloatArray) -> FloatArray:
+        """Return the gradients of all records; see `Records.plain_gradients`."""
+        gradients = super().plain_gradients(theta)
+        gradients[:, self._held.place] = 0.0
+        return gradients
+
+    def factored_gradients(
+        self, theta: FloatArray, *, by_derivatives: bool = False
+    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+        """Return the gradients of all records in factors; see `Records.factored_gradients`."""
+        found = super().factored_gradients(theta, by_derivatives=by_derivatives)
+        if found is not None:
+            found[-1][:, self._held.place] = 0.0
+        return found
+
+    def design_rows(self) -> FloatArray:
+        """Return what stands beside the parameters, 0 beside the one that is held: it has no gradient."""
+        rows = super().design_rows()
+        rows[:, self._held.place] = 0.0
+        return rows
+
 
 def frame_of(records: Records) -> Frame:
     """Return what a solver asks of the parameters of records."""

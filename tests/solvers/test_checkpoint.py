@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import symdebias as sd
 from symdebias._randomness import generator
 from symdebias.exceptions import DivergenceError, FormatError
 from symdebias.solvers import checkpoint, saved_fit
+from symdebias.solvers.health import Examination
 
 solver = importlib.import_module("symdebias.solvers.sgd")
 
@@ -296,3 +298,15 @@ def test_a_refusal_is_a_result_and_an_interruption_is_none(place, monkeypatch):
     with pytest.raises(sd.FitInterrupted):
         sd.sgd(CORRECTED, X, y, step_size=0.2, checkpoint=place)
     assert place.exists()
+
+
+def test_the_mean_gradient_without_weights_is_not_that_of_a_pass_with_them(place):
+    X, y = learnable()
+    records, start = CORRECTED.records(X, y, sample_weight=np.where(y > 0, 1.0, 0.01)), np.zeros(2)
+    said = []
+    for journal in (None, checkpoint.Checkpoint(place)):
+        examined = replace(records, journal=journal)
+        examined.mean_gradient(start)
+        said.append(Examination(examined, np.eye(2)).standstill(start, np.full(2, 1e-3), np.zeros(2)))
+    assert "the mean gradient is" in said[0]
+    assert said[1] == said[0]

@@ -57,6 +57,17 @@ def test_where_few_records_decide_a_variance_intervals_are_by_t(weighted):
     assert f"Student's t with {freedom} degrees of freedom" in fit.summary()
 
 
+def test_what_decides_a_variance_is_read_off_records_with_weight(monkeypatch):
+    """Of every second record, all of those that are looked at would have no weight."""
+    X, y = skewed(3.5)
+    weights = np.arange(len(y)) % 2.0
+    monkeypatch.setattr("symdebias.solvers.covariance._LOOKED_AT", 500)
+    left = sd.m_estimate(OPEN, X[1::2], y[1::2]).inference.degrees_of_freedom
+    monkeypatch.setattr("symdebias.solvers.covariance._LOOKED_AT", 1_000)
+    found = sd.m_estimate(OPEN, X, y, sample_weight=weights).inference.degrees_of_freedom
+    assert found == left < 100
+
+
 def test_a_record_that_decides_alone_has_no_interval_and_many_have_normal_ones():
     X, y = skewed(1)
     many = sd.m_estimate(OPEN, X, y)

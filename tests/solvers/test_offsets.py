@@ -9,6 +9,7 @@ from scipy import optimize
 import symdebias as sd
 from symdebias.losses.offsets import offset_of
 from symdebias.solvers import health
+from symdebias.solvers.held import holding
 
 NOISE = 0.4
 RELEASE = sd.Release({"x": sd.GaussianMechanism.from_scale(NOISE)}, noiseless=("z",), fit_intercept=True)
@@ -269,6 +270,19 @@ def test_clusters_weights_and_scales_of_records_go_with_a_held_offset():
     np.testing.assert_allclose(weighted.theta, once.theta, atol=1e-8)
     scaled = sd.m_estimate(found, X, y, offset=offset, noise_scale=np.full(FEW, NOISE))
     np.testing.assert_allclose(scaled.theta, once.theta, atol=1e-8)
+
+
+@pytest.mark.parametrize("release", [BOTH, sd.Release(fit_intercept=True)], ids=["noise", "plain"])
+def test_gradients_of_records_have_nothing_of_a_held_offset(release):
+    X, y, offset = labelled()
+    corrected = sd.debias(sd.losses.exponential(), release)
+    _, records = holding(corrected, corrected.records(X, y), offset)
+    theta = np.insert(THETA, records.frame.place, 1.0)
+    expected = records.gradients(theta, slice(None))
+    assert not expected[:, records.frame.place].any()
+    slopes, bends, jacobian = records.factored_gradients(theta, by_derivatives=True)
+    np.testing.assert_allclose(slopes[:, None] * records.design_rows() + bends.T @ jacobian, expected, atol=1e-12)
+    np.testing.assert_allclose(records.plain_gradients(theta), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["logistic", "negative_binomial"])

@@ -184,12 +184,10 @@ def _by_rows(columns: ScoreColumns, place_of_sums: int) -> tuple[list[str], list
     last += [f"    sums[{k * q} + {columns.place('j')}] += {place}" for k, place in enumerate(sums)]
     base: list[str] = []
     added: list[str] = []
-    for rows, head in (
-        (range(at_a_time), [f"for part in range((stop - start)//{at_a_time}):", f"    n = part*{at_a_time}"]),
-        (range(1), [f"for n in range((stop - start)//{at_a_time}*{at_a_time}, stop - start):"]),
-    ):
-        if len(rows) == 1 and base and at_a_time == 1:
-            continue
+    loops = [(range(at_a_time), [f"for part in range((stop - start)//{at_a_time}):", f"    n = part*{at_a_time}"])]
+    if at_a_time > 1:
+        loops.append((range(1), [f"for n in range((stop - start)//{at_a_time}*{at_a_time}, stop - start):"]))
+    for rows, head in loops:
         head = [*head, "    i = first_row + np.uint64(n)"]
         each = [(k, r, f"{k}_{r}", f"X[i + np.uint64({r}), j]" if r else "X[i, j]") for k in scores for r in rows]
         start = ["0.0" if columns.intercept is None else f"theta[{k * q + columns.intercept}]" for k in scores]

@@ -346,10 +346,7 @@ class _Pass:
                     [self.first(one) for one in own],
                     [[self.second(k, one) for k in range(len(self.columns.scores))] for one in own],
                     [[self.second(one, start + n) for n in range(self.fixed)] for one in own],
-                    {
-                        (one - index, other - index): self.second(one, other)
-                        for one, other in itertools.combinations_with_replacement(own, 2)
-                    },
+                    [[self.second(min(one, other), max(one, other)) for other in own] for one in own],
                 )
                 lines += statistic.record_derivatives(at, slopes, self.factor, moved=moved)
                 index += len(own)

@@ -239,8 +239,7 @@ class RecordNoise(Statistic):
                 f"    out[{left}, {right}] += once*own_variance",
                 f"    out[{right}, {left}] += once*own_variance",
             ]
-            for other in range(len(pairs)):
-                text = slopes.twice(min(i, other), max(i, other))
+            for other, text in enumerate(slopes.twice[i]):
                 if text not in ZERO:
                     lines += [f"part = 0.5*({text}){factor}", f"for j in range({size}):"]
                     lines.append(f"    pull[j] += part*bent[{other}, j]")

@@ -82,11 +82,7 @@ class RecordSlopes:
     once: Sequence[str]  # By each of them.
     with_scores: Sequence[Sequence[str]]  # By each of them and each of the scores.
     mixed: Sequence[Sequence[str]]  # By each of them and each of the symbols of all statistics.
-    upper: Mapping[tuple[int, int], str]  # By two of them, the upper triangle.
-
-    def twice(self, one: int, other: int) -> str:
-        """Return the derivative by two of them, the first not after the second."""
-        return self.upper[one, other]
+    twice: Sequence[Sequence[str]]  # By two of them.
 
 
 class Statistic:
