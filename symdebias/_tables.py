@@ -286,6 +286,9 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
         return values.astype(np.int64) if dtype.is_integer() else values
     if isinstance(dtype, narwhals.Enum) and not set(categories) <= set(dtype.categories):
         return values
+    if isinstance(dtype, narwhals.Categorical):
+        # By way of text, of which pyarrow before 16 makes no column of categories at once.
+        return _made_series(template.name, values, kind).cast(dtype)
     return _made_series(template.name, values, kind, dtype)
 
 
