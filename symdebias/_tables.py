@@ -61,6 +61,14 @@ def frame(table: Any) -> Any:
     return _narwhals().from_native(table, eager_only=True) if _package(table) in _THROUGH_NARWHALS else table
 
 
+def without_view(column: Any) -> Any:
+    """Return a column of `frame` as an array where that is narwhals's view of it, and others as they are.
+
+    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy.
+    """
+    return column.to_numpy() if _package(column) == "narwhals" else column
+
+
 def _is_one_chunk(column: Any) -> bool:
     """Whether a column is an array of pyarrow, which stands in a table as the one chunk of a column."""
     return _package(column) == "pyarrow" and not hasattr(column, "chunks")
