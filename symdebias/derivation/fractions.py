@@ -243,13 +243,14 @@ def _replaced(
     found: dict[sp.Expr, Fraction],
 ) -> sp.Expr:
     """Return an expression with the fractions in one feature replaced; they are added to `found`."""
-    if not sp.together(expression).is_rational_function(feature):
+    whole = sp.together(expression)
+    if not whole.is_rational_function(feature):
         raise NoExactCorrectionError(
             f"{loss.expression} is no rational function of {feature}, and its fractions have no sums of exponentials. "
             "Use a curve without a pole, or one of polynomials over products of linear terms."
         )
     total: list[sp.Expr] = []
-    for term in sp.Add.make_args(sp.apart(sp.together(expression), feature)):
+    for term in sp.Add.make_args(sp.apart(whole, feature)):
         above, below = sp.fraction(sp.together(term))
         coefficient, factors = sp.Integer(1), []
         for factor in sp.Mul.make_args(sp.factor(below)):
