@@ -23,6 +23,7 @@ from symdebias._tables import shown_names as shown_names
 from symdebias._tables import table_like as table_like
 from symdebias._tables import take_rows as take_rows
 from symdebias._tables import with_dtype_of as with_dtype_of
+from symdebias._tables import without_view as without_view
 
 # Labels that are compared at a time.
 _LABELS = 1 << 15
@@ -118,7 +119,7 @@ def codes_array(values: Any, categories: Sequence[Any], name: str) -> FloatArray
         A value was not declared, or is missing; the message has its row and not the value.
     """
     places = {value: float(place) for place, value in enumerate(categories)}
-    array = np.asarray(_without_view(values), dtype=object)
+    array = np.asarray(without_view(values), dtype=object)
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension; its shape is {array.shape}. Pass one value per record.")
     found = np.full(len(array), -1.0)
@@ -458,14 +459,6 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
     return vector
 
 
-def _without_view(values: Any) -> Any:
-    """Return narwhals's view of a column as an array, and others as they are.
-
-    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy.
-    """
-    return values.to_numpy() if type(values).__module__.partition(".")[0] == "narwhals" else values
-
-
 def _numbers(values: Any, name: str) -> FloatArray:
     if hasattr(values, "tocsr") and hasattr(values, "nnz"):
         size = f"{values.shape} with {values.nnz} stored values"
@@ -482,7 +475,7 @@ def _numbers(values: Any, name: str) -> FloatArray:
         if kind in "iuf":
             values = values.to_numpy(dtype=np.float64, na_value=np.nan)
     try:
-        array = np.asarray(_without_view(values))
+        array = np.asarray(without_view(values))
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:

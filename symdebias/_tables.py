@@ -61,6 +61,14 @@ def frame(table: Any) -> Any:
     return _narwhals().from_native(table, eager_only=True) if _package(table) in _THROUGH_NARWHALS else table
 
 
+def without_view(column: Any) -> Any:
+    """Return a column of `frame` as an array where that is narwhals's view of it, and others as they are.
+
+    Columns of pyarrow before 16 do not know the argument that the view hands on from NumPy.
+    """
+    return column.to_numpy() if _package(column) == "narwhals" else column
+
+
 def _is_one_chunk(column: Any) -> bool:
     """Whether a column is an array of pyarrow, which stands in a table as the one chunk of a column."""
     return _package(column) == "pyarrow" and not hasattr(column, "chunks")
@@ -286,6 +294,9 @@ def _narwhals_dtype(template: Any, values: Any, is_whole: bool, categories: Sequ
         return values.astype(np.int64) if dtype.is_integer() else values
     if isinstance(dtype, narwhals.Enum) and not set(categories) <= set(dtype.categories):
         return values
+    if isinstance(dtype, narwhals.Categorical):
+        # By way of text, of which pyarrow before 16 makes no column of categories at once.
+        return _made_series(template.name, values, kind).cast(dtype)
     return _made_series(template.name, values, kind, dtype)
 
 

@@ -132,10 +132,8 @@ def debias(
         remedy = remedy or " Take one of symdebias.losses, such as symdebias.losses.logistic(), or declare one."
         raise TypeError(f"loss must be a symdebias.Loss; got {type(loss).__name__}.{remedy}")
     if not isinstance(release, Release):
-        remedy = " Wrap it: symdebias.Release(mechanism)." if isinstance(release, Mechanism) else ""
-        raise TypeError(
-            f"release must be a symdebias.Release; got {type(release).__name__}.{remedy or ' Pass noised.release.'}"
-        )
+        remedy = "Wrap it: symdebias.Release(mechanism)" if isinstance(release, Mechanism) else "Pass noised.release"
+        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. {remedy}.")
     if method not in METHODS:
         raise ValueError(f"method={shown(method, 60)} is not known. Choose one of {', '.join(METHODS)}.")
     if method == "series" and order is None:

@@ -80,6 +80,27 @@ def test_categories_stay_categories_and_name_all_that_were_declared():
     assert pa.types.is_dictionary(coded["place"].type)
 
 
+@pytest.mark.parametrize("unit", ["D", "us", "ns"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_dates_are_no_numbers_in_a_table_of_any_kind(kind, unit):
+    """NumPy makes whole numbers of those that are counted in nanoseconds."""
+    days = np.array(["2024-01-01", "2024-03-01"], dtype=f"M8[{unit}]")
+    made = KINDS[kind][0]
+    schema = sd.Schema({"epsilon": 1.0, "columns": {"seen": {"bounds": [0, 1]}}})
+    with pytest.raises(ValueError, match="It is a date: convert"):
+        schema.collect(made({"seen": days}))
+    if unit != "D":
+        with pytest.raises(ValueError, match="seen is no finite number in row 0"):
+            schema.collect(made({"seen": days - days[0]}))
+
+
+def test_days_as_categories_are_texts_without_a_time_of_day():
+    days = np.array(["2024-01-01", "2024-03-01"], dtype="M8[D]")
+    schema = sd.Schema({"epsilon": 1.0, "columns": {"seen": {"categories": [str(day) for day in days]}}})
+    for given in ({"seen": days}, pl.DataFrame({"seen": days}), pa.table({"seen": days})):
+        assert schema.collect(given)[0]["seen"].tolist() == ["2024-01-01", "2024-03-01"]
+
+
 def test_whole_numbers_have_64_bits_whatever_they_had():
     """A narrower type may have been chosen for the largest true value."""
     release = sd.Release({"rooms": sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 7))})

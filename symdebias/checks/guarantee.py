@@ -18,7 +18,10 @@ from symdebias.release import Release
 
 _METHODS = ("auto", "exact", "samples")
 # The probes of what is sent, after that of events, in the order in which they draw.
-_DRAWN = ("neighbours_anywhere", "law", "records_outside", "independence", "repeated_streams", "low_bits")
+_DRAWN = (
+    probes.neighbours_anywhere, probes.law, probes.records_outside, probes.independence, probes.repeated_streams,
+    probes.low_bits,
+)  # fmt: skip
 
 
 def check_guarantee(
@@ -136,8 +139,8 @@ def check_guarantee(
             probe, sampled, drawn = probes.events(audit)
             found.append(probe)
             advance(1)
-            for name in _DRAWN:
-                found.append(getattr(probes, name)(audit))
+            for probed in _DRAWN:
+                found.append(probed(audit))
                 advance(1)
     answered = tuple(probe for probe in found if probe is not None)
     return GuaranteeCheck(claimed, exact_epsilon, exact_delta, sampled, share, drawn, answered)

@@ -9,7 +9,7 @@ import numpy as np
 import sympy as sp
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, features_array, parameter_array, target_array
+from symdebias._arrays import FloatArray, features_array, parameter_array, real_array, target_array
 from symdebias._domains import POSITIVE, shown
 from symdebias.bounds.intervals import Range, natural_range
 from symdebias.codegen.numeric import numeric
@@ -212,9 +212,12 @@ def _checked(ranges: Any, loss: Loss) -> dict[sp.Basic, Range]:
                 f"ranges names {shown(name, 60)}, which is neither a feature nor a parameter of the loss. These are "
                 f"{', '.join(symbols)}."
             )
-        ends = np.asarray(pair, dtype=np.float64) if np.shape(pair) == (2,) else np.full(2, math.nan)
-        if not (np.isfinite(ends).all() and ends[0] <= ends[1]):
-            raise ValueError(f"ranges[{name}]={shown(pair, 60)} is no pair (low, high) of finite numbers.")
+        try:
+            ends = real_array(pair, "a range")
+        except (TypeError, ValueError):
+            ends = np.zeros(0)
+        if not (ends.shape == (2,) and ends[0] <= ends[1]):
+            raise ValueError(f"ranges[{name}]={shown(pair, 60)} is no pair (low, high) of finite numbers. Give one.")
         box[symbols[name]] = Range(ends[:1], ends[1:])
     return box
 
@@ -243,13 +246,14 @@ def _replaced(
     found: dict[sp.Expr, Fraction],
 ) -> sp.Expr:
     """Return an expression with the fractions in one feature replaced; they are added to `found`."""
-    if not sp.together(expression).is_rational_function(feature):
+    whole = sp.together(expression)
+    if not whole.is_rational_function(feature):
         raise NoExactCorrectionError(
             f"{loss.expression} is no rational function of {feature}, and its fractions have no sums of exponentials. "
             "Use a curve without a pole, or one of polynomials over products of linear terms."
         )
     total: list[sp.Expr] = []
-    for term in sp.Add.make_args(sp.apart(sp.together(expression), feature)):
+    for term in sp.Add.make_args(sp.apart(whole, feature)):
         above, below = sp.fraction(sp.together(term))
         coefficient, factors = sp.Integer(1), []
         for factor in sp.Mul.make_args(sp.factor(below)):

@@ -72,8 +72,9 @@ def quadratic(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float
     curvatures = loss.curvatures(labels)
     if curvatures is None:
         return None
-    if not (np.isfinite(curvatures) & (curvatures >= 0)).all():
-        place = int(np.argmin(np.isfinite(curvatures) & (curvatures >= 0)))
+    is_convex = np.isfinite(curvatures) & (curvatures >= 0)
+    if not is_convex.all():
+        place = int(np.argmin(is_convex))
         raise ValueError(
             f"the loss {loss.text[:100]!r} is not convex in the outcome: for the label {labels[place]:g} the factor of "
             f"outcome**2 is {curvatures[place]:g}. Take a convex loss."
@@ -83,8 +84,7 @@ def quadratic(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float
     if not total > 0:
         raise ValueError(_indifferent(loss))
     at_label = np.asarray(loss(labels, labels), dtype=float)
-    offset = math.fsum(prior * at_label)
-    least = offset - _ROUNDING * math.fsum(prior * np.abs(at_label))
+    offset, least = _of_true_labels(at_label, prior)
     task = Task((labels - middle) / half, weights / total, low, LABEL_LOSSES["squared"])
     return Restated(task, True, half**2 * total, offset, least)
 
@@ -130,9 +130,14 @@ def convex(loss: LabelLoss, labels: FloatArray, prior: FloatArray, low: float, m
         found: FloatArray = table[np.searchsorted(outputs, some), np.searchsorted(known, at)] / unit
         return found
 
-    offset = math.fsum(prior * at_label)
-    least = offset - _ROUNDING * math.fsum(prior * np.abs(at_label))
+    offset, least = _of_true_labels(at_label, prior)
     return Restated(Task(known, prior, low, looked_up), False, unit, offset, least, size)
+
+
+def _of_true_labels(at_label: FloatArray, prior: FloatArray) -> tuple[float, float]:
+    """Return the mean loss of the true labels, and the same with rounding taken off."""
+    mean = math.fsum(prior * at_label)
+    return mean, mean - _ROUNDING * math.fsum(prior * np.abs(at_label))
 
 
 def middle_and_half(labels: FloatArray) -> tuple[float, float]:

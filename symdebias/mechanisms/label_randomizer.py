@@ -10,7 +10,7 @@ import numpy as np
 from symdebias._domains import EPSILON, Interval, LabelSet, shown
 from symdebias.exceptions import PrivacyError
 from symdebias.mechanisms.base import ChannelMechanism
-from symdebias.mechanisms.label_loss import LabelLoss, label_loss
+from symdebias.mechanisms.label_loss import label_loss
 from symdebias.mechanisms.realised import UNBIASED, largest_bias, ratio_holds, sums_to_one
 from symdebias.noise import ChannelNoise
 from symdebias.privacy import Guarantee
@@ -108,10 +108,6 @@ class LabelRandomizer(ChannelMechanism):
         return ChannelNoise(self.labels, self.outputs, self.matrix, self.prior)
 
     @property
-    def _label_loss(self) -> LabelLoss:
-        return label_loss(self.loss)
-
-    @property
     def guarantee(self) -> Guarantee:
         """(epsilon, 0) in the local model."""
         return Guarantee(self.epsilon, 0.0)
@@ -132,7 +128,7 @@ class LabelRandomizer(ChannelMechanism):
         """The mean loss of the outputs under the prior, sum_y p_y sum_j M_yj loss(t_j, y); uniform without one."""
         labels, outputs = np.array(self.labels), np.array(self.outputs)
         prior = np.full(len(labels), 1 / len(labels)) if self.prior is None else np.array(self.prior)
-        losses = self._label_loss(outputs[None, :], labels[:, None])
+        losses = label_loss(self.loss)(outputs[None, :], labels[:, None])
         return math.fsum((prior[:, None] * np.array(self.matrix) * losses).ravel())
 
     @property

@@ -16,6 +16,7 @@ from symdebias.losses import Loss
 from symdebias.planning.expected_fit import ExpectedFit, expected_fit, records_needed, without_units
 from symdebias.planning.population import Population
 from symdebias.release import Release, Schema
+from symdebias.release.allocation import centre_and_scale
 from symdebias.release.one_hot import OneHot
 
 # A parameter of 1 is told from 0 at the level 0.05 with power 0.8 where its standard error is at most 1/2.8.
@@ -23,7 +24,6 @@ _TOLD_APART = 1 / 2.8
 # Guessed parameters of all columns, in released units: from the middle of a column to its end the score moves by this.
 _GUESS = 1.0
 _SIZE = 20_000
-# They need a number, or have several scores.
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,13 @@ class Feasibility:
     Attributes
     ----------
     expected : ExpectedFit
-        Standard errors in the units of released columns, where numbers lie in [-1, 1].
+        Standard errors in the units of released columns, where numbers lie in [-1, 1]; those that may be a target
+        (``outcome = true``) are released in their own units.
     names : tuple of str
         The names of the parameters, the intercept last.
     units : array of shape (q,), float64
-        What one released unit of each column is in its own units: half of the range of a number, 1 of others.
+        What one released unit of each column is in its own units: half of the range of a number, 1 of others and of
+        what is released in its own units.
     release : Release
         The release of the schema.
     needed : float
@@ -176,7 +178,9 @@ def feasibility(
     parameters = debias(chosen, studied, method="none").parameter_names
     scale: dict[str, float] = dict(release.scale)  # type: ignore[arg-type]
     units = np.array([scale.get(name, 1.0) for name in parameters])
-    slopes = expected.standard_errors[: len(names)]
+    # From the middle of a column to its end.
+    reach = {name: half for name, (_, half) in _in_own_units(declared, release).items()}
+    slopes = expected.standard_errors[: len(names)] * [reach.get(name, 1.0) for name in parameters[: len(names)]]
     needed = expected.records * float((slopes.max() / _TOLD_APART) ** 2)
     return Feasibility(expected, tuple(parameters), units, release, math.ceil(needed))
 
@@ -200,6 +204,16 @@ def _loss_of(schema: Schema, loss: str | Loss | None) -> Loss:
     return made
 
 
+def _in_own_units(schema: Schema, release: Release) -> dict[str, tuple[float, float]]:
+    """Return middle and half the range of the columns of numbers that are released as they are collected."""
+    scaled: dict[str, float] = dict(release.scale)  # type: ignore[arg-type]
+    return {
+        column.name: centre_and_scale(*column.bounds)
+        for column in schema.columns
+        if column.bounds is not None and column.name not in scaled
+    }
+
+
 def _population(schema: Schema, release: Release, loss: Loss, random_state: int) -> tuple[Population, tuple[str, ...]]:
     """Return guessed records in released units, and the names of the parameters without the intercept."""
     rng = generator(random_state)
@@ -217,6 +231,8 @@ def _population(schema: Schema, release: Release, loss: Loss, random_state: int)
         if "=" in name and name not in raw:
             expanded[:, place] -= center.get(name, 0.0)
     by_name = {**raw, **dict(zip(expanded_names, expanded.T, strict=True))}
+    for name, (middle, half) in _in_own_units(schema, release).items():
+        by_name[name] = middle + half * by_name[name]
     assert release.columns is not None
     X = np.column_stack([by_name[name] for name in release.columns])
     scores = _GUESS * expanded.sum(axis=1)

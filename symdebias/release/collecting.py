@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from symdebias.release.schema import Column, Schema
 
 Where = Callable[[int], str]
+# Units of NumPy's dates without a time of day.
+_DAYS = ("Y", "M", "W", "D")
 
 
 def collected(schema: "Schema", data: Any) -> tuple[Table, Any]:
@@ -73,10 +75,7 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
     ready = _ready_numbers(column, values)
     if ready is not None:
         return ready
-    if isinstance(values, np.ndarray) and values.dtype.kind in "mM":
-        # As objects, dates that are counted in nanoseconds would be whole numbers.
-        values = values.astype(f"{values.dtype.kind}8[us]").tolist()
-    array = np.asarray(values, dtype=object)
+    array = _as_objects(values)
     if array.ndim != 1:
         raise ValueError(f"{column.name} has the shape {array.shape}. Give one value per record.")
     as_text = column.labels is not None and column.labels.is_text
@@ -115,6 +114,16 @@ def _values(column: "Column", values: Any, missing: Sequence[str], where: Where)
                 "values count as."
             )
     return np.array(found, dtype=object if any(isinstance(value, str) for value in found[:1]) else float)
+
+
+def _as_objects(values: Any) -> np.ndarray[Any, Any]:
+    """Return a column as an array of objects, with dates and durations of any table as those of Python."""
+    array = np.asarray(values) if hasattr(values, "__array__") else np.asarray(values, dtype=object)
+    kind = array.dtype.kind
+    if kind == "m" or (kind == "M" and np.datetime_data(array.dtype)[0] not in _DAYS):
+        # Of those counted in nanoseconds NumPy would make whole numbers.
+        array = array.astype(f"{kind}8[us]")
+    return array.astype(object)
 
 
 def _ready_numbers(column: "Column", values: Any) -> FloatArray | None:

@@ -11,6 +11,16 @@ if TYPE_CHECKING:
 _NAME = "offset"
 
 
+def require_place(release: "Release") -> None:
+    """Raise ValueError where features and target were released in one vector, which has no place for a known term."""
+    if release.coupling is not None:
+        raise ValueError(
+            "offset= is a part of the score that is known of each record, and this release has features and target in "
+            "one vector, where it has no place. Release them apart, or take the offset off the target before the "
+            "release."
+        )
+
+
 def with_known_term(release: "Release", width: int) -> "tuple[Release, str]":
     """Return a release of so many columns with a column more, the last one, that has no noise; and its name.
 
@@ -19,12 +29,7 @@ def with_known_term(release: "Release", width: int) -> "tuple[Release, str]":
     ValueError
         Features and target were released in one vector, which has no place for it.
     """
-    if release.coupling is not None:
-        raise ValueError(
-            "offset= is a part of the score that is known of each record, and this release has features and target in "
-            "one vector, where it has no place. Release them apart, or take the offset off the target before the "
-            "release."
-        )
+    require_place(release)
     if release.columns is None:
         places = range(width - len(release.noiseless))
         release = release.bind((*(f"x{place}" for place in places), *release.noiseless))

@@ -61,13 +61,12 @@ def of_estimated_noise(records: Records, theta: FloatArray, hessian: FloatArray)
     for place, mechanism in _estimated(records.correction.release):
         freedom = mechanism.degrees_of_freedom
         assert freedom is not None
-        on, off = _variances(mechanism)
         covariance = np.zeros((len(theta), len(theta)))
-        for direction in _directions(mechanism):
+        for direction, variance in _directions(mechanism):
             up, down = (_moved(records, place, mechanism, direction, sign * _STEP) for sign in (1, -1))
             slope = (up.mean_gradient(theta) - down.mean_gradient(theta)) / (2 * _STEP)
             move = np.linalg.solve(hessian, slope)
-            covariance += (on if direction[0] == direction[1] else off) * np.multiply.outer(move, move)
+            covariance += variance * np.multiply.outer(move, move)
         found.append(Added(covariance, freedom))
     return found
 
@@ -81,6 +80,10 @@ class Moved:
     step: float  # By which share of the estimate.
     variance: float  # Of what the estimate is off in this direction, as a share of it.
     degrees_of_freedom: float  # Those of the estimate.
+
+    def slope(self, function: Callable[[Release], FloatArray]) -> FloatArray:
+        """Return the derivative of a function of a release by the share that the noise is moved by."""
+        return (function(self.more) - function(self.less)) / (2 * self.step)
 
 
 def moved_releases(release: Release) -> Iterator[Moved]:
@@ -101,9 +104,7 @@ def moved_releases(release: Release) -> Iterator[Moved]:
                 "apart."
             )
         assert mechanism.degrees_of_freedom is not None
-        on, off = _variances(mechanism)
-        for direction in _directions(mechanism):
-            variance = on if direction[0] == direction[1] else off
+        for direction, variance in _directions(mechanism):
             step = min(max(np.sqrt(variance) / 2, _STEP), _LARGEST_STEP)
             more, less = (_with(release, place, mechanism.moved(direction, by)) for by in (step, -step))
             yield Moved(more, less, step, variance, mechanism.degrees_of_freedom)
@@ -121,8 +122,7 @@ def added_variance(release: Release, function: Callable[[Release], FloatArray]) 
     """
     total: FloatArray | float = 0.0
     for one in moved_releases(release):
-        slope = (function(one.more) - function(one.less)) / (2 * one.step)
-        total = total + slope**2 * one.variance
+        total = total + one.slope(function) ** 2 * one.variance
     return total
 
 
@@ -152,10 +152,15 @@ def _variances(mechanism: GaussianMechanism) -> tuple[float, float]:
     return 2 * freedom**2 / ((left + 2) ** 2 * left), freedom**2 / ((left + 3) * (left + 2) * left)
 
 
-def _directions(mechanism: GaussianMechanism) -> list[tuple[int, int]]:
-    """Return the entries of Z."""
-    width = mechanism.width or 1
-    return [(i, j) for i in range(width) for j in range(i, width) if i == j or mechanism.is_correlated]
+def _directions(mechanism: GaussianMechanism) -> list[tuple[tuple[int, int], float]]:
+    """Return the entries of Z, each with its variance."""
+    width, (on, off) = mechanism.width or 1, _variances(mechanism)
+    return [
+        ((i, j), on if i == j else off)
+        for i in range(width)
+        for j in range(i, width)
+        if i == j or mechanism.is_correlated
+    ]
 
 
 def _moved(

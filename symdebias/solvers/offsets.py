@@ -8,6 +8,7 @@ from symdebias._arrays import FloatArray, check_same_index, real_array, weights_
 from symdebias.corrected import CorrectedLoss
 from symdebias.losses.offsets import offset_of
 from symdebias.noise import ChannelNoise
+from symdebias.release.known_term import require_place
 
 # Sums of the squares of larger ones overflow.
 _LARGEST = 1e100
@@ -29,12 +30,7 @@ def with_offset(
         fit.
     """
     release, rule = corrected.release, offset_of(corrected.declared)
-    if release.coupling is not None:
-        raise ValueError(
-            "offset= is a part of the score that is known of each record, and this release has features and target in "
-            "one vector, where it has no place. Release them apart, or take the offset off the target before the "
-            "release."
-        )
+    require_place(release)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
     known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
     hidden = release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise))

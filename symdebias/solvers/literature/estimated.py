@@ -61,7 +61,7 @@ def _widened(fit: Fit, release: Release, under: Callable[[Release], FloatArray])
     whole, fourths = plain.copy(), np.zeros(len(plain))
     try:
         for one in moved_releases(release):
-            slope = (under(one.more) - under(one.less)) / (2 * one.step)
+            slope = one.slope(under)
             added = one.variance * np.multiply.outer(slope, slope)
             whole, fourths = whole + added, fourths + np.diag(added) ** 2 / one.degrees_of_freedom
     except InferenceError as error:
