@@ -19,7 +19,6 @@ from symdebias.release import Release
 __all__ = ["DebiasedClassifier", "DebiasedRegressor"]
 
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
-_metrics: Any = _optional.require("sklearn.metrics", extra="sklearn")
 _multiclass: Any = _optional.require("sklearn.utils.multiclass", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
 
@@ -396,8 +395,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         float
             The accuracy.
         """
-        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        return float(_metrics.accuracy_score(y, predicted, sample_weight=sample_weight))
+        return self._scored("accuracy_score", X, y, sample_weight, offset)
 
 
 class DebiasedRegressor(_base.RegressorMixin, Debiased):
@@ -597,8 +595,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         float
             The R2.
         """
-        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        return float(_metrics.r2_score(y, predicted, sample_weight=sample_weight))
+        return self._scored("r2_score", X, y, sample_weight, offset)
 
 
 def _labels_of(release: Release) -> tuple[float, ...] | None:
