@@ -18,6 +18,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import shown
 from symdebias._losses import why_outside
 from symdebias.driver import debias
+from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
 from symdebias.mechanisms import Mechanism
@@ -404,11 +405,9 @@ def fit(
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     made = Formula(formula, data, release)
-    labels = made.release.target
-    if isinstance(labels, ChannelMechanism) and loss.target_values is not None:
+    if loss.target_values is not None:
         # Labels in the words of the release, such as "no" and "yes".
-        codes = tuple(sorted(labels.range.numbers))
-        loss = loss if set(codes) == set(loss.target_values) else loss.recoded(codes)
+        loss = in_labels(loss, labels_of(made.release))
     known = [made.offset, options.pop("offset", None)]
     if exposure is not None:
         known.append(_logarithm_of(exposure, loss, data, release))
