@@ -427,12 +427,13 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
             'loss of counts, such as "poisson", or pass what is known of the score as offset=.'
         )
     if isinstance(exposure, str):
-        if exposure not in release.noiseless or exposure not in _table(data).columns:
+        table = _table(data)
+        if exposure not in release.noiseless or exposure not in table.columns:
             raise ValueError(
                 f"exposure={shown(exposure, 60)} is no column without noise of these data; those are "
                 f"{', '.join(release.noiseless) or 'none'}. List it in noiseless, or pass its numbers."
             )
-        exposure = _table(data)[exposure]
+        exposure = table[exposure]
     found = _arrays.real_array(exposure, "exposure")
     if found.ndim != 1 or not np.all(found > 0):
         raise ValueError("exposure must be one positive number per record. Leave out records that were not observed.")
