@@ -614,6 +614,8 @@ def _(trial: Trial) -> str:
     book.charge(PURE)
     trial.place.chmod(0o644)
     trial.folder.chmod(0o755)
+    # What the first draw imports may be where nobody else may read.
+    RELEASE.privatize(X, Y)
 
     def work() -> None:
         become_nobody()

@@ -8,7 +8,7 @@ import io
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -413,7 +413,12 @@ def privatize(
 
 def _is_empty(X: Any) -> bool:
     """Whether a block has no records, as a filter leaves some of a source."""
-    return (number_of_rows(X) if is_table(X) else len(X)) == 0 if hasattr(X, "__len__") else False
+    if not isinstance(X, Sized):
+        return False
+    if is_table(X):
+        return number_of_rows(X) == 0
+    # Sparse matrices and arrays of no dimension, which are refused where they are read, have no length.
+    return X.shape[:1] == (0,) if hasattr(X, "shape") else len(X) == 0
 
 
 def _require_release(release: Any) -> None:

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import symdebias as sd
 
@@ -198,6 +199,8 @@ def test_functions_that_yield_something_else_are_refused():
         (lambda: [(np.zeros((3, 2)), np.zeros(3), np.ones(3))], TypeError, "a tuple of 3"),
         (lambda: [(np.zeros((2, 2)), np.array(["a", "b"]))], TypeError, "y must hold real numbers"),
         (lambda: [(np.zeros((2, 2)), np.array([1j, 1.0]))], TypeError, "y must hold real numbers"),
+        (lambda: [(np.array(3.0), np.array(1.0))], ValueError, "X must have two dimensions"),
+        (lambda: [(sparse.csr_matrix(np.ones((2, 2))), np.ones(2))], TypeError, "X is a sparse matrix"),
         (lambda: None, TypeError, "blocks returned a NoneType.*Write yield"),
         (lambda: pa.table({"a": [1.0]}), TypeError, "blocks returned a Table"),
         (lambda: (np.zeros((3, 2)), np.zeros(3)), TypeError, "blocks returned a tuple"),

@@ -247,11 +247,12 @@ def test_mnist_is_read_from_its_files(data_folder):
     assert set(problem.y) == set(range(10))
 
 
-@pytest.mark.parametrize("problem", ["synthetic", pytest.param("adult", marks=pytest.mark.exhaustive)])
-def test_the_example_of_private_training(problem, tmp_path, capsys, request):
+@pytest.mark.parametrize(
+    "problem",
+    ["synthetic", pytest.param("adult", marks=[pytest.mark.exhaustive, pytest.mark.needs("SYMDEBIAS_DATA")])],
+)
+def test_the_example_of_private_training(problem, tmp_path, capsys):
     """Every method has a line, those without noise are best, and what is refused has a dash."""
-    if problem == "adult":
-        request.getfixturevalue("data_folder")
     main = runpy.run_path(str(ROOT / "examples" / "private_erm.py"))["main"]
     main(["--quick", "--problems", problem, "--epsilons", "1", "--picture", str(tmp_path / "picture.png")])
     lines = {line[:28].strip(): line[28:].split() for line in capsys.readouterr().out.splitlines() if line}

@@ -265,6 +265,11 @@ class Debiased(_base.BaseEstimator):
         predictor = self._predictor
         return predictor.scores(self._validated(X, reset=False) if self.release is None else X, offset)
 
+    def _scored(self, metric: str, X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
+        """Return a metric of scikit-learn of the predictions."""
+        metrics = _optional.require("sklearn.metrics", extra="sklearn")
+        return float(getattr(metrics, metric)(y, self.predict(X, offset=offset), sample_weight=sample_weight))
+
     def _released_target(self, y: Any) -> Any:
         """Return released targets as the fitted loss takes them."""
         return y

@@ -10,16 +10,15 @@ import numpy as np
 
 from symdebias import _optional
 from symdebias._arrays import FloatArray
+from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.interfaces.debiased import Debiased, OfStreams
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
-from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Release
 
 __all__ = ["DebiasedClassifier", "DebiasedRegressor"]
 
 _base: Any = _optional.require("sklearn.base", extra="sklearn")
-_metrics: Any = _optional.require("sklearn.metrics", extra="sklearn")
 _multiclass: Any = _optional.require("sklearn.utils.multiclass", extra="sklearn")
 _validation: Any = _optional.require("sklearn.utils.validation", extra="sklearn")
 
@@ -237,7 +236,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             X, y = self._validated(X, y, multi_output=False, reset=reset)
         else:
             self._remember_columns(X, reset=reset)
-        known = _labels_of(release)
+        known = labels_of(release)
         if sample_weight is not None:
             sample_weight = _validation._check_sample_weight(sample_weight, X, dtype=np.float64)
         if known is None and release.target is None:
@@ -248,11 +247,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             self._observed = None
             if classes is not None:
                 raise ValueError("classes were given, and the release names its labels. Leave classes out.")
-            loss = self._loss_of(None if known is None else len(known))
-            if known is not None and loss.target_values is None:
-                loss = loss.with_target_values(known)
-            elif known is not None and set(known) != set(loss.target_values or ()):
-                loss = loss.recoded(known)
+            loss = in_labels(self._loss_of(None if known is None else len(known)), known)
             if loss.target_values is None:
                 raise ValueError(
                     f"{loss.expression} has no target values, and the release adds noise to the labels. Declare "
@@ -396,8 +391,7 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         float
             The accuracy.
         """
-        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        return float(_metrics.accuracy_score(y, predicted, sample_weight=sample_weight))
+        return self._scored("accuracy_score", X, y, sample_weight, offset)
 
 
 class DebiasedRegressor(_base.RegressorMixin, Debiased):
@@ -597,12 +591,4 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         float
             The R2.
         """
-        predicted = self.predict(X) if offset is None else self.predict(X, offset=offset)
-        return float(_metrics.r2_score(y, predicted, sample_weight=sample_weight))
-
-
-def _labels_of(release: Release) -> tuple[float, ...] | None:
-    """Return the numbers that stand for the labels of a release, sorted, or None where it names none."""
-    if release.coupling is not None:
-        return release.coupling.values
-    return tuple(sorted(release.target.range.numbers)) if isinstance(release.target, ChannelMechanism) else None
+        return self._scored("r2_score", X, y, sample_weight, offset)

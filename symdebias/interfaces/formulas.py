@@ -18,6 +18,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import shown
 from symdebias._losses import why_outside
 from symdebias.driver import debias
+from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.losses import Loss
 from symdebias.losses.meaning import meaning_of
 from symdebias.mechanisms import Mechanism
@@ -404,11 +405,9 @@ def fit(
     if not isinstance(loss, Loss) or not loss.scores:
         raise TypeError(f"a formula is a score; got the loss {shown(loss, 60)}. Pass a name or a Loss of a score.")
     made = Formula(formula, data, release)
-    labels = made.release.target
-    if isinstance(labels, ChannelMechanism) and loss.target_values is not None:
+    if loss.target_values is not None:
         # Labels in the words of the release, such as "no" and "yes".
-        codes = tuple(sorted(labels.range.numbers))
-        loss = loss if set(codes) == set(loss.target_values) else loss.recoded(codes)
+        loss = in_labels(loss, labels_of(made.release))
     known = [made.offset, options.pop("offset", None)]
     if exposure is not None:
         known.append(_logarithm_of(exposure, loss, data, release))
@@ -428,12 +427,13 @@ def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> Flo
             'loss of counts, such as "poisson", or pass what is known of the score as offset=.'
         )
     if isinstance(exposure, str):
-        if exposure not in release.noiseless or exposure not in _table(data).columns:
+        table = _table(data)
+        if exposure not in release.noiseless or exposure not in table.columns:
             raise ValueError(
                 f"exposure={shown(exposure, 60)} is no column without noise of these data; those are "
                 f"{', '.join(release.noiseless) or 'none'}. List it in noiseless, or pass its numbers."
             )
-        exposure = _table(data)[exposure]
+        exposure = table[exposure]
     found = _arrays.real_array(exposure, "exposure")
     if found.ndim != 1 or not np.all(found > 0):
         raise ValueError("exposure must be one positive number per record. Leave out records that were not observed.")

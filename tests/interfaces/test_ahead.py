@@ -98,6 +98,9 @@ def test_a_card_says_what_to_compile(tmp_path, capsys, asked):
         (["--processes", "0"], "at least 1"),
         (["none.json", "--loss", "logistic"], "none.json: No such file"),
         (["none.json", "--loss", "logistic", "--columns", "3"], "Leave --columns out"),
+        (["none.json", "--loss", "logistic", "--noise", "gaussian"], "Leave --noise out"),
+        (["none.json", "--loss", "logistic", "--intercept"], "Leave --intercept out"),
+        (["--columns", ""], "Write 5, 2-10 or 2,5,20"),
         (["none.json"], "--loss was not given"),
     ],
 )

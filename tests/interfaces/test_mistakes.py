@@ -224,10 +224,10 @@ def worked(age=None, work=None):
     return TABLE.assign(**{name: one for name, one in (("age", age), ("work", work)) if one is not None})
 
 
-def written():
-    folder = Path(tempfile.mkdtemp()) / "released"
-    BALL.privatize(AGES / 100, Y).save(folder)
-    return folder
+def one_file():
+    with tempfile.TemporaryDirectory() as folder:
+        BALL.privatize(AGES / 100, Y).save(Path(folder) / "released")
+        return sd.load(Path(folder) / "released" / "card.json")
 
 
 def schema(**columns):
@@ -278,7 +278,7 @@ CALLS = [
      r"theta has the shape \(1,\); it must be \(2,\)"),
     ("the guarantee of a seed", lambda: BALL.privatize(AGES / 100, Y, random_state=0).guarantee, "from a seed.*Call privatize"),
     ("a card cut short", lambda: sd.Release.from_json(RELEASE.to_json()[:-5]), "not a release card.*Ask for the output"),
-    ("a file of a folder", lambda: sd.load(written() / "card.json"), r"card.json is one file of a released folder. Name the folder: "),
+    ("a file of a folder", one_file, r"card.json is one file of a released folder. Name the folder: "),
     ("no released folder", lambda: sd.load("none"), "none is not there. Name the folder"),
     ("a name of another room", lambda: sd.logistic, r"no attribute 'logistic'\. Use symdebias\.losses\.logistic"),
     ("a name misspelled", lambda: sd.GausianMechanism, "Use symdebias.GaussianMechanism"),

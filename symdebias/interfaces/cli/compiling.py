@@ -39,27 +39,18 @@ class _Task:
     """The kernels of one loss at one width."""
 
     loss: str  # Its name in the catalogue.
-    columns: int | None  # The number of columns; None with a card, which says it.
-    noise: str  # The kind of noise, where there is no card.
-    intercept: bool  # Whether the model has an intercept, where there is no card.
-    card: str | None  # The card of a release.
+    columns: int | None  # The number of columns; None where the release says it.
+    release: Release
 
     def __str__(self) -> str:
         return self.loss.replace("_", "-") + ("" if self.columns is None else f", {self.columns} columns")
 
     def run(self) -> Compiled:
         """Compile them."""
-        release = Release.from_json(self.card) if self.card is not None else self._release()
         try:
-            return compile_kernels(debias(loss_of(self.loss, release), release), self.columns)
+            return compile_kernels(debias(loss_of(self.loss, self.release), self.release), self.columns)
         except (SymdebiasError, ValueError) as error:
             raise type(error)(f"{self}: {error}") from None
-
-    def _release(self) -> Release:
-        made = _KINDS[self.noise]
-        is_label = _losses.CATALOGUE[self.loss].target == "label"
-        target = RandomizedResponse(epsilon=1.0) if is_label else None
-        return Release(made, target, fit_intercept=self.intercept)
 
 
 def compile_ahead(options: argparse.Namespace) -> None:
@@ -70,23 +61,22 @@ def compile_ahead(options: argparse.Namespace) -> None:
             "there is no folder to keep kernels in. Set SYMDEBIAS_CACHE to a folder of your own, and not to off."
         )
     processes = COUNT.check("--processes", (os.cpu_count() or 1) if options.processes is None else options.processes)
-    widths: Sequence[int | None] = [None]
-    card, names = None, options.loss or _USUAL
-    if options.card is not None:
+    names = [name.replace("-", "_") for name in options.loss or _USUAL]
+    if options.card is None:
+        releases = {name: _release_for(name, options.noise or "gaussian", options.intercept) for name in names}
+        widths: Sequence[int | None] = _widths("2-10" if options.columns is None else options.columns)
+    else:
         if options.loss is None:
             raise ValueError("--loss was not given. Name the losses that will be fitted to this release.")
-        if options.columns is not None:
-            raise ValueError("--columns and a card were both given. Leave --columns out: the card says how many.")
+        for name in ("columns", "noise", "intercept"):
+            if getattr(options, name) not in (None, False):
+                raise ValueError(
+                    f"--{name} and a card were both given. Leave --{name} out: the card describes the whole release."
+                )
         place = options.card / CARD if options.card.is_dir() else options.card
-        card = place.read_text(encoding="utf-8")
-        Release.from_json(card)
-    else:
-        widths = _widths(options.columns or "2-10")
-    tasks = [
-        _Task(name.replace("-", "_"), width, options.noise, options.intercept, card)
-        for name in names
-        for width in widths
-    ]
+        releases = dict.fromkeys(names, Release.from_json(place.read_text(encoding="utf-8")))
+        widths = [None]
+    tasks = [_Task(name, width, release) for name, release in releases.items() for width in widths]
     began = time.perf_counter()
     done: list[Compiled] = []
     say = (lambda _: None) if options.json else tell
@@ -100,6 +90,13 @@ def compile_ahead(options: argparse.Namespace) -> None:
         show({"folder": str(folder), "kernels": kernels, "compiled": compiled, "seconds": seconds})
         return
     print(f"{kernels} kernels are ready in {folder}; {compiled} of them were compiled now, in {seconds:g} s")
+
+
+def _release_for(loss: str, noise: str, intercept: bool) -> Release:
+    """Return a release of noise of one kind on all columns, with labels by randomized response."""
+    is_label = _losses.CATALOGUE[loss].target == "label"
+    target = RandomizedResponse(epsilon=1.0) if is_label else None
+    return Release(_KINDS[noise], target, fit_intercept=intercept)
 
 
 def _each(tasks: Sequence[_Task], processes: int) -> Iterator[tuple[_Task, Compiled]]:

@@ -14,8 +14,8 @@ from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.interfaces.cli import show, tell, watched
+from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.losses import Loss
-from symdebias.mechanisms import ChannelMechanism
 from symdebias.release import Noised, Release, load
 from symdebias.release.folder import RECORDS
 from symdebias.solvers import Fit, literature, m_estimate
@@ -133,23 +133,13 @@ def _has_units(found: Fit) -> bool:
 
 def loss_of(name: str, release: Release) -> Loss:
     """Return a loss of the catalogue, in the coding of the labels that the release has."""
-    target = release.target
-    known: tuple[float, ...] | None = None
-    if release.coupling is not None:
-        known = release.coupling.values
-    elif isinstance(target, ChannelMechanism):
-        known = tuple(sorted(target.range.numbers))
+    known = labels_of(release)
     if name == "softmax":
         if known is None:
             raise ValueError("softmax is a loss of labels, and this release has none. Choose another loss.")
-        several = losses.softmax(len(known))
-        return several if set(known) == set(range(len(known))) else several.recoded(known)
+        return in_labels(losses.softmax(len(known)), known)
     made: Loss = getattr(losses, name)()
-    if known is None:
-        return made
-    if made.target_values is None:
-        return made.with_target_values(known)
-    return made if set(known) == set(made.target_values) else made.recoded(known)
+    return in_labels(made, known)
 
 
 def _doubts(noised: Noised) -> str:

@@ -232,7 +232,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
     "compile --noise": {
         "choices": ("gaussian", "laplace"),
-        "default": "gaussian",
+        "default": None,
         "metavar": "KIND",
         "help": "gaussian (default) or laplace",
     },
