@@ -40,11 +40,18 @@ class Offset:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(y * np.exp(-offset) if self.divides else y - offset)
 
-    def weights(self, offset: FloatArray) -> tuple[FloatArray, float]:
-        """Return e^(k o) over its largest value, shape (n,), and that value."""
-        exponents = self.power * offset
-        largest = float(exponents.max())
-        return np.asarray(np.exp(exponents - largest)), float(np.exp(min(largest, _LARGEST)))
+    def largest(self, offset: FloatArray) -> float:
+        """Return the largest of k o."""
+        return float((self.power * offset).max())
+
+    def weights(self, offset: FloatArray, largest: float) -> FloatArray:
+        """Return e^(k o) over e^largest, shape (n,)."""
+        return np.asarray(np.exp(self.power * offset - largest))
+
+    @staticmethod
+    def weight(exponent: float) -> float:
+        """Return e^exponent, or the largest power that is a number."""
+        return float(np.exp(min(exponent, _LARGEST)))
 
 
 @functools.lru_cache(maxsize=256)
