@@ -16,6 +16,7 @@ import sympy as sp
 from symdebias import _budget
 from symdebias._arrays import FloatArray
 from symdebias.losses.loss import Loss
+from symdebias.losses.meaning import meaning_of
 
 # Scores, targets and offsets at which slopes are compared. Numbers that agree to so many digits at all of them, of
 # expressions in elementary functions, are equal.
@@ -52,6 +53,21 @@ class Offset:
     def weight(exponent: float) -> float:
         """Return e^exponent, or the largest power that is a number."""
         return float(np.exp(min(exponent, _LARGEST)))
+
+
+def has_rate(loss: Loss) -> bool:
+    """Return whether a loss predicts the mean exp(u), which an exposure multiplies.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> has_rate(sd.losses.poisson()), has_rate(sd.losses.least_squares())
+    (True, False)
+    """
+    if not loss.scores:
+        return False
+    mean = meaning_of(loss).number
+    return mean is not None and bool(mean == sp.exp(loss.scores[0]))
 
 
 @functools.lru_cache(maxsize=256)
