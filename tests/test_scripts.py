@@ -322,7 +322,7 @@ QUICK = {
     "fuzz.py --inputs 400": "0 findings",
     "smoothing.py --sizes 1000 --seconds 0.1": "100 rows of 785",
     "limits.py --part variances": "20        8         2.15*",
-    "replicates.py --records 2000 --columns 2 --replicates 4 --repeats 1": "4 replicates, ms",
+    "replicates.py --records 2000 --columns 2 --replicates 4 --repeats 1 --runs 2": "of the means",
     "limits.py --part cube softmax --columns 2 --records 20000 --draws 2": "simplex (x) x, cap",
     "random_losses.py --losses 4 --derive-only": "wrong: 0",
     "run_all.py --small --repeats 1 --only noise smoothing": "Medians of 1.",

@@ -64,7 +64,7 @@ class ReplicatesPass:
         smoothing: FloatArray,
         scalings: FloatArray,
         averages: FloatArray,
-        averaged: float,
+        averaged: FloatArray,
         reports: Any,
     ) -> None:
         """Take the steps of all replicates, on all cores; each of R replicates has a row of its arrays.
@@ -72,7 +72,7 @@ class ReplicatesPass:
         Parameters
         ----------
         thetas, averages : array of shape (R, Q), float64
-            Iterates, and the running averages of ``averaged`` earlier ones (negative: do not average); written to.
+            Iterates, and the running averages of earlier ones; written to.
         records : sequence
             X, y, weights, order, runs, run_length, shift and begin, as `Kernels.sgd_pass` takes them.
         noise, limits, smoothing : array, float64
@@ -85,6 +85,8 @@ class ReplicatesPass:
             Penalties of shape (R, Q), and radius, growth and runaway of shape (R,).
         scalings : array of shape (R, Q, Q) or (R, 0, 0), float64
             What gradients are multiplied with.
+        averaged : array of shape (R,), float64
+            How many earlier iterates the averages are of (negative: do not average); written to.
         reports : array of shape (R, 3), int64
             Why a replicate has stopped (0: it has not), its projections, and its steps; one that has stopped is left
             where it is.
@@ -98,7 +100,8 @@ class ReplicatesPass:
             sums, own = program.number_of_sums, np.empty(q)
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
-                *described, limits, smoothing, scalings[part], averages[part], averaged, reports[part],
+                *described, limits, smoothing, scalings[part], averages[part], averaged[part],
+                reports[part],
                 np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(q),
                 np.empty(program.number_kept),
                 np.empty(q if self.turned else 0),
@@ -206,9 +209,9 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             for j in range({sums}):
                 own_sums[j] = sums[r, j]
             assemble(point, noise, own_sums, total, gradient)
-            radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these
+            radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
 {_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
-        before_these += 1.0 if before_these >= 0.0 else 0.0
+            before_these[r] = averaged
 """
     name = "replicates_pass"
     functions = piece.functions | assembled.functions
@@ -225,7 +228,7 @@ def _signature(columnwise: bool) -> Any:
     return numba.void(
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
         given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
-        scalings, matrix, number, reports, matrix, vector, given_vector, vector, vector, vector, vector,
+        scalings, matrix, vector, reports, matrix, vector, given_vector, vector, vector, vector, vector,
         *tiles.workspace_types(is_by_columns=columnwise),
     )  # fmt: skip
 
@@ -246,7 +249,7 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
         kernel(
             thetas, X, y, np.array([1.0, 2.0, 0.5]), np.zeros(0, np.int64), 0, 0, 0, 0, noise, np.full((2, 2), 0.1), 2,
             np.zeros((2, q)), np.ones(2), infinite, infinite, infinite, np.array([0.5, 0.5, math.log(2.0), q, 0.0]),
-            np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, 0.0, reports,
+            np.broadcast_to(0.5 * np.eye(q), (2, q, q)).copy(), averages, np.zeros(2), reports,
             np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
             np.empty(program.number_kept), np.empty(q if turned else 0),
             *tiles.workspace(program, weighted=True, is_by_columns=by_columns),

@@ -6,12 +6,14 @@ import pytest
 from instances import free_form_loss, gaussian_release, records
 
 import symdebias as sd
+from symdebias._randomness import generator
 from symdebias.codegen import cache
 from symdebias.codegen import kernels as plain_kernels
 from symdebias.codegen import replicates as passes
 from symdebias.codegen.kernels import Kernels
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InfiniteVarianceError, VarianceWarning
 from symdebias.solvers import checkpoint, saved_fit
+from symdebias.solvers.deal import Deal
 
 solver = importlib.import_module("symdebias.solvers.replicates")
 
@@ -74,6 +76,62 @@ def test_each_replicate_is_the_fit_of_sgd_with_its_settings():
     assert replicates.thetas.shape == (4, 2)
     assert len(replicates) == len(list(replicates)) == 4
     assert not replicates.errors
+
+
+def in_the_order_of(seed, X, y, late):
+    """Return records as `sgd` takes them with a seed, the first so many last."""
+    order = Deal.shuffled(len(X), X.shape[1], generator(seed)).rows(np.arange(len(X)), len(X))
+    return X[np.roll(order, -late)], y[np.roll(order, -late)]
+
+
+@pytest.mark.parametrize("order", ["shuffled", "given"])
+def test_replicates_that_begin_elsewhere_are_fits_to_records_in_that_order(order):
+    """125 steps in all. Shifts are no multiples of a batch, unsorted, and one comes twice."""
+    X, y = learnable()
+    shared = {"average": 0.5, "record": 4, "batch_size": 32}
+    settings = [{**one, "shift": shift} for one, shift in zip(SETTINGS, (0.5, 0.0, 0.99, 0.5), strict=True)]
+    replicates = sd.sgd_replicates(CORRECTED, X, y, settings, order=order, random_state=7, **shared)
+    for place, (plain, late) in enumerate(zip(SETTINGS, (62, 0, 123, 62), strict=True)):
+        given = (X, y) if order == "given" else in_the_order_of(7, X, y, 0)
+        given = [np.roll(one, -32 * late, axis=0) for one in given]
+        alone = sd.sgd(CORRECTED, *given, **plain, order="given", **shared)
+        np.testing.assert_allclose(replicates[place].theta, alone.theta, rtol=1e-12)
+        np.testing.assert_allclose(replicates[place].history.theta, alone.history.theta, rtol=1e-12)
+        np.testing.assert_array_equal(replicates[place].history.records, alone.history.records)
+        assert replicates[place].diagnostics["steps"] == 125
+        assert replicates[place].diagnostics["projections"] == alone.diagnostics["projections"]
+    assert np.abs(replicates.thetas[3] - replicates[1].theta).max() > 1e-3
+
+
+def test_a_circle_has_its_last_batch_within_it(in_python):
+    """Of 100 records in batches of 13 the eighth has nine: a replicate that begins at the fifth takes it fourth."""
+    X, y = records(100, 2)
+    given = {"step_size": 0.05, "record": [4, 8]}
+    settings = [{"step_size": 0.05}, {"step_size": 0.05, "shift": 0.5}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (VarianceWarning, ConvergenceWarning))
+        found = sd.sgd_replicates(
+            CORRECTED, X, y, settings, order="given", batch_size=13, record=given["record"], average=True
+        )
+    theta, path = np.zeros(2), []
+    for step in [4, 5, 6, 7, 0, 1, 2, 3]:
+        batch = slice(13 * step, min(13 * step + 13, 100))
+        theta = theta - 0.05 * CORRECTED.gradient(theta, X[batch], y[batch]).mean(axis=0)
+        path.append(theta)
+    np.testing.assert_allclose(found.thetas[1], np.mean(path, axis=0), rtol=1e-12)
+    assert found[1].history.records.tolist() == [0, 48, 100]
+
+
+def test_replicates_that_fail_on_their_way_leave_those_that_begin_later_alone():
+    X, y = learnable()
+    settings = [{"step_size": 0.2, "shift": 0.2}, {"step_size": 1e6, "shift": 0.4}, {"step_size": 0.2, "shift": 0.6}]
+    with pytest.warns(ConvergenceWarning, match="1 of 3 replicates have no fit"):
+        found = sd.sgd_replicates(CORRECTED, X, y, settings, batch_size=32, random_state=7)
+    assert list(found.errors) == [1]
+    apart = sd.sgd_replicates(CORRECTED, X, y, settings[::2], batch_size=32, random_state=7)
+    np.testing.assert_allclose(found.thetas[::2], apart.thetas, rtol=1e-13)
+    with pytest.raises(ValueError, match=r"settings 1 has shift=0.5, a place in the order of one epoch, and epochs=2"):
+        sd.sgd_replicates(CORRECTED, X, y, [{}, {"shift": 0.5}], epochs=2)
 
 
 @pytest.mark.parametrize("columns", [1, pytest.param(33, marks=pytest.mark.exhaustive)])
@@ -236,6 +294,11 @@ def test_rows_that_are_read_by_blocks_are_read_once_for_all_replicates():
         ([{"step_size": "fast"}], ValueError, "settings 0: step_size='fast' is not known"),
         ([{"radius": 0.0}], ValueError, "settings 0: radius=0"),
         ([{}, {"start": [1.0, 2.0, 3.0]}], ValueError, "settings 1: .*3"),
+        ([{"shift": 1.0}], ValueError, r"settings 0: shift=1.0 is too large. It must be a number in \[0, 1\)"),
+        ([{"shift": -0.1}], ValueError, "settings 0: shift=-0.1"),
+        ([{"shift": float("nan")}], ValueError, "settings 0: shift=nan"),
+        ([{"shift": "late"}], TypeError, "settings 0: shift"),
+        ([{"random_state": 1}], ValueError, "One call has one order: give shift, or call it once for each"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings, error, message):
@@ -278,12 +341,15 @@ def test_replicates_are_told_by_their_number():
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("write", [1, 4, 9])
-def test_a_run_that_is_killed_goes_on_to_the_same_bits(monkeypatch, tmp_path, write):
+@pytest.mark.parametrize(("write", "shifted"), [(1, False), (4, False), (9, False), (4, True), (14, True)])
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(monkeypatch, tmp_path, write, shifted):
     """Among the replicates is one that stops before and one that stops after the file is written."""
     X, y = learnable()
     settings = [{"step_size": 1e6}, {"step_size": 0.2}, {"l2": 0.5}, {"step_size": lambda t: 0.1 * 1.05**t}]
     options = {"random_state": 7, "batch_size": 32, "epochs": 3, "average": True, "record": 5}
+    if shifted:
+        settings = [{**one, "shift": shift} for one, shift in zip(settings, (0.3, 0.0, 0.9, 0.5), strict=True)]
+        options["epochs"] = 1
 
     def run(**more):
         with warnings.catch_warnings():
