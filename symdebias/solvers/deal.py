@@ -1,7 +1,7 @@
 """The records that descent takes, and their order: as they stand, or shuffled as cards are dealt."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -74,6 +74,15 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
     return *taken, given.order, RUNS, given.run_length, given.shift, 0
 
 
+def raise_held(corrected: CorrectedLoss) -> NoReturn:
+    """Raise ValueError: an offset is a column more for this loss, whose parameter no descent holds."""
+    raise ValueError(
+        f"descent takes an offset as another target and a weight, and there is none for "
+        f"{corrected.declared.expression} under this release. Use m_estimate, which takes offsets for every loss of "
+        "one score."
+    )
+
+
 def checked_run(
     corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any
 ) -> tuple[Records, float, dict[str, Any]]:
@@ -92,11 +101,7 @@ def checked_run(
     if offset is not None:
         y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
         if is_held:
-            raise ValueError(
-                f"descent takes an offset as another target and a weight, and there is none for "
-                f"{corrected.declared.expression} under this release. Use m_estimate, which takes offsets for every "
-                "loss of one score."
-            )
+            raise_held(corrected)
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
     )

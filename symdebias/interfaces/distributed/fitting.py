@@ -19,6 +19,7 @@ from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords, holding
 from symdebias.records import Derivatives
+from symdebias.solvers.deal import raise_held
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
 from symdebias.solvers.m_estimation import checked_options, estimated
@@ -147,6 +148,7 @@ def sgd(
     start: ArrayLike | None = None,
     order: str = "shuffled",
     sample_weight: Any = None,
+    offset: Any = None,
     random_state: int | np.random.Generator | None = None,
 ) -> Fit:
     """Train by stochastic gradient descent in each partition by itself, and average the parameters.
@@ -163,6 +165,8 @@ def sgd(
         As for `symdebias.sgd`, in each partition.
     sample_weight : series or array of Dask, of shape (n,), optional
         Non-negative weights, not all 0 in any partition.
+    offset : series or array of Dask, of shape (n,), optional
+        Known terms of the scores, as for `symdebias.sgd`.
     random_state : int, numpy.random.Generator or None
         For the order of records: partition k draws from the k-th generator that this one spawns.
 
@@ -222,10 +226,12 @@ def sgd(
     if radius is not None:
         radius = POSITIVE.check("radius", radius)
     began = time.perf_counter()
-    run: Any = PartedRecords.checked(corrected, X, y, sample_weight)
+    run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)
+    if offset is not None and run.at.reading.term.is_column:
+        raise_held(corrected)
     refuse_scaled(corrected, run.matrix)
     refuse_other_labels(corrected, run.target)
-    penalty = run.correction.penalty(l2)
+    penalty = run.correction.penalty(l2 * (run.gain or 1.0))
     begin = None if start is None else run.correction.flat(start).copy()
     metric = released_moments(run.tested)
     known = None if corrected.is_resolved and corrected.design is None else known_scores(corrected, run)
@@ -267,7 +273,7 @@ def sgd(
         )
     diagnostics = {
         "partitions": found.partitions, "spread": found.spread, "epochs": epochs, "l2": l2, "on_ball": on_ball,
-        "away": away, **health.as_diagnostics(), **designed,
+        "away": away, **({} if offset is None else {"offset": True}), **health.as_diagnostics(), **designed,
     }  # fmt: skip
     return Fit.of(
         resolved, found.theta, solver="sgd", records=len(run), steps=found.steps, began=began, diagnostics=diagnostics
@@ -322,6 +328,8 @@ def _trained(
     corrected: CorrectedLoss, start: FloatArray | None, options: dict[str, Any],
 ) -> tuple[FloatArray, float, int]:  # fmt: skip
     """Return what descent finds in a partition, the weight of its records, and the number of steps."""
-    fit = sgd_in_memory(corrected, X, y, sample_weight=weights, start=start, random_state=stream, **options)
+    fit = sgd_in_memory(
+        corrected, X, y, sample_weight=weights, offset=offset, start=start, random_state=stream, **options
+    )
     total = float(fit.diagnostics["records"]) if weights is None else float(np.sum(np.asarray(weights)))
     return fit.theta.ravel(), total, int(fit.diagnostics["steps"])

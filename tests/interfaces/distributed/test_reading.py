@@ -211,3 +211,18 @@ def test_a_partition_whose_offsets_leave_its_records_no_weight_is_named():
     small = da.where(da.arange(FEW, chunks=20) < 17, -700.0, offset + 60.0)
     with pytest.raises(ValueError, match=r"the offsets in partition 0, .*no weight"):
         sd.distributed.m_estimate(corrected, X, y, offset=small)
+
+
+def test_descent_in_partitions_has_the_offset_in_each():
+    """The mean of two descents, weighted by records; what descent has no offset for is refused before it begins."""
+    table, corrected = records("poisson"), sd.debias(sd.losses.poisson(), COUNTS)
+    given = table[["x", "z"]].to_numpy(), table["y"].to_numpy(), table["o"].to_numpy()
+    X, y, offset = (da.from_array(one, chunks=(60, 2)[: one.ndim]) for one in given)
+    options = {"step_size": 0.1, "batch_size": 10, "epochs": 8, "average": 0.5, "order": "given", "l2": 0.1}
+    found = sd.distributed.sgd(corrected, X, y, offset=offset, **options)
+    each = [sd.sgd(corrected, *(one[cut] for one in given[:2]), offset=given[2][cut], **options).theta
+            for cut in (slice(0, 60), slice(60, 100))]  # fmt: skip
+    np.testing.assert_allclose(found.theta, 0.6 * each[0] + 0.4 * each[1], rtol=1e-12)
+    assert found.diagnostics["offset"]
+    with pytest.raises(ValueError, match="Use m_estimate, which takes offsets for every loss of one score"):
+        sd.distributed.sgd(sd.debias(sd.losses.exponential(), LABELS), X, da.sign(y - 0.5), offset=offset)
