@@ -298,8 +298,9 @@ def estimated(
         safeguards.append("the curvature of the mean corrected loss is not positive")
     warn_of_inflation(health.inflation, stacklevel=4)
     inference = at_root(
-        records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
-    )
+        records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known,
+        curvature=health.curvature,
+    )  # fmt: skip
     told, inference = frame.told(resolved, inference)
     return Fit.of(
         told,
