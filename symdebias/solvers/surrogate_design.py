@@ -9,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release.design import ColumnDesign
 from symdebias.transforms import surrogate
@@ -34,6 +34,8 @@ _NEGLIGIBLE = 0.15
 _OUTSIDE = (1e-2, 1e-3, 0.0)
 # The range that a design states its largest errors on leaves out this much of the scores.
 STATED_OUTSIDE = 1e-3
+# Designs have fourth powers of slopes in them.
+_STEEPEST = 1e60
 
 
 def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
@@ -257,6 +259,11 @@ def designed(
     `share_of_noise` the mean share of noise in the variance of a released direction, in [0, 1). `shape` is that of the
     noise of the score, see `symdebias.noise.SphericalNoise.shape`: infinite for normal noise, which other noises are
     priced as. `quick` takes the least dial and number of waves, and leaves the largest errors and the constants out.
+
+    Raises
+    ------
+    DivergenceError
+        The loss is so steep over these scores that squares of squares of its slopes are not finite.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))
@@ -268,6 +275,13 @@ def designed(
     leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
     carried = scores.chances * leverage
     judge = _Judge(parts, scores, targets)
+    steepest = float(np.abs(judge.slopes).max(initial=0.0))
+    if not steepest <= _STEEPEST:
+        raise DivergenceError(
+            f"over true scores of up to {float(np.abs(scores.values).max()):.3g} the loss has slopes of up to "
+            f"{steepest:.2g}, and no surrogate stands for it there. Raise l2, use more records, or release with less "
+            "noise."
+        )
     base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
