@@ -273,7 +273,7 @@ def designed(
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    highest = surrogate.highest_frequency(variance, records, shape)
+    highest = surrogate.affordable_frequency(variances, records, shape)
     noised = records * (1 - share_of_noise)
     whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
