@@ -12,6 +12,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release.design import ColumnDesign
+from symdebias.solvers.metric import inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
@@ -63,7 +64,8 @@ def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
 
     What noise adds to a record it adds to the covariance of a gradient.
     """
-    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
+    root = inverse_root(metric)
+    share = float(np.sum(root * (noise @ root))) / len(metric)
     return min(max(share, 0.0), 0.999)
 
 
@@ -179,7 +181,8 @@ def scene_on_sphere(
         The noise hides the squares of scores.
     """
     # The mean squared norm of true vectors, in units in which all coordinates have the same noise.
-    power = float(np.trace(np.linalg.lstsq(covariance, gram, rcond=None)[0])) * noise.variance
+    root = inverse_root(covariance)
+    power = float(np.sum(root * (gram @ root))) * noise.variance
     if noise.hides(2):
         raise NoExactCorrectionError(
             f"the noise hides the squares of scores, whose factor is {float(noise.factors(2)[2]):.2g}, and with them "
