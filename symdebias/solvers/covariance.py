@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, sandwich
+from symdebias.inference import Inference, require_variances, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
@@ -102,6 +102,7 @@ def at_root(
                     f"Student's t with {freedom} degrees of freedom"
                 )
         covariance, least, share = _with_estimates(records, theta, hessian, covariance, freedom)
+        require_variances(covariance)
     except InferenceError as error:
         return Inference(None, kind, str(error))
     if share is not None:

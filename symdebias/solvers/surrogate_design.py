@@ -12,6 +12,7 @@ from symdebias.derivation import SurrogateParts
 from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release.design import ColumnDesign
+from symdebias.solvers.metric import inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
@@ -65,7 +66,8 @@ def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
 
     What noise adds to a record it adds to the covariance of a gradient.
     """
-    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
+    root = inverse_root(metric)
+    share = float(np.sum(root * (noise @ root))) / len(metric)
     return min(max(share, 0.0), 0.999)
 
 
@@ -181,7 +183,8 @@ def scene_on_sphere(
         The noise hides the squares of scores.
     """
     # The mean squared norm of true vectors, in units in which all coordinates have the same noise.
-    power = float(np.trace(np.linalg.lstsq(covariance, gram, rcond=None)[0])) * noise.variance
+    root = inverse_root(covariance)
+    power = float(np.sum(root * (gram @ root))) * noise.variance
     if noise.hides(2):
         raise NoExactCorrectionError(
             f"the noise hides the squares of scores, whose factor is {float(noise.factors(2)[2]):.2g}, and with them "
@@ -287,7 +290,7 @@ def designed(
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    highest = surrogate.highest_frequency(variance, records, shape)
+    highest = surrogate.affordable_frequency(variances, records, shape)
     noised = records * (1 - share_of_noise)
     whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape
