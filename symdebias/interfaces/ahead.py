@@ -9,7 +9,6 @@ from typing import Any
 from symdebias._domains import COUNT
 from symdebias._progress import progress_bar
 from symdebias.codegen import cache
-from symdebias.codegen.plain import is_plain
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction, columns_to_show
@@ -145,7 +144,7 @@ def _needed(correction: Correction, solvers: Sequence[str], weighted: bool) -> I
         # A learned step has a scaling, which is the default.
         yield from (gradient, source("sgd_pass", weighted=weighted, scaled=True))
     plain = correction.uncorrected
-    if correction.method.corrects and plain is not None and not is_plain(plain.program):
+    if correction.method.corrects and plain is not None and not plain.is_plain:
         yield plain.kernels.source("mean_gradient")
 
 

@@ -38,7 +38,7 @@ from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import ReleasedRecords, known_scores
+from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
@@ -310,10 +310,12 @@ def _trained(
         journal=journal,
     )  # fmt: skip
 
-    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
+    def examine(
+        run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
+    ) -> tuple[Health, Examination]:
         # The pilot of a surrogate has compiled the pass of derivatives: then no kernel for single gradients is needed.
         theta = descent.result
-        examination = Examination(run, metric, known, by_derivatives=not corrected.is_resolved)
+        examination = Examination(run, metric, known, by_derivatives=not corrected.is_resolved, whole=whole)
         health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(radius)
         if is_stream:
@@ -350,8 +352,11 @@ def _trained(
         if corrected.is_resolved:
             resolved = corrected
             descent, notes, reached = training.of(run, X, begin, beginning(resolved))
-            known = None if corrected.design is None else known_scores(corrected, run)
-            health, examination = examine(run, descent, known)
+            known, whole = known_at_a_glance(corrected, run)
+            if covariance is not None and whole is not None:
+                # The bias that intervals allow for is that of all records.
+                known, whole = whole.known, None
+            health, examination = examine(run, descent, known, whole)
         else:
             known = known_scores(corrected, run)
             assert known is not None
