@@ -284,10 +284,14 @@ class Examination:
         noise = math.sqrt(max(spread, 0.0)) / len(norms)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            # A journal knows the gradient with weights.
-            unweighted = replace(tested, weights=np.zeros(0), journal=None)
-            first = unweighted.mean_gradient(start)
-            self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
+            if self._has_derivatives and tested.has_slopes:
+                _, first = self._relative(tested, start)
+                self._begun[key] = float(np.linalg.norm(first + (penalty * start) @ root))
+            else:
+                # A journal knows the gradient with weights.
+                unweighted = replace(tested, weights=np.zeros(0), journal=None)
+                first = unweighted.mean_gradient(start)
+                self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
             return None
@@ -407,15 +411,21 @@ def _goes_by_derivatives(theta: FloatArray) -> bool:
 
 
 def curvatures(
-    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    weighing: FloatArray,
+    *,
+    by_derivatives: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
 
     Curvatures, shape (Q,), the least first, are relative to `weighing`; the two mean squares are those of the records'
     own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
-    steps of differences.
+    steps of differences; `by_derivatives` is as for `Records.gradients`.
     """
-    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta))
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 
