@@ -20,7 +20,7 @@ from symdebias._arrays import (
 )
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
-from symdebias.codegen.plain import design_rows, is_plain, plain_gradients, plain_slopes
+from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -398,14 +398,10 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        if not self._is_plain:
+        if not self.correction.is_plain:
             return self.gradients(theta, slice(None))
         matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
         return plain_gradients(self.correction.program, theta.ravel(), matrix, target)
-
-    @functools.cached_property
-    def _is_plain(self) -> bool:
-        return is_plain(self.correction.program)
 
     def factored_gradients(
         self, theta: FloatArray, *, by_derivatives: bool = False
@@ -434,7 +430,7 @@ class Records:
         if not isinstance(program, ScoreProgram) or len(program.scores) != 1:
             return None
         matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
-        if self._is_plain:
+        if self.correction.is_plain:
             slopes = plain_slopes(program, theta.ravel(), matrix, target)[0]
             return slopes, np.zeros((0, len(slopes))), np.zeros((0, theta.size))
         if not (by_derivatives and self.has_slopes):

@@ -41,7 +41,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import known_scores
+from symdebias.solvers.scores import known_at_a_glance
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, growth_limits, remedy_of, require_finite, stopped
@@ -519,8 +519,8 @@ def _examined(
 ) -> Replicates:
     """Return what the replicates have reached, each examined as `sgd` examines a fit."""
     n = len(run)
-    known = None if corrected.design is None else known_scores(corrected, run)
-    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY)
+    known, whole = known_at_a_glance(corrected, run)
+    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY, whole=whole)
     advice: str | None = None
     fits: dict[int, Fit] = {}
     said: dict[type[Warning], dict[int, str]] = {VarianceWarning: {}, ConvergenceWarning: {}}

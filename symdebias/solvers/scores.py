@@ -47,6 +47,8 @@ _WIDE = 0.002
 _LEAST_SIGNAL = 1.0
 # Cells of released cosines on a sphere and values of true ones.
 _COSINE_CELLS, _COSINES = 120, 161
+# How many times as far out as the scores of a part of the records those that it misses may lie.
+REACH = 2.0
 # All scores at parameters that are 0.
 _ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.
@@ -317,6 +319,10 @@ class ReleasedRecords:
             self._scores[key] = self._estimated(theta)
         return self._scores[key]
 
+    def farthest(self, theta: FloatArray) -> float:
+        """Return how far the estimated distribution of true scores (of residuals) reaches."""
+        return float(np.abs(self.scores(theta).values).max())
+
     def _estimated(self, theta: FloatArray) -> Scores:
         part = self.part_of()
         released, chances = part.rows @ theta, part.chances
@@ -335,7 +341,9 @@ class ReleasedRecords:
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
         return deconvolved(released, chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
 
-    def squared_bias(self, correction: Correction, theta: FloatArray, hessian: FloatArray) -> FloatArray:
+    def squared_bias(
+        self, correction: Correction, theta: FloatArray, hessian: FloatArray, *, missed: float = 0.0
+    ) -> FloatArray:
         """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
 
         The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u, so that
@@ -350,12 +358,18 @@ class ReleasedRecords:
             The parameters.
         hessian : array of shape (q, q), float64
             H, of the mean corrected loss with its penalty.
+        missed : float
+            The share of scores that are as likely to lie anywhere beyond the farthest, up to `REACH` times as far out;
+            on a sphere, which ends there, anywhere.
         """
         assert correction.surrogates is not None
         inverse = np.linalg.inv(hessian)
-        error = rms_error(
-            correction.surrogate_parts, correction.surrogates.surrogates, self.scores(theta), self.targets()
-        )
+        scores = self.scores(theta)
+        if missed:
+            farthest = self.farthest(theta)
+            ends = (farthest, REACH * farthest) if self.zonal is None else (0.0, farthest)
+            scores = scores.with_outliers(min(missed, 1.0), *ends)
+        error = rms_error(correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets())
         return np.asarray(error**2 * inverse @ self.positive_gram() @ inverse)
 
     def spread(self, theta: FloatArray) -> float:
@@ -479,6 +493,79 @@ def _costing(variances: FloatArray, square: float) -> float:
     """Return the variance s with e^(s w^2) the mean of that of some variances, in order, for a squared frequency."""
     largest = float(variances[-1])
     return largest + float(np.log(np.mean(np.exp(square * (variances - largest))))) / square
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All records, of which a part is looked at first.
+
+    Attributes
+    ----------
+    corrected, records
+        As for `ReleasedRecords.of`.
+    """
+
+    corrected: CorrectedLoss
+    records: Records
+
+    @functools.cached_property
+    def known(self) -> ReleasedRecords | None:
+        """What `known_scores` says of them, by two passes."""
+        return known_scores(self.corrected, self.records)
+
+    def farthest(self, theta: FloatArray) -> float:
+        """Return the largest released score (residual), by one pass over the records.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        """
+        is_residual = self.corrected.surrogate_parts.is_residual
+        beyond = functools.partial(_largest_score, theta=theta, is_residual=is_residual)
+
+        def passed() -> float:
+            return float(max(self.records.over_parts(beyond)))
+
+        return float(self.records.remembered("farthest score", passed, theta.tobytes()))
+
+
+def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> float:
+    design = part.correction.design
+
+    def largest(rows: slice) -> float:
+        scores = design.estimated_rows(part.matrix[rows]) @ theta
+        if is_residual:
+            scores = scores - part.target[rows]
+        return float(max(scores.max(), -scores.min()))
+
+    return float(max(over_chunks(len(part), largest)))
+
+
+def known_at_a_glance(corrected: CorrectedLoss, records: Records) -> tuple[ReleasedRecords | None, Whole | None]:
+    """Return `known_scores` of the records that a fit is tested on, and all records.
+
+    Parameters
+    ----------
+    corrected, records
+        As for `ReleasedRecords.of`.
+
+    Returns
+    -------
+    known : ReleasedRecords or None
+        Of the tested records; None where there is no surrogate.
+    whole : Whole or None
+        None where the tested records are all.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        As for `known_scores`.
+    """
+    if corrected.design is None:
+        return None, None
+    part = records.tested
+    return known_scores(corrected, part), None if len(part) == len(records) else Whole(corrected, records)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

@@ -27,6 +27,8 @@ _HIGHEST_FREQUENCY = 7.0
 NODES, GRID = 96, 801
 # Values that many scores are put together to.
 _VALUES = 322
+# Values of either sign that stand for outliers.
+_OUTLIERS = 32
 # Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
 _TAYLOR, ROUNDING = 14, 2.0**-51
 
@@ -315,6 +317,21 @@ class Scores:
         beyond = np.cumsum(self.chances[order])
         place = int(np.searchsorted(beyond, outside, side="right"))
         return float(np.abs(self.values[order[min(place, len(order) - 1)]]))
+
+    def with_outliers(self, share: float, low: float, high: float) -> "Scores":
+        """Return the distribution with a share of it spread evenly over low < abs(u) <= high.
+
+        Parameters
+        ----------
+        share : float
+            In [0, 1].
+        low, high : float
+            Non-negative.
+        """
+        outside = low + (high - low) * np.arange(1, _OUTLIERS + 1) / _OUTLIERS
+        values = np.concatenate([-outside[::-1], self.values, outside])
+        chances = np.full(_OUTLIERS, share / (2 * _OUTLIERS))
+        return Scores(values, np.concatenate([chances, (1 - share) * self.chances, chances]))
 
     def scaled(self, factor: float) -> "Scores":
         """Return the distribution of the scores times a factor."""

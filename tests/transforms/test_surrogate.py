@@ -225,3 +225,15 @@ def test_a_scene_knows_slopes_and_curvatures_at_its_scores():
         assert any(found.sines) == odd
         np.testing.assert_allclose(whole.slopes(found), found.slope(values), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(whole.curvatures(found), found.curvature(values), rtol=1e-10, atol=1e-12)
+
+
+def test_outliers_have_their_share_of_a_distribution():
+    scores = Scores.within(2.0, 20)
+    with_some = scores.with_outliers(0.01, 2.0, 4.0)
+    assert with_some.chances.sum() == pytest.approx(1.0)
+    is_out = np.abs(with_some.values) > 2.0
+    assert with_some.chances[is_out].sum() == pytest.approx(0.01)
+    # Even over (2, 4], of either sign: a mean square of 28/3, less what the coarse grid is off by.
+    assert with_some.chances[is_out] @ with_some.values[is_out] ** 2 / 0.01 == pytest.approx(28 / 3, rel=0.03)
+    np.testing.assert_allclose(with_some.values, -with_some.values[::-1])
+    np.testing.assert_array_equal(scores.with_outliers(0.0, 2.0, 4.0).mean_square, scores.mean_square)
