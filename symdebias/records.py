@@ -299,13 +299,17 @@ class Records:
 
         return derivatives
 
-    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+    def derivatives_or_differences(
+        self, units: FloatArray | None = None, *, roughly: bool = False
+    ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
 
         Parameters
         ----------
         units : array of shape (Q,), float64, optional
             By how much each parameter changes the score by about 1, for the steps of differences; ones by default.
+        roughly : bool
+            Whether a Hessian by differences, two passes for each parameter, may be that of a part of the records.
 
         Notes
         -----
@@ -314,13 +318,15 @@ class Records:
         """
         program = self.correction.program
         if isinstance(program, ScoreProgram) and program.has_point_masses:
-            return self._by_differences(units), "central differences"
+            return self._by_differences(units, roughly), "central differences"
         try:
             return self.derivatives(), "exact"
         except NoExactCorrectionError:
-            return self._by_differences(units), "central differences"
+            return self._by_differences(units, roughly), "central differences"
 
-    def _by_differences(self, units: FloatArray | None) -> Callable[..., Derivatives]:
+    def _by_differences(self, units: FloatArray | None, roughly: bool) -> Callable[..., Derivatives]:
+        part = self.looked_at if roughly else self
+
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
             value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
@@ -328,7 +334,7 @@ class Records:
             steps = 6e-6 * scales * (1 + float(np.abs(theta / scales).max()))
             columns = []
             for step, move in zip(steps, np.diag(steps), strict=True):
-                columns.append((self.mean_gradient(theta + move) - self.mean_gradient(theta - move)) / (2 * step))
+                columns.append((part.mean_gradient(theta + move) - part.mean_gradient(theta - move)) / (2 * step))
             hessian = np.array(columns)
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
             return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)

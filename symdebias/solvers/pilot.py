@@ -135,7 +135,7 @@ def _climb(
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         records = known.resolved(theta if size > 0 else aim, growth=growth, quick=True).of(part)
-        derivatives, _ = records.derivatives_or_differences()
+        derivatives, _ = records.derivatives_or_differences(roughly=True)
         near = Near(theta, known.metric, reach, region)
         root = newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=False)
         moved = known.size(root.theta - theta)
@@ -149,7 +149,7 @@ def _climb(
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
-    found = derivatives(theta, True)
+    found = records.derivatives_or_differences()[0](theta, True)
     uncertainty = score_error(found.hessian + np.diag(penalty), found.meat, records.total, known.metric)
     curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):

@@ -221,7 +221,9 @@ class PartedRecords(Records):
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
         return self if stride <= 1 and len(self) > _FEW else self.taken(slice(None, None, max(stride, 1)))
 
-    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+    def derivatives_or_differences(
+        self, units: FloatArray | None = None, *, roughly: bool = False
+    ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
         _, kind = super().derivatives_or_differences(units)
 
