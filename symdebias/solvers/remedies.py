@@ -140,7 +140,7 @@ def _labels(part: Records) -> tuple[float, float, float]:
 
 
 def _alike(records: Records) -> str:
-    """Name columns that hardly vary apart from each other once the noise is taken out: more records tell no more.
+    """Name columns that are not told to vary, or to vary apart from each other, once the noise is taken out.
 
     A direction of the estimated second moments of true rows that is not told from 0: its variance over released rows is
     known to a share of sqrt(2/n).
@@ -158,9 +158,15 @@ def _alike(records: Records) -> str:
     names = correction.design.parameters
     told = [name for name, entry in zip(names, least, strict=True) if abs(entry) > _WEIGHTY]
     if len(told) == 1:
-        return f"Once the noise is taken out, {told[0]} hardly varies: leave it out."
+        return (
+            f"These records do not tell that {told[0]} varies beyond its noise: leave it out, or release it with less "
+            "noise."
+        )
     listed = f"{', '.join(told[:-1])} and {told[-1]}"
-    return f"Once the noise is taken out, {listed} hardly vary apart from each other: leave one of them out."
+    return (
+        f"These records do not tell that {listed} vary apart from each other beyond their noise: leave one of them "
+        "out, or release them with less noise."
+    )
 
 
 def _gain(target: Mechanism | None) -> float:
