@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray, IntegerArray, take_rows
 from symdebias._domains import Integer
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
@@ -25,6 +25,7 @@ from symdebias.exceptions import SymdebiasError
 from symdebias.losses import Loss
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.offsets import as_offset
 
 Candidate = Callable[..., Fit | ArrayLike]
 
@@ -118,14 +119,15 @@ def cross_validate(
     label_model: str = "any",
     threshold: float = 0.0,
     progress: bool = False,
+    offset: Any = None,
 ) -> CrossValidation:
     """Compare ways to fit a model by a corrected metric on held-out released records.
 
     Parameters
     ----------
     candidates : mapping from str to callable
-        Each takes X and y, and returns a Fit or parameters; with `sample_weight` it is given the keyword
-        ``sample_weight`` as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
+        Each takes X and y, and returns a Fit or parameters; with `sample_weight` or `offset` it is given the keyword of
+        that name as well. A partial of a solver does: ``functools.partial(sd.m_estimate, corrected, l2=0.1)``.
         Give them from the simplest to the most complex for `CrossValidation.one_standard_error`.
     X, y, metric, target_values, radius, label_model, threshold
         As for `evaluate`. Metrics that are no means over records, which are precision, recall, f1, roc_auc and r2, are
@@ -143,6 +145,8 @@ def cross_validate(
         Non-negative weights, in the fits and in the metric.
     progress : bool
         Show a progress bar of the fits (needs the extra ``progress``).
+    offset : array of shape (n,), optional
+        A known term of the score of each record, as for `m_estimate`, in the fits and in the metric.
 
     Returns
     -------
@@ -187,8 +191,11 @@ def cross_validate(
     check_candidates(candidates, "sd.m_estimate")
     check_options(metric, radius, label_model, threshold)
     records = Records.checked(
-        None, X, y, release, sample_weight=sample_weight, clusters=clusters, target_values=target_values
-    )
+        None, X, y, release,
+        sample_weight=sample_weight, clusters=clusters, target_values=target_values, offset=offset,
+    )  # fmt: skip
+    given = {"X": X, "y": y} | ({} if sample_weight is None else {"sample_weight": records.weights})
+    given |= {} if offset is None else {"offset": as_offset(offset, len(records))}
     parts = _parts(records, Integer(2).check("folds", folds), generator(random_state))
     thetas: dict[str, list[FloatArray]] = {}
     values: dict[str, FloatArray] = {}
@@ -198,7 +205,7 @@ def cross_validate(
             fitted: list[FloatArray] = []
             try:
                 for part in parts:
-                    found = _fitted(fit, records, part, sample_weight is not None)
+                    found = _fitted(fit, given, np.delete(np.arange(len(records)), part))
                     fitted.append(records.parameters(found, metric))
                     advance(1)
                 thetas[name] = fitted
@@ -322,7 +329,7 @@ def _parts(records: Records, folds: int, rng: np.random.Generator) -> list[Integ
     return parts
 
 
-def _fitted(fit: Candidate, records: Records, held_out: IntegerArray, weighted: bool) -> Any:
-    """Return what a candidate makes of the records that are not held out."""
-    rows = np.delete(np.arange(len(records.weights)), held_out)
-    return fit(*records.taken(rows), **({"sample_weight": records.weights[rows]} if weighted else {}))
+def _fitted(fit: Candidate, given: Mapping[str, Any], rows: IntegerArray) -> Any:
+    """Return what a candidate makes of some records, from what there is of all."""
+    own = {name: None if values is None else take_rows(values, rows) for name, values in given.items()}
+    return fit(own.pop("X"), own.pop("y"), **own)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symdebias import _arrays, _optional, losses
 from symdebias._arrays import FloatArray
@@ -20,7 +19,7 @@ from symdebias._losses import why_outside
 from symdebias.driver import debias
 from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.losses import Loss
-from symdebias.losses.meaning import meaning_of
+from symdebias.losses.offsets import has_rate
 from symdebias.mechanisms import Mechanism
 from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Release
@@ -420,8 +419,7 @@ def fit(
 
 def _logarithm_of(exposure: Any, loss: Loss, data: Any, release: Release) -> FloatArray:
     """Return the logarithm of an exposure, shape (n,)."""
-    mean = meaning_of(loss).number
-    if mean is None or mean != sp.exp(loss.scores[0]):
+    if not has_rate(loss):
         raise ValueError(
             f"exposure= multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use a "
             'loss of counts, such as "poisson", or pass what is known of the score as offset=.'

@@ -100,6 +100,7 @@ def report(
     *,
     X: Any = None,
     y: Any = None,
+    offset: Any = None,
     level: float = 0.95,
     original_units: bool = False,
     certify: bool = True,
@@ -110,10 +111,12 @@ def report(
     ----------
     fit : Fit
         The fit.
-    path, naive, X, y, level, original_units, certify
+    path, naive, X, y, offset, level, original_units, certify
         As for `symdebias.Fit.report`.
     """
-    page = as_page(fit, naive, X=X, y=y, level=level, original_units=original_units, certify=certify).encode()
+    page = as_page(
+        fit, naive, X=X, y=y, offset=offset, level=level, original_units=original_units, certify=certify
+    ).encode()
 
     def write(stream: BinaryIO) -> None:
         stream.write(page)
@@ -121,7 +124,9 @@ def report(
     _files.write_whole(path, write)
 
 
-def as_page(fit: Fit, naive: Fit | None, *, X: Any, y: Any, level: float, original_units: bool, certify: bool) -> str:
+def as_page(
+    fit: Fit, naive: Fit | None, *, X: Any, y: Any, offset: Any, level: float, original_units: bool, certify: bool
+) -> str:
     """Return the page as text; see `report`."""
     coupled = fit.corrected.release.coupling is not None
     if (X is None) != (y is None) and not (coupled and y is None):
@@ -147,8 +152,8 @@ def as_page(fit: Fit, naive: Fit | None, *, X: Any, y: Any, level: float, origin
         *_section("What the noise costs", _costs(fit, own, other)),
     ]
     if X is not None:
-        parts += _section("How good the predictions are", _metrics(fit, X, y, level))
-        parts += _section("Calibration", _calibration(fit, X, y))
+        parts += _section("How good the predictions are", _metrics(fit, X, y, offset, level))
+        parts += _section("Calibration", _calibration(fit, X, y, offset))
     return _PAGE.format(title=_markup.escaped(title), style=_STYLE, body="\n".join(parts))
 
 
@@ -301,10 +306,10 @@ def _costs(fit: Fit, own: Coefficients, other: Coefficients | None) -> list[str]
 # ---- predictions -----------------------------------------------------------------------------------------
 
 
-def _metrics(fit: Fit, X: Any, y: Any, level: float) -> list[str]:
+def _metrics(fit: Fit, X: Any, y: Any, offset: Any, level: float) -> list[str]:
     model = "any" if fit.corrected.release.coupling is not None else "logistic"
     try:
-        found = evaluate_all(fit, X, y, label_model=model)
+        found = evaluate_all(fit, X, y, label_model=model, offset=offset)
     except (SymdebiasError, ValueError) as refusal:
         # What the estimates are refused for is for the reader of the page; wrong records were refused by the solver.
         return [_words(f"Not computed: {refusal}")]
@@ -328,12 +333,12 @@ def _metrics(fit: Fit, X: Any, y: Any, level: float) -> list[str]:
 # ---- calibration -----------------------------------------------------------------------------------------
 
 
-def _calibration(fit: Fit, X: Any, y: Any) -> list[str]:
+def _calibration(fit: Fit, X: Any, y: Any, offset: Any) -> list[str]:
     link = link_of(fit)
     if link is None:
         return [_words("Not computed: this loss predicts neither a probability, nor a mean, by a link that is known.")]
     try:
-        curve = calibration_curve(fit, X, y, link=link)
+        curve = calibration_curve(fit, X, y, link=link, offset=offset)
     except (SymdebiasError, ValueError) as refusal:
         # What the estimate is refused for is for the reader of the page; wrong records were refused by the solver.
         return [_words(f"Not computed: {refusal}")]

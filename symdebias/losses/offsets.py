@@ -16,6 +16,7 @@ import sympy as sp
 from symdebias import _budget
 from symdebias._arrays import FloatArray
 from symdebias.losses.loss import Loss
+from symdebias.losses.meaning import meaning_of
 
 # Scores, targets and offsets at which slopes are compared. Numbers that agree to so many digits at all of them, of
 # expressions in elementary functions, are equal.
@@ -40,11 +41,33 @@ class Offset:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(y * np.exp(-offset) if self.divides else y - offset)
 
-    def weights(self, offset: FloatArray) -> tuple[FloatArray, float]:
-        """Return e^(k o) over its largest value, shape (n,), and that value."""
-        exponents = self.power * offset
-        largest = float(exponents.max())
-        return np.asarray(np.exp(exponents - largest)), float(np.exp(min(largest, _LARGEST)))
+    def largest(self, offset: FloatArray) -> float:
+        """Return the largest of k o."""
+        return float((self.power * offset).max())
+
+    def weights(self, offset: FloatArray, largest: float) -> FloatArray:
+        """Return e^(k o) over e^largest, shape (n,)."""
+        return np.asarray(np.exp(self.power * offset - largest))
+
+    @staticmethod
+    def weight(exponent: float) -> float:
+        """Return e^exponent, or the largest power that is a number."""
+        return float(np.exp(min(exponent, _LARGEST)))
+
+
+def has_rate(loss: Loss) -> bool:
+    """Return whether a loss predicts the mean exp(u), which an exposure multiplies.
+
+    Examples
+    --------
+    >>> import symdebias as sd
+    >>> has_rate(sd.losses.poisson()), has_rate(sd.losses.least_squares())
+    (True, False)
+    """
+    if not loss.scores:
+        return False
+    mean = meaning_of(loss).number
+    return mean is not None and bool(mean == sp.exp(loss.scores[0]))
 
 
 @functools.lru_cache(maxsize=256)

@@ -92,6 +92,34 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
     )
 
 
+def without(release: "Release", name: str) -> "Release":
+    """Return a release without one of its columns that have no noise.
+
+    Raises
+    ------
+    ValueError
+        There is no such column, or it is an indicator of categories.
+    """
+    if name not in release.noiseless:
+        raise ValueError(
+            f"{shown(name, 60)} is no column without noise; these are {', '.join(release.noiseless) or 'none'}."
+        )
+    groups: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
+    both = {
+        argument: {one: value for one, value in dict(getattr(release, argument)).items() if one != name}
+        for argument in ("center", "scale")
+    }
+    return type(release)(
+        groups or None,
+        release.target,
+        noiseless=tuple(one for one in release.noiseless if one != name),
+        fit_intercept=release.fit_intercept,
+        categories=release.categories.as_json(),
+        center=both["center"],
+        scale=both["scale"],
+    )
+
+
 def chosen(noised: "Noised", name: str, features: Sequence[str] | None = None) -> tuple[Any, Any, "Release"]:
     """Return features, target and release of noised records, of which one column is to be the target."""
     release = with_target(noised.release, name, features)

@@ -573,6 +573,7 @@ class Fit:
         *,
         X: Any = None,
         y: Any = None,
+        offset: Any = None,
         level: float = 0.95,
         original_units: bool = False,
         certify: bool = True,
@@ -587,6 +588,8 @@ class Fit:
             What `symdebias.literature.naive` found on the same records, to stand beside the corrected coefficients.
         X, y : array or table, and array, optional
             Released records: calibration is estimated from them, where the model predicts and the noise allows.
+        offset : array of shape (n,), optional
+            The known term of the score of each of these records, for a fit with an offset.
         level, original_units
             As for `summary`.
         certify : bool
@@ -604,7 +607,7 @@ class Fit:
             The file cannot be written.
         """
         _optional.provided("report")(
-            self, path, naive, X=X, y=y, level=level, original_units=original_units, certify=certify
+            self, path, naive, X=X, y=y, offset=offset, level=level, original_units=original_units, certify=certify
         )
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from symdebias.inference import sandwich
 from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
-from symdebias.transforms.surrogate import highest_frequency
+from symdebias.transforms.surrogate import affordable_frequency
 
 # The fewest of the tested records that may carry the gradient.
 _FEWEST_CARRIERS = 30
@@ -330,8 +330,9 @@ def _large_bias(
         return ["the curvature of the mean corrected loss is lost to rounding"]
     largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
     spread = known.spread(theta)
-    variance = float(known.variances(theta).mean())
-    fastest = highest_frequency(variance, known.records)
+    variances = known.variances(theta)
+    variance = float(variances.mean())
+    fastest = affordable_frequency(variances, known.records)
     most = _MOST_BIAS
     # Over a few units a quadratic and slow waves will do.
     if factor * known.mean_square(theta) > _WIDE**2:

@@ -15,6 +15,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, parameter_bounds
 from symdebias._rows import Rows, has_any_row, paired
 from symdebias.corrected import CorrectedLoss
+from symdebias.correction import Correction
 from symdebias.inference import Inference
 from symdebias.records import Derivatives, Records
 from symdebias.release.known_term import with_known_term
@@ -72,6 +73,13 @@ class Held(Frame):
     place: int  # That of the parameter.
     squares: FloatArray  # Of shape (Q,): the mean squares of the columns of design rows, positive at the place.
     given: CorrectedLoss  # The loss under the release as it was given, without the column.
+
+    @classmethod
+    def of(cls, plain: Records, place: int, given: CorrectedLoss) -> "Held":
+        """Return the frame of records with the column, wherever they lie; other arguments are its attributes."""
+        squares = np.diag(released_moments(plain)).copy()
+        squares[place] = squares[place] or 1.0
+        return cls(place, squares, given)
 
     @property
     def free(self) -> FloatArray:
@@ -247,12 +255,8 @@ def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> t
     ValueError
         The release has features and target in one vector.
     """
-    width = records.correction.features
-    release, name = with_known_term(corrected.release, width)
-    longer = CorrectedLoss(corrected.declared, release, corrected.approach, reason=corrected.reason)
     per_record = records.correction.per_record
-    correction = longer.at(width + 1, per_record=per_record)
-    place = correction.design.parameters.index(name)
+    longer, correction, place = lengthened(corrected, records.correction.features, per_record=per_record)
 
     def made(rows: Any) -> tuple[FloatArray, FloatArray]:
         return np.column_stack([records.matrix[rows], offset[rows]]), records.target[rows]
@@ -264,9 +268,36 @@ def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> t
         matrix, target = paired(len(records), made, has_any_row=any_row)
     else:
         matrix, target = made(slice(None))
-    scales = None if records.scales is None else np.column_stack([records.scales, np.zeros(len(offset))])
-    plain = Records(correction, matrix, target, records.weights, scales, records.journal)
-    squares = np.diag(released_moments(plain)).copy()
-    squares[place] = squares[place] or 1.0
-    frame = Held(place, squares, corrected)
-    return longer, HeldRecords(correction, matrix, target, records.weights, scales, records.journal, frame=frame)
+    plain = Records(
+        correction, matrix, target, records.weights, lengthened_scales(records.scales, len(offset)), records.journal
+    )
+    frame = Held.of(plain, place, corrected)
+    return longer, HeldRecords(correction, matrix, target, records.weights, plain.scales, records.journal, frame=frame)
+
+
+def lengthened(corrected: CorrectedLoss, width: int, *, per_record: bool) -> tuple[CorrectedLoss, Correction, int]:
+    """Return a loss for a column more, the offset, its correction, and the place of the parameter that is held.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        A loss of one score, as it was given.
+    width : int
+        The number of columns without the offset.
+    per_record : bool
+        Whether records have noise scales of their own.
+
+    Raises
+    ------
+    ValueError
+        The release has features and target in one vector.
+    """
+    release, name = with_known_term(corrected.release, width)
+    longer = CorrectedLoss(corrected.declared, release, corrected.approach, reason=corrected.reason)
+    correction = longer.at(width + 1, per_record=per_record)
+    return longer, correction, correction.design.parameters.index(name)
+
+
+def lengthened_scales(scales: FloatArray | None, rows: int) -> FloatArray | None:
+    """Return the noise scales of records with those of an offset, which has no noise."""
+    return None if scales is None else np.column_stack([scales, np.zeros(rows)])

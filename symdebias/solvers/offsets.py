@@ -6,7 +6,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, check_same_index, real_array, weights_array
 from symdebias.corrected import CorrectedLoss
-from symdebias.losses.offsets import offset_of
+from symdebias.losses.offsets import Offset, offset_of
 from symdebias.noise import ChannelNoise
 from symdebias.release.known_term import require_place
 
@@ -29,30 +29,65 @@ def with_offset(
         The loss has several scores or none, the release has features and target in one vector, or the arrays do not
         fit.
     """
-    release, rule = corrected.release, offset_of(corrected.declared)
-    require_place(release)
+    rule = rule_for(corrected)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
     known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
-    hidden = release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise))
-    if rule is None or hidden:
+    if rule is None:
         return y, sample_weight, 1.0, True
-    target = real_array(y, "y")
-    moved = rule.targets(target, known)
+    moved = moved_target(rule, y, known)
+    if rule.power == 0:
+        return moved, sample_weight, 1.0, False
+    largest = rule.largest(known)
+    weights, total = moved_weights(rule, known, sample_weight, largest)
+    factor = total / float(weights.sum())
+    return moved, np.asarray(weights * factor), factor / rule.weight(largest), False
+
+
+def rule_for(corrected: CorrectedLoss) -> Offset | None:
+    """Return what stands for an offset in targets and weights under a release; None where it has to be a column more.
+
+    Raises
+    ------
+    ValueError
+        The loss has several scores or none, or the release has features and target in one vector.
+    """
+    release, rule = corrected.release, offset_of(corrected.declared)
+    require_place(release)
+    hidden = release.target is not None and (release.clips_target or isinstance(release.target.noise, ChannelNoise))
+    return None if hidden else rule
+
+
+def moved_target(rule: Offset, y: Any, known: FloatArray) -> FloatArray:
+    """Return what stands for targets with an offset, shape (n,).
+
+    Raises
+    ------
+    ValueError, TypeError
+        They are no numbers, or not finite over exp(offset).
+    """
+    moved = rule.targets(real_array(y, "y"), known)
     if not np.all(np.isfinite(moved)):
         row = int(np.argmin(np.isfinite(moved)))
         raise ValueError(
             f"the target of row {row} over exp(offset) is not finite. An offset is the logarithm of an exposure: pass "
             "np.log(exposure)."
         )
-    if rule.power == 0:
-        return moved, sample_weight, 1.0, False
-    own, largest = rule.weights(known)
-    given = np.ones(len(own)) if sample_weight is None else weights_array(sample_weight, rows=len(own))
-    weights = own * given
+    return moved
+
+
+def moved_weights(rule: Offset, known: FloatArray, sample_weight: Any, largest: float) -> tuple[FloatArray, float]:
+    """Return what stands for weights with an offset, over e^largest, shape (n,), and the sum of those given.
+
+    Raises
+    ------
+    ValueError, TypeError
+        The weights do not fit, or all are 0 beside e^largest.
+    """
+    given = np.ones(len(known)) if sample_weight is None else weights_array(sample_weight, rows=len(known))
+    weights = rule.weights(known, largest) * given
     if not weights.any():
         raise ValueError("the offsets of all records with weight are too small beside another one. Check their units.")
-    factor = float(given.sum() / weights.sum())
-    return moved, np.asarray(weights * factor), factor / largest, False
+    return weights, float(given.sum())
 
 
 def as_offset(offset: Any, rows: int) -> FloatArray:

@@ -18,6 +18,7 @@ from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.scores import ReleasedRecords
@@ -119,7 +120,8 @@ def _climb(
         # By the pass that the rungs need anyway: a kernel for gradients alone would be compiled for this one call.
         derivatives, how = first.derivatives_or_differences()
         slope = derivatives(theta).gradient if how == "exact" else first.mean_gradient(theta)
-        aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
+        turn = inverse_root(known.metric)
+        aim = np.asarray(-turn @ (slope @ turn), dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
     rungs = 0

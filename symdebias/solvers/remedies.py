@@ -26,6 +26,7 @@ from symdebias.mechanisms import Mechanism
 from symdebias.noise import ChannelNoise, SymmetricChannel
 from symdebias.records import Records
 from symdebias.release import Release
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
 
 # Records for each parameter, and the square of 8 times the variance 2 of the square of a normal number.
@@ -58,7 +59,8 @@ class Signal:
         noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
         width = len(noise)
         moments = released_moments(records)[:width, :width]
-        parts = np.linalg.eigvals(np.linalg.lstsq(moments, noise, rcond=1e-12)[0]).real
+        root = inverse_root(moments)
+        parts = np.linalg.eigvalsh(root.T @ noise @ root)
         parts = parts[parts > 1e-9]
         share = 1.0 if not len(parts) else float(1 - parts.mean())
         error = 0.0 if not len(parts) else math.sqrt(2 / (count * len(parts)))

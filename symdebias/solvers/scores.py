@@ -33,7 +33,7 @@ from symdebias.solvers.surrogate_design import (
     share_of_noise,
     targets_of,
 )
-from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.surrogate import Scores, affordable_frequency
 from symdebias.zonal import ZonalNoise
 
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
@@ -302,9 +302,12 @@ class ReleasedRecords:
         own_variances = self.part_of().own_variances
         if own_variances is None:
             return np.array([self.score_variance(theta) + self.target_noise])
-        own = np.sort(own_variances @ theta**2)
+        own = np.sort(own_variances @ theta**2) + self.target_noise
+        # A wave costs e^(s w^2) in the mean over records: a cell stands for what its records cost at the fastest wave,
+        # which is mostly that of its largest variance, and no less than its mean.
+        fastest = affordable_frequency(own, self.records) ** 2
         cells = np.array_split(own, min(_LEVELS, len(own)))
-        return np.array([cell.mean() for cell in cells]) + self.target_noise
+        return np.array([_costing(cell, fastest) for cell in cells])
 
     def mean_square(self, theta: FloatArray) -> float:
         """Return the mean square of true scores (of residuals): that of released ones, the noise taken out."""
@@ -493,6 +496,12 @@ def _beyond(
 def _named(count: int, share: float) -> int:
     """Return how many records a part of so many names."""
     return min(count, math.ceil(share * count) + 8)
+
+
+def _costing(variances: FloatArray, square: float) -> float:
+    """Return the variance s with e^(s w^2) the mean of that of some variances, in order, for a squared frequency."""
+    largest = float(variances[-1])
+    return largest + float(np.log(np.mean(np.exp(square * (variances - largest))))) / square
 
 
 @dataclass(frozen=True)

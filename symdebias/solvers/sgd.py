@@ -387,7 +387,7 @@ def _trained(
             derivatives, _ = run.derivatives_or_differences()
             inference = at_root(
                 run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
-                kind="plug-in sandwich of the average", known=known,
+                kind="plug-in sandwich of the average", known=known, curvature=health.curvature,
             )  # fmt: skip
             if covariance == "batch means":
                 inference = _by_batch_means(inference, descent.sums)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.bounds.search import largest_found
@@ -362,6 +363,26 @@ def highest_frequency(score_variance: float, records: float, shape: float = math
     if shape < math.inf:
         paid = 2 * shape * math.expm1(min(paid / (2 * shape), 700.0))
     return min(_HIGHEST_FREQUENCY, math.sqrt(paid / score_variance))
+
+
+def affordable_frequency(variances: FloatArray, records: float, shape: float = math.inf) -> float:
+    """Return the highest frequency that n records of noise variances of their own can pay for, in the mean of them.
+
+    Few records of much noise may make most of e^(s w^2). Noise of a finite shape is taken at its mean variance.
+    """
+    mean = float(np.mean(variances))
+    if mean == 0 or shape < math.inf or float(np.ptp(variances)) <= 1e-12 * mean:
+        return highest_frequency(mean, records, shape)
+    paid = 2 * math.log(max(records, 2)) + 12
+    largest = float(np.max(variances))
+
+    def unpaid(square: float) -> float:
+        return square * largest + math.log(float(np.mean(np.exp(square * (variances - largest))))) - paid
+
+    # The mean of e^(s w^2) is at least e^(w^2 mean of s), and at most that of the largest.
+    low, high = paid / largest, paid / mean
+    found = low if unpaid(low) >= 0 else high if unpaid(high) <= 0 else float(brentq(unpaid, low, high))
+    return min(_HIGHEST_FREQUENCY, math.sqrt(found))
 
 
 def balanced(

@@ -198,3 +198,66 @@ def test_bad_cross_validation_is_refused(options, error, message):
     arguments = {"release": TRUE, "metric": "accuracy", "folds": 2, "random_state": 0, **options}
     with pytest.raises(error, match=message):
         cross_validate(candidates, X4, Y4, **arguments)
+
+
+def counts_with_exposure(n=100):
+    """A table of a released column and a true one, counts, logarithms of exposures, and their release."""
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(n, 2)), rng.uniform(-1.0, 2.0, n)
+    y = rng.poisson(np.exp(X @ [0.5, -0.3] + 0.2 + offset))
+    table = pd.DataFrame({"x": X[:, 0] + 0.3 * rng.normal(size=n), "z": X[:, 1]})
+    release = sd.Release({"x": sd.GaussianMechanism.from_scale(0.3)}, noiseless=("z",), fit_intercept=True)
+    return table, pd.Series(y), pd.Series(offset), release
+
+
+def test_candidates_are_fitted_and_judged_with_their_offsets():
+    table, y, offset, release = counts_with_exposure()
+    corrected, theta = sd.debias(sd.losses.poisson(), release), [0.4, -0.2, 0.1]
+    seen = []
+
+    def fitted(X, y, offset):
+        assert list(X.columns) == ["x", "z"]
+        seen.append(offset)
+        return sd.m_estimate(corrected, X, y, offset=offset)
+
+    candidates = {"constant": lambda X, y, offset: theta, "fitted": fitted}
+    options = {"release": release, "metric": "poisson", "folds": 4, "random_state": 0}
+    found = cross_validate(candidates, table, y, offset=offset, **options)
+    expected = evaluate(theta, table, y, metric="poisson", release=release, offset=offset)
+    assert found.estimates["constant"].value == pytest.approx(expected.value, rel=1e-12)
+    assert found.estimates["constant"].standard_error == pytest.approx(expected.standard_error, rel=1e-12)
+    # Each record is held out once, so that each offset is in three of four fits.
+    np.testing.assert_allclose(np.sort(np.concatenate(seen)), np.sort(np.tile(offset, 3)))
+    whole = sd.m_estimate(corrected, table, y, offset=offset)
+    assert (
+        np.abs(found.fold_values["fitted"].mean() - evaluate(whole, table, y, metric="poisson", offset=offset).value)
+        < 0.3
+    )
+    without = cross_validate({"constant": lambda X, y: theta}, table, y, **options)
+    assert abs(without.estimates["constant"].value - expected.value) > 0.3
+
+
+WRONG_OFFSETS = {
+    "another length": (lambda o: o.to_numpy()[:5], r"offset has the shape \(5,\); it must be \(100,\)"),
+    "NaN": (lambda o: o.where(o.index != 3), "offset has NaN in row 3"),
+    "infinite": (lambda o: o.where(o.index != 3, np.inf), "offset has infinity in row 3"),
+    "no score": (lambda o: o * 1e120, "no score is so large"),
+    "other rows": (lambda o: o.set_axis(o.index[::-1]), "offset"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_OFFSETS)
+def test_what_is_no_offset_is_refused(what):
+    table, y, offset, release = counts_with_exposure()
+    change, message = WRONG_OFFSETS[what]
+    with pytest.raises(ValueError, match=message):
+        cross_validate(
+            {"none": lambda X, y, offset: [0.0] * 3}, table, y, release=release, metric="poisson",
+            offset=change(offset),
+        )  # fmt: skip
+
+
+def test_a_candidate_that_forgets_the_offset_says_so():
+    table, y, offset, release = counts_with_exposure()
+    with pytest.raises(TypeError, match="offset"):
+        cross_validate({"none": lambda X, y: [0.0] * 3}, table, y, release=release, metric="poisson", offset=offset)

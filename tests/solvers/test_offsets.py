@@ -121,7 +121,8 @@ def test_kinds_of_arrays(given):
     offset.flags.writeable = False
     plain = sd.m_estimate(corrected(), X, y, offset=offset)
     again = sd.m_estimate(corrected(), X, given(y), offset=given(offset))
-    np.testing.assert_array_equal(plain.theta, again.theta)
+    # To rounding: where arrays begin in memory moves the last digit of sums.
+    np.testing.assert_allclose(plain.theta, again.theta, rtol=1e-13)
 
 
 X, Y, OFFSET = counts()

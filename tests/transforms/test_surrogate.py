@@ -10,7 +10,14 @@ from scipy.special import expit
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_by_quadrature, inverse_heat, truncated_series, truncation_bias
-from symdebias.transforms.surrogate import Part, Scores, Surrogate, number_of_waves
+from symdebias.transforms.surrogate import (
+    Part,
+    Scores,
+    Surrogate,
+    affordable_frequency,
+    highest_frequency,
+    number_of_waves,
+)
 from symdebias.transforms.waves import Scene, design
 
 pytestmark = pytest.mark.newest
@@ -138,6 +145,15 @@ def test_larger_samples_buy_less_bias_for_more_variance():
     spreads = [deviation(one, 3.0, 4.0) for one in found]
     assert slopes == sorted(slopes, reverse=True)
     assert spreads == sorted(spreads)
+
+
+def test_the_fastest_wave_is_paid_for_in_the_mean_over_variances():
+    few = np.repeat([0.1, 8.0], [990, 10])
+    found = affordable_frequency(few, 1000)
+    assert found < 0.4 * highest_frequency(few.mean(), 1000)
+    assert np.log(np.mean(np.exp(few * found**2))) == pytest.approx(2 * np.log(1000) + 12)
+    for same in ([0.5], [0.5, 0.5], [0.0, 0.0]):
+        assert affordable_frequency(np.array(same), 1000) == highest_frequency(same[0], 1000)
 
 
 def test_sizes_of_a_design():

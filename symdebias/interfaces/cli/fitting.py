@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from symdebias import _files, _losses, losses
+from symdebias._arrays import FloatArray
 from symdebias._domains import OPEN_UNIT
 from symdebias.checks import check_records
 from symdebias.checks.records import FEWEST
@@ -14,6 +15,7 @@ from symdebias.evaluation import Estimate, evaluate_all
 from symdebias.evaluation import evaluate as evaluate_one
 from symdebias.exceptions import DivergenceError, InferenceError
 from symdebias.interfaces.cli import show, tell, watched
+from symdebias.interfaces.cli.known_term import KnownTerm
 from symdebias.interfaces.coding import in_labels, labels_of
 from symdebias.losses import Loss
 from symdebias.release import Noised, Release, load
@@ -40,32 +42,41 @@ def fit(options: argparse.Namespace) -> None:
     if doubts:
         warnings.warn(doubts, stacklevel=2)
     loss = loss_of(options.loss.replace("-", "_"), noised.release)
+    known, offset = KnownTerm.of(options), None
+    if known is not None:
+        noised, offset = known.taken_out(noised, loss)
     corrected = debias(loss, noised.release, method=options.method)
     tell(f"fitting {len(noised.X):,} records; the first fit of a kind compiles for some seconds")
     try:
         found = m_estimate(
-            corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, progress=watched(options)
-        )
+            corrected, noised.X, noised.y, l2=options.l2, radius=options.radius, offset=offset,
+            progress=watched(options),
+        )  # fmt: skip
     except (DivergenceError, InferenceError) as error:
         designed = _designed(noised.release, options.loss.replace("-", "_"))
         raise type(error)(f"{error}{designed}") from None
+    if known is not None:
+        found = known.kept(found)
     if options.save is not None:
         found.save(options.save)
     if options.json:
-        show({**_as_json(found, options.level), "records_fit_card": not doubts})
+        term = {} if known is None else {"known_term": known.as_json}
+        show({**_as_json(found, options.level), **term, "records_fit_card": not doubts})
         return
     summary = found.summary(options.level, original_units=_has_units(found))
     if noised.labels is not None:
         print(f"{noised.target_name}: -1 is {noised.labels[0]}, +1 is {noised.labels[1]}")
+    if known is not None:
+        print(known.note)
     print(summary)
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """Estimate how good a saved fit is on true records."""
     OPEN_UNIT.check("--level", options.level)
-    found, noised = _fit_and_records(options, in_memory=not _is_large(options.folder))
+    found, noised, offset = _fit_and_records(options, in_memory=not _is_large(options.folder))
     given: dict[str, Any] = {
-        "radius": options.radius, "threshold": options.threshold, "label_model": options.label_model,
+        "radius": options.radius, "threshold": options.threshold, "label_model": options.label_model, "offset": offset,
     }  # fmt: skip
     if options.metric == "all":
         every = evaluate_all(found, noised.X, noised.y, **given)
@@ -100,10 +111,17 @@ def report(options: argparse.Namespace) -> None:
     """Write the page of a saved fit and the records that it was made of, beside the fit that ignores the noise."""
     OPEN_UNIT.check("--level", options.level)
     _files.require_place(options.out)
-    found, noised = _fit_and_records(options)
+    found, noised, offset = _fit_and_records(options)
     tell("fitting once more without correction, and measuring the certificate")
-    ignoring = literature.naive(found.corrected.declared, noised.release, noised.X, noised.y)
-    found.report(options.out, ignoring, X=noised.X, y=noised.y, level=options.level, original_units=_has_units(found))
+    loss = found.corrected.declared
+    if offset is None:
+        ignoring = literature.naive(loss, noised.release, noised.X, noised.y)
+    else:
+        ignoring = m_estimate(debias(loss, noised.release, method="none"), noised.X, noised.y, offset=offset)
+    found.report(
+        options.out, ignoring, X=noised.X, y=noised.y, offset=offset, level=options.level,
+        original_units=_has_units(found),
+    )  # fmt: skip
     if options.json:
         show({"page": str(options.out), "bytes": options.out.stat().st_size})
         return
@@ -116,13 +134,17 @@ def _is_large(folder: Path) -> bool:
     return file.is_file() and file.stat().st_size > _LARGE
 
 
-def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised]:
+def _fit_and_records(options: argparse.Namespace, *, in_memory: bool = True) -> tuple[Fit, Noised, FloatArray | None]:
+    """Return a saved fit, released records, and the offset of these where the fit has one."""
     found, noised = Fit.load(options.fit), load(options.folder, in_memory=in_memory)
+    known, offset = KnownTerm.of_fit(options, found), None
+    if known is not None:
+        noised, offset = known.taken_out(noised, found.corrected.declared)
     if found.corrected.release != noised.release:
         raise ValueError(
             "the fit was made on records of another release than this folder has. Name a folder with the same card."
         )
-    return found, noised
+    return found, noised, offset
 
 
 def _has_units(found: Fit) -> bool:

@@ -113,20 +113,20 @@ _COMMANDS = {
     ),
     "fit": (
         "fitting:fit",
-        "folder --loss --target --l2 --radius --method --level --save --json",
+        "folder --loss --target [ --offset --exposure ] --l2 --radius --method --level --save --json",
         "fit a model to a folder of released records",
         "Fit by M-estimation on the corrected loss, and print the parameters with standard errors, in the units of the "
         "columns.",
     ),
     "evaluate": (
         "fitting:evaluate",
-        "fit folder --metric --threshold --label-model --radius --level --json",
+        "fit folder --metric [ --offset --exposure ] --threshold --label-model --radius --level --json",
         "estimate how good a fit is on true records, from released ones",
         "Estimate a metric of a saved fit on true records. Take other records than those of the fit: these flatter it.",
     ),
     "report": (
         "fitting:report",
-        "fit folder --out --level --json",
+        "fit folder --out [ --offset --exposure ] --level --json",
         "write a page of a fit for readers, one HTML file",
         "Write one HTML file: formula, guarantee in plain words, certificate, coefficients beside those of a fit that "
         "ignores the noise, calibration, and what the noise costs.",
@@ -190,6 +190,10 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--delta": {"type": float, "help": "of the Gaussian mechanism (default: 1e-5)"},
     "--digest": {"help": "a digest that was printed earlier: its line must still be in the file"},
     "--epsilon": {"type": float, "help": "the budget of a whole record (default: that of the schema)"},
+    "--exposure": {
+        "metavar": "COLUMN",
+        "help": "how much each count was observed of, as years: a column without noise, whose logarithm is the offset",
+    },
     "--false-alarm": {
         "type": float,
         "default": 1e-6,
@@ -236,6 +240,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "KIND",
         "help": "gaussian (default) or laplace",
     },
+    "--offset": {"metavar": "COLUMN", "help": "a known term of the score: a column without noise, with no parameter"},
+    "evaluate --exposure": {"help": "that of the fit, where it does not say it"},
+    "evaluate --offset": {"help": "that of the fit, where it does not say it"},
+    "report --exposure": {"help": "that of the fit, where it does not say it"},
+    "report --offset": {"help": "that of the fit, where it does not say it"},
     "--order": {"type": int, "help": "of a series"},
     "--out": {"type": Path, "required": True},
     "privatize --out": {"help": "the folder, which is not there yet"},

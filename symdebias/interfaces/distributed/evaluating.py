@@ -53,6 +53,7 @@ def evaluate(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> Estimate:
     """Estimate a metric of a model on true records from released ones in partitions.
 
@@ -68,6 +69,8 @@ def evaluate(
         Non-negative weights, not all 0 in any partition.
     clusters : series or array of Dask, of shape (n,), optional
         Which records belong to the same person; a cluster may reach over partitions.
+    offset : series or array of Dask, of shape (n,), optional
+        A known term of the score of each record, as for `m_estimate`. A Fit with an offset needs one.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def evaluate(
     (True, 'exact')
     """
     check_options(metric, radius, label_model, threshold)
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values)
+    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return estimated_on(records, theta_or_fit, metric, radius=radius, label_model=label_model, threshold=threshold)
 
 
@@ -117,6 +120,7 @@ def evaluate_all(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> Evaluation:
     """Estimate all metrics of a model that its target has, from released records in partitions.
 
@@ -124,7 +128,7 @@ def evaluate_all(
     ----------
     theta_or_fit, release, target_values, radius, label_model, threshold
         As for `symdebias.evaluation.evaluate_all`.
-    X, y, sample_weight, clusters
+    X, y, sample_weight, clusters, offset
         As for `evaluate`.
 
     Returns
@@ -154,7 +158,7 @@ def evaluate_all(
     >>> list(found.estimates)
     ['accuracy', 'precision', 'recall', 'f1', 'roc_auc', 'brier', 'log_loss']
     """
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values)
+    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return overview_of(records, theta_or_fit, radius=radius, label_model=label_model, threshold=threshold)
 
 
@@ -170,6 +174,7 @@ def roc_curve(
     target_values: Sequence[float] | None = None,
     radius: float | None = None,
     label_model: str = "any",
+    offset: Any = None,
 ) -> RocCurve:
     """Estimate the ROC curve of a model on true records from released ones in partitions.
 
@@ -177,7 +182,7 @@ def roc_curve(
     ----------
     theta_or_fit, release, thresholds, target_values, radius, label_model
         As for `symdebias.evaluation.roc_curve`.
-    X, y, sample_weight, clusters
+    X, y, sample_weight, clusters, offset
         As for `evaluate`.
 
     Returns
@@ -207,7 +212,7 @@ def roc_curve(
     >>> bool(np.all(np.diff(curve.true_positive_rates) > 0))
     True
     """
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values)
+    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return roc_curve_of(records, theta_or_fit, thresholds=thresholds, radius=radius, label_model=label_model)
 
 
@@ -223,6 +228,7 @@ def calibration_curve(
     sample_weight: Any = None,
     clusters: Any = None,
     target_values: Sequence[float] | None = None,
+    offset: Any = None,
 ) -> CalibrationCurve:
     """Estimate what a model predicts against what happens, from released records in partitions.
 
@@ -230,7 +236,7 @@ def calibration_curve(
     ----------
     theta_or_fit, release, points, bandwidth, link, target_values
         As for `symdebias.evaluation.calibration_curve`.
-    X, y, sample_weight, clusters
+    X, y, sample_weight, clusters, offset
         As for `evaluate`.
 
     Returns
@@ -260,7 +266,7 @@ def calibration_curve(
     >>> bool(np.all(np.diff(curve.predicted) > 0))
     True
     """
-    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values)
+    records = _checked_records(theta_or_fit, X, y, release, sample_weight, clusters, target_values, offset)
     return calibration_curve_of(records, theta_or_fit, points=points, bandwidth=bandwidth, link=link)
 
 
@@ -278,6 +284,7 @@ def cross_validate(
     radius: float | None = None,
     label_model: str = "any",
     threshold: float = 0.0,
+    offset: Any = None,
 ) -> CrossValidation:
     """Compare ways to fit a model by a corrected metric on held-out partitions.
 
@@ -286,8 +293,8 @@ def cross_validate(
     candidates : mapping from str to callable
         As for `symdebias.evaluation.cross_validate`; each takes collections of Dask, as a partial of `m_estimate` does:
         ``functools.partial(sd.distributed.m_estimate, corrected, l2=0.1)``.
-    X, y, sample_weight, target_values, radius, label_model, threshold
-        As for `evaluate`.
+    X, y, sample_weight, target_values, radius, label_model, threshold, offset
+        As for `evaluate`; weights and offsets go to the candidates too.
     metric : str or Loss
         A loss, or the name of a metric that is a mean over records: ``"log_loss"``, ``"brier"``, ``"accuracy"``,
         ``"squared_error"`` or ``"poisson"``.
@@ -339,7 +346,7 @@ def cross_validate(
             f"{', '.join(_MEANS[:-1])} or {_MEANS[-1]}, or pass a Loss."
         )
     folds = Integer(2).check("folds", folds)
-    records = _checked_records(None, X, y, release, sample_weight, None, target_values)
+    records = _checked_records(None, X, y, release, sample_weight, None, target_values, offset)
     places = records.parts
     assert isinstance(places, _Places)
     count = len(places.partitions)
@@ -446,7 +453,7 @@ class _Places:
     Attributes
     ----------
     partitions : Partitions
-        Those that have records, of X, y, weights and clusters.
+        Those that have records, of X, y, weights, clusters and offsets.
     how : mapping
         The model, the release and the labels, as `Records.checked` takes them.
     """
@@ -468,11 +475,12 @@ class _Places:
 
 
 def _checked_records(
-    model: Any, X: Any, y: Any, release: Release | None, sample_weight: Any, clusters: Any, target_values: Any
-) -> PartedRecords:
+    model: Any, X: Any, y: Any, release: Release | None, sample_weight: Any, clusters: Any, target_values: Any,
+    offset: Any,
+) -> PartedRecords:  # fmt: skip
     """Return records in partitions, checked in one pass, with some of them at hand."""
     release = release_of(model, release)
-    partitions = Partitions(X=X, y=y, sample_weight=sample_weight, clusters=clusters)
+    partitions = Partitions(X=X, y=y, sample_weight=sample_weight, clusters=clusters, offset=offset)
     # The fit's release and labels are what records are checked by; its history stays here.
     model = replace(model, history=type(model.history).empty(model.theta)) if isinstance(model, Fit) else None
     how = {"model": model, "release": release, "target_values": target_values}
@@ -502,28 +510,29 @@ def _checked_records(
 
 
 def _records(
-    X: Any, y: Any, weights: Any, clusters: Any, model: Any, release: Any, target_values: Any
+    X: Any, y: Any, weights: Any, clusters: Any, offset: Any, model: Any, release: Any, target_values: Any
 ) -> Records:  # fmt: skip
-    found = Records.checked(model, X, y, release, sample_weight=weights, target_values=target_values)
+    found = Records.checked(model, X, y, release, sample_weight=weights, target_values=target_values, offset=offset)
     return found if clusters is None else replace(found, clusters=cluster_labels(clusters, rows=len(found)))
 
 
 def _checked(
-    X: Any, y: Any, weights: Any, clusters: Any, *, model: Any, release: Any, target_values: Any
+    X: Any, y: Any, weights: Any, clusters: Any, offset: Any, *, model: Any, release: Any, target_values: Any
 ) -> tuple[int, float, float, Any] | None:
     """Return the number of records, sums of weights and of their squares, and two clusters; None for no records."""
     if not len(X):
         return None
-    records = _records(X, y, weights, clusters, model, release, target_values)
+    records = _records(X, y, weights, clusters, offset, model, release, target_values)
     own = records.weights
     two = None if clusters is None else np.unique(records.clusters)[:2]
     return len(records), float(own.sum()), float(own @ own), two
 
 
 def _of_records(
-    X: Any, y: Any, weights: Any, clusters: Any, *more: Any, work: Any, model: Any, release: Any, target_values: Any
-) -> Any:
-    return work(_records(X, y, weights, clusters, model, release, target_values), *more)
+    X: Any, y: Any, weights: Any, clusters: Any, offset: Any, *more: Any,
+    work: Any, model: Any, release: Any, target_values: Any,
+) -> Any:  # fmt: skip
+    return work(_records(X, y, weights, clusters, offset, model, release, target_values), *more)
 
 
 def _some(records: Records, rows: slice) -> tuple[Any, ...]:

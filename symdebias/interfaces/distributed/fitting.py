@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._randomness import generator, spawn
-from symdebias.checks.records import refuse_scaled
+from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
-from symdebias.interfaces.distributed.records import PartedRecords
+from symdebias.interfaces.distributed.records import PartedRecords, holding
 from symdebias.records import Derivatives
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
@@ -48,6 +48,7 @@ def m_estimate(
     sample_weight: Any = None,
     noise_scale: Any = None,
     clusters: Any = None,
+    offset: Any = None,
     surrogate_radius: float | None = None,
 ) -> Fit:
     """Find the root of the mean corrected score of records in partitions: the fit of `symdebias.m_estimate`.
@@ -70,6 +71,8 @@ def m_estimate(
         Standard deviations of the records' own normal noise on the features, as for `symdebias.m_estimate`.
     clusters : series or array of Dask, of shape (n,), optional
         Which records belong to the same person, as for `symdebias.m_estimate`; a cluster may reach over partitions.
+    offset : series or array of Dask, of shape (n,), optional
+        Known terms of the scores, as for `symdebias.m_estimate`.
 
     Returns
     -------
@@ -97,9 +100,7 @@ def m_estimate(
     dies is run again elsewhere. Sums are added in a fixed order, so that this changes nothing.
 
     Clusters take three passes more, whose answers are Q + 1 numbers for each of them, and Q^2 for those that have more
-    than a thousandth of the records.
-
-    There is no `offset` here.
+    than a thousandth of the records. An offset takes one pass more where it is a column more.
 
     References
     ----------
@@ -120,11 +121,15 @@ def m_estimate(
     """
     l2 = checked_options(corrected, l2=l2, radius=radius, bounds=bounds, surrogate_radius=surrogate_radius)
     began = time.perf_counter()
-    checked = PartedRecords.checked(corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters)
+    checked = PartedRecords.checked(
+        corrected, X, y, sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
+    )
     refuse_scaled(corrected, checked.matrix)
+    refuse_other_labels(corrected, checked.target)
+    corrected, checked = holding(corrected, checked)
     return estimated(
         corrected, checked, l2=l2, radius=radius, bounds=bounds, start=start, surrogate_radius=surrogate_radius,
-        codes=None if clusters is None else checked.clusters(), began=began,
+        codes=None if clusters is None else checked.clusters(), factor=checked.gain, began=began,
     )  # fmt: skip
 
 
@@ -219,6 +224,7 @@ def sgd(
     began = time.perf_counter()
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight)
     refuse_scaled(corrected, run.matrix)
+    refuse_other_labels(corrected, run.target)
     penalty = run.correction.penalty(l2)
     begin = None if start is None else run.correction.flat(start).copy()
     metric = released_moments(run.tested)
@@ -312,7 +318,7 @@ def _averaged(
 
 
 def _trained(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, stream: np.random.Generator, *,
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, stream: np.random.Generator, *,
     corrected: CorrectedLoss, start: FloatArray | None, options: dict[str, Any],
 ) -> tuple[FloatArray, float, int]:  # fmt: skip
     """Return what descent finds in a partition, the weight of its records, and the number of steps."""

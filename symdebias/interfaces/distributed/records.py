@@ -5,8 +5,8 @@ A solver that asks `Records` for sums, and for some records to look at, does not
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.interfaces.distributed.partitions import Partitions
+from symdebias.interfaces.distributed.reading import Checked, KnownTerm, Reading, together
 from symdebias.records import Derivatives, Records
+from symdebias.solvers.held import Held, HeldRecords, lengthened
+from symdebias.solvers.offsets import rule_for
 
 # Where all records are to be looked at, so many are fetched, and more stay where they are.
 _FEW = 2**16
@@ -28,9 +31,9 @@ class Places:
     Attributes
     ----------
     partitions : Partitions
-        Of X, y, the weights, the noise scales and the clusters, none of them empty.
-    checked_under : Correction
-        The correction that partitions are checked under.
+        Of X, y, the weights, the noise scales, the clusters and the offsets, none of them empty.
+    reading : Reading
+        What makes records of them.
     counts : array of shape (k,), int64
         The numbers of records of the partitions.
     total : float
@@ -42,7 +45,7 @@ class Places:
     """
 
     partitions: Partitions
-    checked_under: Correction
+    reading: Reading
     counts: IntegerArray
     total: float
     squares: float
@@ -53,11 +56,11 @@ class Places:
 
     def local(self, work: Callable[[Records], Any], correction: Correction) -> Callable[..., Any]:
         """Return work on records under a correction as work on a partition."""
-        return functools.partial(_of_partition, work=work, base=self.checked_under, correction=correction)
+        return functools.partial(_of_partition, work=work, reading=self.reading, correction=correction)
 
     def local_of_clusters(self, work: Callable[[Records, Any], Any], correction: Correction) -> Callable[..., Any]:
         """Return work on records under a correction, and on their clusters, as work on a partition."""
-        return functools.partial(_of_clusters, work=work, base=self.checked_under, correction=correction)
+        return functools.partial(_of_clusters, work=work, reading=self.reading, correction=correction)
 
     def fetched(self, rows: Any) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return some records: columns, targets, weights and noise scales, in the order that they were asked for.
@@ -85,9 +88,9 @@ class Places:
             parts = [rows[order][own == place] - starts[place] for place in wanted]
             back = np.argsort(order, kind="stable")
         if not wanted:
-            none = np.zeros((0, self.checked_under.columns))
+            none = np.zeros((0, self.reading.correction.columns))
             return none, np.zeros(0), np.zeros(0), none
-        take = functools.partial(_taken, base=self.checked_under)
+        take = functools.partial(_taken, reading=self.reading)
         found = self.partitions.only(wanted).each(take, [(part,) for part in parts])
         columns = (np.concatenate(one) for one in zip(*found, strict=True))
         matrix, target, weights, scales = (
@@ -118,6 +121,7 @@ class PartedRecords(Records):
         *,
         noise_scale: Any = None,
         clusters: Any = None,
+        offset: Any = None,
     ) -> "PartedRecords":
         """Return the records of collections, checked in one pass.
 
@@ -135,30 +139,51 @@ class PartedRecords(Records):
             Standard deviations of the records' own noise.
         clusters : series or array of Dask, optional
             Labels of clusters.
+        offset : series or array of Dask, optional
+            Known terms of scores. Where another target and a weight stand for them, these are the records'; elsewhere
+            see `holding`.
 
         Raises
         ------
         TypeError, ValueError
             The data do not fit; the message names the partition.
         """
-        partitions = Partitions(X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters)
-        said = partitions.each(functools.partial(_checked, corrected=corrected))
+        partitions = Partitions(
+            X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
+        )
+        term = None if offset is None else KnownTerm(rule_for(corrected))
+        said = partitions.each(functools.partial(Checked.of, corrected=corrected, term=term))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:
             raise ValueError("X has no records in any partition. Pass a collection with at least one.")
-        widths, counts, totals, squares = zip(*(said[place] for place in full), strict=True)
-        if len(set(widths)) > 1:
+        told = [said[place] for place in full]
+        widths = {one.width for one in told}
+        if len(widths) > 1:
             raise ValueError(f"partitions have {min(widths)} to {max(widths)} columns. Pass as many in each.")
-        correction = corrected.at(widths[0], per_record=noise_scale is not None)
+        correction = corrected.at(told[0].width, per_record=noise_scale is not None)
+        whole, total, squares = together(told, None if term is None else term.rule)
         places = Places(
-            partitions.only(full), correction, np.array(counts), float(sum(totals)), float(sum(squares)),
-            sample_weight is not None,
+            partitions.only(full), Reading(correction, correction, None if term is None else whole),
+            np.array([one.count for one in told]), total, squares,
+            sample_weight is not None or (term is not None and term.weighs),
         )  # fmt: skip
+        return cls.there(places, has_scales=noise_scale is not None)
+
+    @classmethod
+    def there(cls, places: Places, *, has_scales: bool, **more: Any) -> Self:
+        """Return the records of places; `has_scales` says whether they have noise scales of their own."""
+        correction = places.reading.correction
         length, width = len(places), correction.columns
         weights: Any = _Fetched(places, (length,), 2) if places.is_weighted else np.zeros(0)
         matrix, target = _Fetched(places, (length, width), 0), _Fetched(places, (length,), 1)
-        scales: Any = None if noise_scale is None else _Fetched(places, (length, width), 3)
-        return cls(correction, matrix, target, weights, scales, places=places)
+        scales: Any = _Fetched(places, (length, width), 3) if has_scales else None
+        return cls(correction, matrix, target, weights, scales, places=places, **more)
+
+    @property
+    def gain(self) -> float | None:
+        """What an offset multiplies the mean gradient with; None where there is none."""
+        term = self.at.reading.term
+        return None if term is None else term.gain
 
     @property
     def at(self) -> Places:
@@ -261,6 +286,42 @@ class PartedRecords(Records):
         return tuple(one / self.total for one in sums)
 
 
+@dataclass(frozen=True)
+class HeldPartedRecords(PartedRecords, HeldRecords):
+    """Records in partitions, with an offset as a column more, whose parameter is held at 1."""
+
+    def taken(self, rows: Any) -> Records:
+        """Return some records, by a slice or their numbers, as records in memory."""
+        found = super().taken(rows)
+        return HeldRecords(found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame)
+
+    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+        """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
+        found, kind = super().derivatives_or_differences(units)
+        return lambda theta, meat=False: self._held.apart(found(theta, meat)), kind
+
+
+def holding(corrected: CorrectedLoss, records: PartedRecords) -> tuple[CorrectedLoss, PartedRecords]:
+    """Return the loss and the records with an offset as a column more, where nothing else stands for it.
+
+    Parameters
+    ----------
+    corrected : CorrectedLoss
+        The loss as it was given.
+    records : PartedRecords
+        Its records, checked.
+    """
+    reading, has_scales = records.at.reading, records.scales is not None
+    if reading.term is None or not reading.term.is_column:
+        return corrected, records
+    longer, correction, place = lengthened(corrected, records.correction.features, per_record=has_scales)
+    reading = replace(reading, correction=correction)
+    plain = PartedRecords.there(replace(records.at, reading=reading), has_scales=has_scales)
+    frame = Held.of(plain, place, corrected)
+    places = replace(records.at, reading=replace(reading, frame=frame))
+    return longer, HeldPartedRecords.there(places, has_scales=has_scales, frame=frame)
+
+
 class _Fetched(Rows):
     """Columns, targets or weights of records that lie elsewhere: what is asked for is fetched."""
 
@@ -274,50 +335,33 @@ class _Fetched(Rows):
     def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
         """Return what a function says of the rows of each partition, in order."""
         places = self._places
-        each = places.local(functools.partial(_of_matrix, work=work), places.checked_under)
+        each = places.local(functools.partial(_of_matrix, work=work), places.reading.correction)
         return places.partitions.each(each) if self._kind == 0 else super().over_blocks(work)
 
     def mean_squares(self) -> FloatArray:
         """Return the means of the squares of each column, of noise scales."""
         if self._kind != 3:
             return super().mean_squares()
-        squares = self._places.local(_squared_scales, self._places.checked_under)
+        squares = self._places.local(_squared_scales, self._places.reading.correction)
         return np.asarray(self._places.partitions.summed(squares)[0] / len(self))
 
 
-def _local(base: Correction, X: Any, y: Any, weights: Any, scales: Any = None) -> Records:
-    """Return the records of a partition, which was checked before."""
-    return Records.of(base, X, y, sample_weight=weights, noise_scale=scales, check_finite=False)
-
-
-def _checked(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *, corrected: CorrectedLoss
-) -> tuple[int, int, float, float] | None:
-    """Return the number of columns and of records, and sums of weights and their squares; None for no records."""
-    if not len(X):
-        return None
-    records = corrected.records(X, y, sample_weight=weights, noise_scale=scales)
-    if clusters is not None:
-        cluster_labels(clusters, rows=len(records))
-    return records.correction.features, len(records), records.total, records.total**2 / records.effective
-
-
 def _of_partition(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *,
-    work: Callable[[Records], Any], base: Correction, correction: Correction,
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, *,
+    work: Callable[[Records], Any], reading: Reading, correction: Correction,
 ) -> Any:  # fmt: skip
-    return work(_local(base, X, y, weights, scales).under(correction))
+    return work(reading.records(X, y, weights, scales, offset).under(correction))
 
 
 def _of_clusters(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, *,
-    work: Callable[[Records, Any], Any], base: Correction, correction: Correction,
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, *,
+    work: Callable[[Records, Any], Any], reading: Reading, correction: Correction,
 ) -> Any:  # fmt: skip
-    records = _local(base, X, y, weights, scales).under(correction)
+    records = reading.records(X, y, weights, scales, offset).under(correction)
     return work(records, cluster_labels(clusters, rows=len(records)))
 
 
-def _labels(X: Any, y: Any, weights: Any, scales: Any, clusters: Any) -> Any:
+def _labels(X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any) -> Any:
     """Return the labels of the clusters of a partition, each once."""
     return np.unique(np.asarray(clusters))
 
@@ -365,10 +409,11 @@ def _of_matrix(part: Records, *, work: Callable[[FloatArray], Any]) -> Any:
 
 
 def _taken(
-    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, rows: slice | IntegerArray, *, base: Correction
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, rows: slice | IntegerArray, *,
+    reading: Reading,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
     """Return some records of a partition, as copies."""
-    records = _local(base, X, y, weights, scales)
+    records = reading.records(X, y, weights, scales, offset)
     matrix, target = (np.array(one[rows]) for one in records.arrays)
     own = np.zeros((0, matrix.shape[1])) if records.scales is None else np.array(records.scales[rows])
     return matrix, target, np.array(records.weights[rows]) if len(records.weights) else records.weights, own

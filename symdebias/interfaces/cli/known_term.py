@@ -1,0 +1,147 @@
+"""A column without noise as a known term of the score: what --offset and --exposure name."""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, real_array
+from symdebias._columns import Table
+from symdebias._domains import shown
+from symdebias._rows import WINDOW, Rows
+from symdebias.losses import Loss
+from symdebias.losses.offsets import has_rate
+from symdebias.release import Noised
+from symdebias.release.choosing import without
+from symdebias.release.columns import as_json
+from symdebias.solvers import Fit
+
+# Where a saved fit tells which column it took.
+_KEPT = "known_term"
+
+
+@dataclass(frozen=True)
+class KnownTerm:
+    """The column of an offset.
+
+    Attributes
+    ----------
+    option : {"offset", "exposure"}
+        Whether the column is the offset, or an exposure, whose logarithm is.
+    column : str
+        Its name.
+    """
+
+    option: str
+    column: str
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "KnownTerm | None":
+        """Return what the words of a command name."""
+        given = ((option, getattr(options, option)) for option in ("offset", "exposure"))
+        return next((cls(option, column) for option, column in given if column is not None), None)
+
+    @classmethod
+    def of_fit(cls, options: argparse.Namespace, fit: Fit) -> "KnownTerm | None":
+        """Return the known term of a saved fit, which words may name, and have to where the fit does not.
+
+        Raises
+        ------
+        ValueError
+            They do not go together.
+        """
+        given, kept = cls.of(options), fit.diagnostics.get(_KEPT)
+        if not fit.diagnostics.get("offset"):
+            if given is not None:
+                raise ValueError(f"{given} is for a fit with an offset, and this one has none. Leave it out.")
+            return None
+        if not isinstance(kept, dict) or len(kept) != 1:
+            if given is None:
+                raise ValueError(
+                    "this fit has an offset, and does not say which column it was. Name it by --offset, or by "
+                    "--exposure where the offset is its logarithm."
+                )
+            return given
+        ((option, column),) = kept.items()
+        own = cls(str(option), str(column))
+        if given not in (None, own):
+            raise ValueError(f"{given} is not {own}, which this fit was made with. Leave it out: the fit says it.")
+        return own
+
+    def __str__(self) -> str:
+        return f"--{self.option} {shown(self.column, 60)}"
+
+    @property
+    def note(self) -> str:
+        """What a reader of the fit is told of it."""
+        what = "an exposure" if self.option == "exposure" else "an offset"
+        return f"{self.column}: {what}, which has no parameter; released as it is, and not protected"
+
+    @property
+    def as_json(self) -> dict[str, str]:
+        """What a fit keeps of it."""
+        return {self.option: self.column}
+
+    def kept(self, fit: Fit) -> Fit:
+        """Return a fit that says which column its offset was."""
+        return replace(fit, diagnostics={**fit.diagnostics, _KEPT: self.as_json})
+
+    def taken_out(self, noised: Noised, loss: Loss) -> tuple[Noised, FloatArray]:
+        """Return the records without the column, and the offset, shape (n,).
+
+        Raises
+        ------
+        ValueError, TypeError
+            There is no such column without noise, it is no offset, or none is left beside it.
+        """
+        release = noised.release
+        if self.option == "exposure" and not has_rate(loss):
+            raise ValueError(
+                f"{self} multiplies the mean exp(score) of a count, and {loss.expression} predicts another mean. Use "
+                "--loss poisson, or name a column with what is known of the score by --offset."
+            )
+        indicators = {name for names in release.categories.indicators.values() for name in names}
+        numbers = [name for name in release.noiseless if name not in indicators]
+        if self.column not in numbers:
+            said = "no column of these records"
+            if self.column in indicators or self.column in release.categories.indicators:
+                said = "one of categories, and no number"
+            elif self.column in (release.columns or ()):
+                said = "a column with noise, and what is known of a record has none"
+            elif noised.y is not None and self.column == noised.target_name:
+                said = "the target"
+            public = ", ".join(numbers)
+            others = (
+                f"Name one of those without noise: {public}." if public else "No column of numbers is without noise."
+            )
+            raise ValueError(f"{self} is {said}. {others}")
+        if len(release.columns or ()) < 2:
+            raise ValueError(f"{self} is the only column, and leaves none to fit. Fit records with another one.")
+        columns = list(release.columns or ())
+        place = columns.index(self.column)
+        if isinstance(noised.X, Rows):
+            rest: Any = Rows.made_of(noised.X, lambda part: np.ascontiguousarray(np.delete(part, place, axis=1)))
+            values: Any = np.concatenate(list(_column(noised.X, place)))
+        else:
+            rest = Table({name: noised.X[name] for name in columns if name != self.column})
+            values = noised.X[self.column]
+        center, scale = (dict(as_json(one)).get(self.column) for one in (release.center, release.scale))
+        known = real_array(values, f"{self}, a column,")
+        known = known * (1.0 if scale is None else scale) + (0.0 if center is None else center)
+        if self.option == "exposure":
+            if not np.all(known > 0):
+                row = int(np.argmin(known > 0))
+                raise ValueError(
+                    f"{self} is {known[row]:.6g} in row {row}, and an exposure is positive. Leave out records that "
+                    "were not observed."
+                )
+            known = np.log(known)
+        return replace(noised, X=rest, release=without(release, self.column)), np.asarray(known)
+
+
+def _column(rows: Rows, place: int) -> Iterator[FloatArray]:
+    """Yield a column of records that are read by blocks."""
+    for start in range(0, len(rows), WINDOW):
+        yield rows[slice(start, min(start + WINDOW, len(rows)))][:, place].copy()
