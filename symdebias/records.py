@@ -318,13 +318,13 @@ class Records:
         """
         program = self.correction.program
         if isinstance(program, ScoreProgram) and program.has_point_masses:
-            return self._by_differences(units, roughly), "central differences"
+            return self._by_differences(units, roughly=roughly), "central differences"
         try:
             return self.derivatives(), "exact"
         except NoExactCorrectionError:
-            return self._by_differences(units, roughly), "central differences"
+            return self._by_differences(units, roughly=roughly), "central differences"
 
-    def _by_differences(self, units: FloatArray | None, roughly: bool) -> Callable[..., Derivatives]:
+    def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
         part = self.looked_at if roughly else self
 
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
@@ -518,7 +518,9 @@ class Records:
     @functools.cached_property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
-        return self._some(LOOKED_AT)
+        near, far = (max(1, len(self) // count) for count in (TESTED_RECORDS, LOOKED_AT))
+        # They are among the tested ones, which are in memory, where the strides say so.
+        return self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""

@@ -41,6 +41,8 @@ from symdebias.zonal import ZonalNoise
 _SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
+# The share of these that will do for a glance.
+_AT_A_GLANCE = 0.5
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
 _WIDE = 0.002
 # The least share of the variance of released scores, in standard errors, that is taken to be of true ones.
@@ -55,12 +57,14 @@ _ZERO = Scores(np.zeros(1), np.ones(1))
 _LEVELS = 16
 
 
-def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, signal: float) -> Scores:
+def deconvolved(
+    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, fineness: float = 1.0
+) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
     together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
-    is the variance of normal noise in the released scores.
+    is the variance of normal noise in the released scores, and `fineness` multiplies how many values there are.
 
     Notes
     -----
@@ -78,17 +82,18 @@ def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, sign
     core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
     turned = np.arcsinh((released - middle) / core)
     low, high = float(turned.min()), float(turned.max())
-    edges = middle + core * np.sinh(np.linspace(low, high, _CELLS + 1))
-    values = middle + core * np.sinh(np.linspace(low, high, _VALUES))
-    cell = np.minimum((turned - low) * (_CELLS / (high - low)), _CELLS - 1).astype(np.int64)
-    seen = np.bincount(cell, chances, minlength=_CELLS)
+    cells, count = int(_CELLS * fineness), int(_VALUES * fineness)
+    edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
+    values = middle + core * np.sinh(np.linspace(low, high, count))
+    cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
+    seen = np.bincount(cell, chances, minlength=cells)
     # Cells stand for their scores where it starts.
-    sums = np.bincount(cell, chances * released, minlength=_CELLS)
+    sums = np.bincount(cell, chances * released, minlength=cells)
     centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
     between = (values[1:] + values[:-1]) / 2
     shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
-    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=_VALUES)
-    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
+    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
+    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
     for _ in range(_ROUNDS):
@@ -182,6 +187,8 @@ class ReleasedRecords:
         `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
     zonal : ZonalNoise or None
         The zonal noise of the vector that the score is one of.
+    fineness : float
+        How fine the distribution of true scores is, for a glance below 1.
     """
 
     corrected: CorrectedLoss
@@ -191,6 +198,7 @@ class ReleasedRecords:
     part_of: Callable[[], Part]
     shape: float = math.inf
     zonal: ZonalNoise | None = None
+    fineness: float = 1.0
     # By theta: a fit asks for those of the pilot and of the end several times.
     _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
@@ -339,7 +347,8 @@ class ReleasedRecords:
         if not self.parts.is_residual:
             signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
-        return deconvolved(released, chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
+        signal = max(signal, least, 1e-12 * variance)
+        return deconvolved(released, chances, noise=noise, signal=signal, fineness=self.fineness)
 
     def squared_bias(
         self, correction: Correction, theta: FloatArray, hessian: FloatArray, *, missed: float = 0.0
@@ -565,7 +574,10 @@ def known_at_a_glance(corrected: CorrectedLoss, records: Records) -> tuple[Relea
     if corrected.design is None:
         return None, None
     part = records.tested
-    return known_scores(corrected, part), None if len(part) == len(records) else Whole(corrected, records)
+    known = known_scores(corrected, part)
+    if len(part) == len(records):
+        return known, None
+    return None if known is None else replace(known, fineness=_AT_A_GLANCE), Whole(corrected, records)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

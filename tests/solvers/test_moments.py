@@ -92,3 +92,17 @@ def test_what_a_standstill_is_compared_with_takes_no_other_pass(weighted, monkey
         said.append(examination.standstill(start, theta, nothing))
     assert "the mean gradient is 1 times that at the start" in said[0]
     assert said[1] == said[0]
+
+
+@pytest.mark.parametrize("count", [1_000, 5_000, 100_000, 123_457])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_records_that_are_looked_at_are_every_so_many_of_those_with_weight(count, weighted):
+    X = np.arange(2.0 * count).reshape(-1, 2)
+    weights = np.where(np.arange(count) % 3 == 0, 0.0, 1.0) if weighted else None
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))
+    checked = corrected.records(X, X[:, 0], sample_weight=weights)
+    for found, most in ((checked.tested, 10_000), (checked.looked_at, 2_000)):
+        stride = max(1, count // most)
+        places = np.flatnonzero(weights) if weighted and stride > 1 else np.arange(count)
+        np.testing.assert_array_equal(found.matrix, X[places[::stride]])
+        assert found.matrix.flags.c_contiguous

@@ -81,7 +81,7 @@ class ScoreProgram:
         """The number of columns of the data matrix: linear columns, codes, variances of records."""
         return self._loop.width
 
-    @property
+    @functools.cached_property
     def codes(self) -> bool:
         """Whether targets are given as codes."""
         return bool(self.having(LabelTable)) or any(sums.label_codes for sums in self.having(Configurations))
