@@ -114,6 +114,13 @@ def descent(sizes: Sizes) -> list[Row]:
                 Row(f"{what}, shuffled", "scikit-learn SGDClassifier", functools.partial(fit, "shuffled"),
                     functools.partial(classifier.fit, X, y), 1 / 20),
             ]  # fmt: skip
+            by_waves = sd.debias(sd.losses.logistic(), release, radius=3.0, score_variance=0.3, n=sizes.records)
+            assert by_waves.design.waves == 12
+            rows += [
+                Row(f"{what}, order {order}, log loss of 12 waves", "exponential loss",
+                    functools.partial(fit, order, by_waves), functools.partial(fit, order), 2.0)
+                for order in ("given", "shuffled")
+            ]  # fmt: skip
     return rows
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, label_array, parameter_array, per_record_scales, places_among
 from symdebias._rows import Rows
 from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.plain import is_plain
 from symdebias.codegen.score.configurations import Configurations
 from symdebias.codegen.score.constants import LabelTable
 from symdebias.codegen.score.factors import ColumnProduct
@@ -126,6 +127,11 @@ class Correction:
     def noise(self) -> FloatArray:
         """What kernels are told of the noise; `program.layout` says what stands where."""
         return self.derivation.program.layout.vector(self.derivation.constants)
+
+    @functools.cached_property
+    def is_plain(self) -> bool:
+        """Whether the loss has neither noise nor categories in it, as one that is not corrected."""
+        return is_plain(self.program)
 
     @functools.cached_property
     def enumerated(self) -> "Correction":

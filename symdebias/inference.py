@@ -21,6 +21,8 @@ from symdebias.exceptions import InferenceError
 _MOST_SIGNS = 12
 # A Hessian whose condition number is beyond this does not say where its root is.
 _LARGEST_CONDITION = 1e12
+# An eigenvalue of so little of the largest may have either sign by rounding.
+_ROUNDING = 1e-14
 
 
 def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
@@ -55,27 +57,35 @@ def sandwich(hessian: ArrayLike, meat: ArrayLike, total: float) -> FloatArray:
     array([[0.01]])
     """
     bread = np.asarray(hessian, dtype=np.float64)
-    sizes = np.linalg.eigvalsh(bread)
-    if not sizes.min() > 0:
+    diagonal = np.diag(bread)
+    # Signs of eigenvalues are looked at in units of the columns, in which rounding is that of each.
+    scale = 1 / np.sqrt(np.where(diagonal != 0, np.abs(diagonal), 1.0))
+    sizes = np.linalg.eigvalsh(bread * np.multiply.outer(scale, scale))
+    if not sizes[0] >= -_ROUNDING * abs(sizes[-1]):
         raise InferenceError(
             "the mean corrected Hessian is not positive definite, so that theta is no minimum and has no standard "
             "errors. Use more records, raise l2, or release with less noise."
         )
-    diagonal = np.diag(bread)
     # A column of zeros may have eigenvalues above 0 by rounding.
-    singular = not diagonal.min() > 0
-    if not singular:
-        scale = 1 / np.sqrt(diagonal)
-        sizes = np.linalg.eigvalsh(bread * np.multiply.outer(scale, scale))
-        singular = not sizes[-1] <= _LARGEST_CONDITION * sizes[0]
-    if singular:
-        raise InferenceError(
-            "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "
-            "out columns that repeat others, or give l2."
-        )
+    if not (diagonal.min() > 0 and 0 < sizes[-1] <= _LARGEST_CONDITION * sizes[0]):
+        raise _singular()
     inverse = np.linalg.inv(bread)
     found: FloatArray = inverse @ np.asarray(meat, dtype=np.float64) @ inverse.T / total
     return (found + found.T) / 2
+
+
+def require_variances(covariance: FloatArray) -> None:
+    """Raise InferenceError where a variance is negative or not finite, which a Hessian next to singular leaves."""
+    variances = np.diag(covariance)
+    if not (np.all(variances >= 0) and np.all(np.isfinite(variances))):
+        raise _singular()
+
+
+def _singular() -> InferenceError:
+    return InferenceError(
+        "the mean corrected Hessian is singular to rounding: the records do not tell the parameters apart. Leave "
+        "out columns that repeat others, or give l2."
+    )
 
 
 def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: float | None = None) -> float:

@@ -20,7 +20,7 @@ from symdebias._arrays import (
 )
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
-from symdebias.codegen.plain import design_rows, is_plain, plain_gradients, plain_slopes
+from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
@@ -299,13 +299,17 @@ class Records:
 
         return derivatives
 
-    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+    def derivatives_or_differences(
+        self, units: FloatArray | None = None, *, roughly: bool = False
+    ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found.
 
         Parameters
         ----------
         units : array of shape (Q,), float64, optional
             By how much each parameter changes the score by about 1, for the steps of differences; ones by default.
+        roughly : bool
+            Whether a Hessian by differences, two passes for each parameter, may be that of a part of the records.
 
         Notes
         -----
@@ -314,13 +318,15 @@ class Records:
         """
         program = self.correction.program
         if isinstance(program, ScoreProgram) and program.has_point_masses:
-            return self._by_differences(units), "central differences"
+            return self._by_differences(units, roughly=roughly), "central differences"
         try:
             return self.derivatives(), "exact"
         except NoExactCorrectionError:
-            return self._by_differences(units), "central differences"
+            return self._by_differences(units, roughly=roughly), "central differences"
 
-    def _by_differences(self, units: FloatArray | None) -> Callable[..., Derivatives]:
+    def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
+        part = self.looked_at if roughly else self
+
         def derivatives(theta: FloatArray, meat: bool = False) -> Derivatives:
             value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
@@ -328,7 +334,7 @@ class Records:
             steps = 6e-6 * scales * (1 + float(np.abs(theta / scales).max()))
             columns = []
             for step, move in zip(steps, np.diag(steps), strict=True):
-                columns.append((self.mean_gradient(theta + move) - self.mean_gradient(theta - move)) / (2 * step))
+                columns.append((part.mean_gradient(theta + move) - part.mean_gradient(theta - move)) / (2 * step))
             hessian = np.array(columns)
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
             return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
@@ -398,14 +404,10 @@ class Records:
 
         Where it stands as it is, without noise or categories in it, nothing is compiled.
         """
-        if not self._is_plain:
+        if not self.correction.is_plain:
             return self.gradients(theta, slice(None))
         matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
         return plain_gradients(self.correction.program, theta.ravel(), matrix, target)
-
-    @functools.cached_property
-    def _is_plain(self) -> bool:
-        return is_plain(self.correction.program)
 
     def factored_gradients(
         self, theta: FloatArray, *, by_derivatives: bool = False
@@ -434,7 +436,7 @@ class Records:
         if not isinstance(program, ScoreProgram) or len(program.scores) != 1:
             return None
         matrix, target = (np.ascontiguousarray(part[:]) for part in self.encoded)
-        if self._is_plain:
+        if self.correction.is_plain:
             slopes = plain_slopes(program, theta.ravel(), matrix, target)[0]
             return slopes, np.zeros((0, len(slopes))), np.zeros((0, theta.size))
         if not (by_derivatives and self.has_slopes):
@@ -516,7 +518,9 @@ class Records:
     @functools.cached_property
     def looked_at(self) -> "Records":
         """The records whose curvatures are looked at first."""
-        return self._some(LOOKED_AT)
+        near, far = (max(1, len(self) // count) for count in (TESTED_RECORDS, LOOKED_AT))
+        # They are among the tested ones, which are in memory, where the strides say so.
+        return self._some(LOOKED_AT) if far % near else self.tested.thinned(far // near)
 
     def _some(self, count: int) -> "Records":
         """Return about so many records, in memory."""

@@ -346,6 +346,7 @@ LONG = {
     "larger_than_memory.py --records 20000 --columns 2": "sgd, exponential, one pass",
     "estimated_noise.py --draws 2": "logistic       validation      5000   200",
     "safeguards.py --records 2000 --draws 2": "Huber ",
+    "longer_parameters.py --draws 1": "true labels",
     "random_designs.py --designs 6 --most-records 2000": "parameters: ",
     "few_clusters.py --draws 5": "      40   4     0.7",
     "growth.py --small --repeats 1": "m_estimate, exponential, from Parquet records",

@@ -51,6 +51,8 @@ _KEY, _KEY_BYTES = "key", 32
 # Where an entry is built, until it is whole and renamed: what a killed process has left is swept after an hour.
 _ASIDE, _ABANDONED = "build-", 3_600.0
 _LARGEST_FILE = 64 * 2**20
+# How derivations that are kept are named, and the seconds that one takes which is.
+_KEPT, _WORTH_KEEPING = ".json", 0.05
 # Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
 # version has kept is left alone and not taken for damage.
 _LAYOUT = 3
@@ -279,6 +281,74 @@ def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
     _sweep(folder)
     with _waiting.compiling(kept=True):
         return _build(folder, entry, source, key)
+
+
+def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a name stands for: what this user has signed and kept in the cache folder, or what is made now.
+
+    Parameters
+    ----------
+    name : str
+        The hash of all that decides what is made.
+    make : callable
+        Makes it, of texts, numbers and lists. What takes long is kept; nothing else repays a file.
+
+    Warns
+    -----
+    CacheWarning
+        The cache folder cannot be used, or what is in it was damaged.
+    """
+    folder = cache_folder()
+    if folder is None:
+        return make()
+    path = folder / f"{name}{_KEPT}"
+    try:
+        key = _own_key(folder)
+        if path.exists() or path.is_symlink():
+            found = _signed_text(path, name, key)
+            if found is not None:
+                return found
+            warnings.warn(
+                f"a derivation kept in {folder} was damaged or foreign; it was deleted and is done again.",
+                CacheWarning,
+                stacklevel=2,
+            )
+            _delete(path)
+    except OSError as error:
+        _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
+        return make()
+    began = time.process_time()
+    made = make()
+    if time.process_time() - began > _WORTH_KEEPING:
+        with contextlib.suppress(OSError):
+            _keep(folder, path, {"manifest": made, "signature": _signature(made, name, key)})
+    return made
+
+
+def _signed_text(path: Path, name: str, key: bytes) -> dict[str, Any] | None:
+    """Return what is kept at a path, or None where anything about it is not as this user has left it."""
+    if _distrust(path) or not stat.S_ISREG(path.lstat().st_mode) or path.lstat().st_size > _LARGEST_FILE:
+        return None
+    try:
+        signed = json.loads(path.read_bytes())
+        found: dict[str, Any] = signed["manifest"]
+        whole = hmac.compare_digest(signed["signature"], _signature(found, name, key))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if whole else None
+
+
+def _keep(folder: Path, path: Path, signed: dict[str, Any]) -> None:
+    descriptor, aside = tempfile.mkstemp(prefix=_ASIDE, dir=folder)
+    try:
+        with open(descriptor, "w") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
+            json.dump(signed, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(aside).replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            Path(aside).unlink()
 
 
 def _own_key(folder: Path) -> bytes:

@@ -18,7 +18,7 @@ from symdebias.codegen.program import BLOCK
 from symdebias.codegen.score.hessian import MOMENTS, STRIDE
 
 # Columns of a row that are put into a tile at a time; the rest one by one.
-_TOGETHER = (16, 4, 1)
+_TOGETHER = (4, 1)
 
 _vector = numba.types.Array(numba.float64, 1, "C")
 _given_vector = numba.types.Array(numba.float64, 1, "C", readonly=True)

@@ -127,11 +127,14 @@ class SurrogateParts:
         thousand above what is taken, with `proved`; or the largest errors that were found, where a part of the loss has
         no interval arithmetic or a jump.
         """
+        if not self.replaced:
+            # Polynomials stand as they are.
+            return Largest(0.0, 0.0, proved=True)
         rows = np.array(self.multipliers(np.array(targets, dtype=float))).T
         found = [self._largest(design, bound, row) for row in self._unlike(rows)]
         return Largest(
-            max((one.value for one in found), default=0.0),
-            max((one.slope for one in found), default=0.0),
+            max(one.value for one in found),
+            max(one.slope for one in found),
             all(one.proved for one in found),
         )
 

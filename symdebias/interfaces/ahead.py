@@ -9,7 +9,6 @@ from typing import Any
 from symdebias._domains import COUNT
 from symdebias._progress import progress_bar
 from symdebias.codegen import cache
-from symdebias.codegen.plain import is_plain
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction, columns_to_show
@@ -86,7 +85,9 @@ def compile_kernels(
     widths = _widths(corrected, columns)
     began, before = time.perf_counter(), cache.built()
     corrections = [correction for width in widths for correction in _of_all_sizes(corrected, width)]
-    sources = {one.key: one for correction in corrections for one in _needed(correction, solvers, weighted)}
+    has_pilot = not corrected.is_resolved
+    needed = (one for correction in corrections for one in _needed(correction, solvers, weighted, has_pilot=has_pilot))
+    sources = {one.key: one for one in needed}
     with progress_bar(progress, len(sources), "kernel") as advance:
         for source in sources.values():
             cache.compile_kernel(source)
@@ -126,7 +127,9 @@ def _of_all_sizes(corrected: CorrectedLoss, width: int) -> list[Correction]:
     return [correction, corrected.with_design(design).at(width)]
 
 
-def _needed(correction: Correction, solvers: Sequence[str], weighted: bool) -> Iterator[cache.KernelSource]:
+def _needed(
+    correction: Correction, solvers: Sequence[str], weighted: bool, *, has_pilot: bool
+) -> Iterator[cache.KernelSource]:
     """Yield the sources of the kernels that default fits compile, in the order in which they would."""
     source: Callable[..., cache.KernelSource] = correction.kernels.source
     gradient, loss = source("mean_gradient", weighted=weighted), source("mean_loss", weighted=weighted)
@@ -142,10 +145,13 @@ def _needed(correction: Correction, solvers: Sequence[str], weighted: bool) -> I
     if not has_slopes:
         yield source("mean_gradient")
     if "sgd" in solvers:
+        # What a pilot has gone by takes the place of gradients.
+        if not (has_pilot and has_slopes):
+            yield gradient
         # A learned step has a scaling, which is the default.
-        yield from (gradient, source("sgd_pass", weighted=weighted, scaled=True))
+        yield source("sgd_pass", weighted=weighted, scaled=True)
     plain = correction.uncorrected
-    if correction.method.corrects and plain is not None and not is_plain(plain.program):
+    if correction.method.corrects and plain is not None and not plain.is_plain:
         yield plain.kernels.source("mean_gradient")
 
 

@@ -24,6 +24,8 @@ _CALIBRATIONS = {"analytic": analytic_gaussian_scale, "classical": classical_gau
 
 # Whose sums do not overflow.
 _LARGEST_VARIANCE = 1e250
+# Standard deviations with ratios up to this are taken as they are by what finds eigenvalues.
+_ALIKE = 1e4
 _FREEDOM = Interval(1.0, 1e15, "both", "Give the number of values that the estimate rests on, less those fitted.")
 
 
@@ -154,7 +156,7 @@ class GaussianMechanism(Mechanism):
         """
         inside, matrix = Ball(radius), value_array(covariance)
         advice = "Give a symmetric positive semidefinite matrix of shape (k, k) with a positive entry on its diagonal."
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.allclose(matrix, matrix.T, rtol=1e-12):
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not _is_symmetric(matrix):
             raise ValueError(f"the covariance has the shape {matrix.shape} or is not symmetric. {advice}")
         if not np.abs(matrix).max() <= _LARGEST_VARIANCE or _has_truth_values(covariance):
             raise ValueError(
@@ -162,7 +164,7 @@ class GaussianMechanism(Mechanism):
             )
         matrix = (matrix + matrix.T) / 2
         largest = float(np.diag(matrix).max())
-        if not largest > 0 or not np.linalg.eigvalsh(matrix / largest).min() >= -1e-12 * len(matrix):
+        if not largest > 0 or not _is_semidefinite(matrix):
             raise ValueError(f"the covariance is not positive semidefinite, or it is 0. {advice}")
         return cls._known(
             epsilon=None, delta=None, calibration=None, radius=inside.radius,
@@ -392,9 +394,7 @@ class GaussianMechanism(Mechanism):
         if self.covariance is None:
             return GaussianMechanism.from_scale(self.scale * math.sqrt(1 + by), radius=self.radius)
         matrix = np.array(self.covariance)
-        sizes, vectors = np.linalg.eigh(matrix)
-        diagonal = np.sqrt(np.diag(matrix))
-        root = vectors * np.sqrt(np.maximum(sizes, 0.0)) if self.is_correlated else np.diag(diagonal)
+        root = _root(matrix) if self.is_correlated else np.diag(np.sqrt(np.diag(matrix)))
         i, j = direction
         inner = np.eye(len(matrix))
         inner[i, j] = inner[j, i] = inner[i, j] + by
@@ -463,10 +463,38 @@ class GaussianMechanism(Mechanism):
                 f"the covariance is that of {width} coordinates; the values have the shape {values.shape}. Pass rows "
                 f"of {width}."
             )
-        eigenvalues, vectors = np.linalg.eigh(np.array(self.covariance))
-        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        root = _root(np.array(self.covariance))
         noised: FloatArray = values + sampling.normal_noise(1.0, values.shape, source) @ root.T
         return noised
+
+
+def _units(matrix: FloatArray) -> FloatArray:
+    """Return the standard deviations of a covariance, 1 where one is 0."""
+    diagonal = np.diag(matrix)
+    return np.asarray(np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
+
+
+def _is_symmetric(matrix: FloatArray) -> bool:
+    """Whether a square matrix is symmetric, to rounding in the units of each coordinate."""
+    units = _units(matrix)
+    return bool(np.all(np.abs(matrix - matrix.T) <= 1e-8 * np.multiply.outer(units, units)))
+
+
+def _is_semidefinite(matrix: FloatArray) -> bool:
+    """Whether a symmetric matrix is positive semidefinite, to rounding in the units of each coordinate."""
+    units = _units(matrix)
+    scaled = matrix / units / units[:, None]
+    return bool(np.linalg.eigvalsh(scaled).min() >= -1e-12 * len(matrix) and np.diag(matrix).min() >= 0)
+
+
+def _root(matrix: FloatArray) -> FloatArray:
+    """Return R with R R' a covariance."""
+    units = _units(matrix)
+    if float(units.max()) <= _ALIKE * float(units.min()):
+        units = np.ones(len(matrix))
+    # Eigenvalues are right to rounding of the largest, which is all of a column of small numbers beside large ones.
+    sizes, vectors = np.linalg.eigh(matrix / units / units[:, None])
+    return np.asarray(units[:, None] * vectors * np.sqrt(np.maximum(sizes, 0.0)))
 
 
 @lru_cache(maxsize=1024)

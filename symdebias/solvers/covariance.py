@@ -13,11 +13,12 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, sandwich
+from symdebias.inference import Inference, require_variances, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
 from symdebias.solvers.noise_estimates import of_estimated_noise
+from symdebias.solvers.outward import note_on_longer_parameters
 from symdebias.solvers.scores import ReleasedRecords
 
 # With fewer clusters Student's t is so wide, and hangs so much on their being alike, that there are no intervals.
@@ -52,6 +53,7 @@ def at_root(
     known: ReleasedRecords | None = None,
     kind: str = "sandwich",
     by_descent: bool = False,
+    curvature: float | None = None,
 ) -> Inference:
     """Return the sandwich covariance at a root, the noise of the mechanism included.
 
@@ -62,7 +64,8 @@ def at_root(
     records; `safeguards` what held theta at the end: there are then no intervals. With `codes` of clusters, int64, the
     covariance is that of `of_clusters`, with one degree of freedom less than there are clusters; from fewer than 5
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
-    says that theta is an average of iterates, which may be away from the root.
+    says that theta is an average of iterates, which may be away from the root. `curvature` is the least one at theta in
+    its own standard errors, where it was looked at: where it is small, what longer parameters are like is looked at.
     """
     correction = records.correction
     notes: list[str] = []
@@ -99,6 +102,7 @@ def at_root(
                     f"Student's t with {freedom} degrees of freedom"
                 )
         covariance, least, share = _with_estimates(records, theta, hessian, covariance, freedom)
+        require_variances(covariance)
     except InferenceError as error:
         return Inference(None, kind, str(error))
     if share is not None:
@@ -119,6 +123,9 @@ def at_root(
                 f"theta is {away:.3g} standard errors away from the root of the mean corrected score: descent has not "
                 "arrived. Train longer or with larger steps, or use m_estimate."
             )
+    if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
+        longer = note_on_longer_parameters(records, theta, penalty, metric, covariance, curvature)
+        notes += [] if longer is None else [longer]
     if safeguards:
         refusal = (
             f"{'; '.join(safeguards)}: a constraint, not the data, decided theta, and intervals would not cover. Widen "

@@ -19,8 +19,8 @@ from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceE
 from symdebias.inference import sandwich
 from symdebias.records import LOOKED_AT, Records
 from symdebias.solvers.metric import definite, inverse_root
-from symdebias.solvers.scores import ReleasedRecords
-from symdebias.transforms.surrogate import highest_frequency
+from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
+from symdebias.transforms.surrogate import affordable_frequency
 
 # The fewest of the tested records that may carry the gradient.
 _FEWEST_CARRIERS = 30
@@ -37,6 +37,9 @@ _MOST_BIAS = 0.9
 # Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
 # are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
+# By how much what a part of m records says of a surrogate is to stay clear of a limit, for all records to be spared;
+# and a share of 3/m lies beyond all that it has in at most one of twenty draws.
+_CLEARLY, _MISSED = 1.5, 3.0
 # How many times more records than the last the next look at that takes, and from how many records on one is taken.
 _MORE, _FEWEST_LOOKED_AT = 8, 200
 # With more parameters than this a mean Hessian is not found by differences of gradients, two for each.
@@ -121,12 +124,15 @@ class Examination:
         As for `examined`.
     by_derivatives : bool
         Whether the pass of `Records.derivatives` is at hand; see `Records.gradients`.
+    whole : Whole or None
+        All records where `known` is of a part of them: they are asked where the part does not tell.
     """
 
     records: Records
     metric: FloatArray
     known: ReleasedRecords | None = None
     by_derivatives: bool = False
+    whole: Whole | None = None
     _has_derivatives: bool = field(default=False, init=False, repr=False)
     _last: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
@@ -248,8 +254,18 @@ class Examination:
                     uncertainty = error / length if length > 0 else math.inf
                 signs += uncertain_curvature(correction, curvature, uncertainty)
                 if known is not None and correction.surrogates is not None and not signs:
-                    signs += _large_bias(correction, known, theta, found + np.diag(penalty))
+                    signs += self._large_bias(known, theta, found + np.diag(penalty))
         return Health(share, inflation, curvature, tuple(signs))
+
+    def _large_bias(self, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
+        """Return the sign of being lost of a surrogate that may move scores by much, if it does."""
+        correction = self.records.correction
+        if self.whole is not None:
+            is_clear = not _large_bias(correction, known, theta, hessian, is_part=True)
+            if is_clear and (known.zonal is not None or self.whole.farthest(theta) <= REACH * known.farthest(theta)):
+                return []
+            known = self.whole.known or known
+        return _large_bias(correction, known, theta, hessian)
 
     def standstill(self, start: FloatArray, theta: FloatArray, penalty: FloatArray) -> str | None:
         """Return what is to be said where the mean gradient is not much smaller than at the start, and is no noise.
@@ -268,10 +284,14 @@ class Examination:
         noise = math.sqrt(max(spread, 0.0)) / len(norms)
         key = start.tobytes(), (penalty * start).tobytes()
         if key not in self._begun:
-            # A journal knows the gradient with weights.
-            unweighted = replace(tested, weights=np.zeros(0), journal=None)
-            first = unweighted.mean_gradient(start)
-            self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
+            if self._has_derivatives and tested.has_slopes:
+                _, first = self._relative(tested, start)
+                self._begun[key] = float(np.linalg.norm(first + (penalty * start) @ root))
+            else:
+                # A journal knows the gradient with weights.
+                unweighted = replace(tested, weights=np.zeros(0), journal=None)
+                first = unweighted.mean_gradient(start)
+                self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
             return None
@@ -295,21 +315,29 @@ class Examination:
         return size / before
 
 
-def _large_bias(correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray) -> list[str]:
-    """Return the sign of being lost of a surrogate that may move scores by much of their spread, if it does."""
+def _large_bias(
+    correction: Correction, known: ReleasedRecords, theta: FloatArray, hessian: FloatArray, *, is_part: bool = False
+) -> list[str]:
+    """Return the sign of being lost of a surrogate that may move scores by much of their spread, if it does.
+
+    Of a part of the records it is also there where it is not clear that all of them have none: within a factor of the
+    limits, or where as many scores as the part may have missed, farther out than its own, would make it.
+    """
+    factor, missed = (_CLEARLY, _MISSED / known.records) if is_part else (1.0, 0.0)
     try:
-        squared = known.squared_bias(correction, theta, hessian)
+        squared = known.squared_bias(correction, theta, hessian, missed=missed)
     except np.linalg.LinAlgError:
         return ["the curvature of the mean corrected loss is lost to rounding"]
     largest = math.sqrt(max(float(np.linalg.eigvals(known.metric @ squared).real.max()), 0.0))
     spread = known.spread(theta)
-    variance = float(known.variances(theta).mean())
-    fastest = highest_frequency(variance, known.records)
+    variances = known.variances(theta)
+    variance = float(variances.mean())
+    fastest = affordable_frequency(variances, known.records)
     most = _MOST_BIAS
     # Over a few units a quadratic and slow waves will do.
-    if known.mean_square(theta) > _WIDE**2:
+    if factor * known.mean_square(theta) > _WIDE**2:
         most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
-    if largest <= most * spread:
+    if factor * largest <= most * spread:
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
@@ -384,15 +412,21 @@ def _goes_by_derivatives(theta: FloatArray) -> bool:
 
 
 def curvatures(
-    records: Records, theta: FloatArray, penalty: FloatArray, metric: FloatArray, weighing: FloatArray
+    records: Records,
+    theta: FloatArray,
+    penalty: FloatArray,
+    metric: FloatArray,
+    weighing: FloatArray,
+    *,
+    by_derivatives: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
 
     Curvatures, shape (Q,), the least first, are relative to `weighing`; the two mean squares are those of the records'
     own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
-    steps of differences.
+    steps of differences; `by_derivatives` is as for `Records.gradients`.
     """
-    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta))
+    look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
     sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
     return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
 

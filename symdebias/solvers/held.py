@@ -195,8 +195,8 @@ class HeldRecords(Records):
         found = super()._derivatives()
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
-    def _by_differences(self, units: FloatArray | None) -> Callable[..., Derivatives]:
-        found = super()._by_differences(units)
+    def _by_differences(self, units: FloatArray | None, *, roughly: bool) -> Callable[..., Derivatives]:
+        found = super()._by_differences(units, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
     def mean_gradient(self, theta: FloatArray) -> FloatArray:

@@ -30,7 +30,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
-from symdebias.solvers.metric import positive, undecided
+from symdebias.solvers.metric import of_curvatures, positive, undecided
 from symdebias.solvers.moments import pays_to_compile, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
@@ -298,8 +298,9 @@ def estimated(
         safeguards.append("the curvature of the mean corrected loss is not positive")
     warn_of_inflation(health.inflation, stacklevel=4)
     inference = at_root(
-        records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known
-    )
+        records, theta, root.derivatives, penalty, metric, safeguards=safeguards, codes=codes, known=known,
+        curvature=health.curvature,
+    )  # fmt: skip
     told, inference = frame.told(resolved, inference)
     return Fit.of(
         told,
@@ -425,6 +426,11 @@ class _Search:
         squares = np.diag(self.metric)
         return np.asarray(1 / np.sqrt(np.where(squares > 0, squares, 1.0)))
 
+    @property
+    def is_free_form(self) -> bool:
+        """Whether the loss has no scores, whose second moments are the metric."""
+        return not self.corrected.declared.scores
+
     def estimate(self, *, by_surrogate: bool = False) -> _Estimate:
         """Return the minimum next to the pilot, or next to the start where there is none.
 
@@ -442,8 +448,9 @@ class _Search:
         else:
             begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
             resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
+        metric = of_curvatures(root.derivatives.hessian) if self.is_free_form else self.metric
         health = examined(
-            records, root.theta, self.penalty, self.metric, hessian=root.derivatives.hessian,
+            records, root.theta, self.penalty, metric, hessian=root.derivatives.hessian,
             with_curvature=not root.on_boundary, known=self.known,
         )  # fmt: skip
         health.refuse(root.theta, "Raise l2, use more records, or release with less noise.")
@@ -490,7 +497,7 @@ class _Search:
             assert self.known is not None
             resolved = self.known.resolved(begin, radius=self.surrogate_radius)
         records = resolved.of(self.checked)
-        near = Near(begin, self.metric, reach, self.region)
+        near = Near(begin, self.metric, reach, self.region, by_curvature=self.is_free_form)
         first = None
         if within is not None and len(records) >= _MANY:
             first = self._on_a_part(records, begin, near)
@@ -522,7 +529,8 @@ class _Search:
         begin, correction = first.theta, records.correction
         part = self._part.under(correction)
         apart = records.mean_gradient(begin) - part.mean_gradient(begin)
-        curvature = positive(first.derivatives.hessian + np.diag(self.penalty), near.metric)[0]
+        hessian = first.derivatives.hessian + np.diag(self.penalty)
+        curvature = positive(hessian, near.metric_at(hessian))[0]
         moved = begin
         for _ in range(1 + _CORRECTIONS):
             gradient = part.mean_gradient(moved) + apart + self.penalty * moved

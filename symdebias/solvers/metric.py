@@ -36,6 +36,18 @@ def inverse_root(metric: FloatArray) -> FloatArray:
     return np.asarray(vectors * scaled / units[:, None])
 
 
+def of_curvatures(hessian: FloatArray) -> FloatArray:
+    """Return the diagonal matrix that a free-form loss is measured by: its own curvatures, in whatever units.
+
+    An entry is the size of the curvature, or of what the curvature must be at least for the mixed derivatives to be
+    those of a positive semidefinite matrix; 1 where all of them are 0.
+    """
+    sizes = np.abs(np.diag(hessian))
+    mixed = np.divide(hessian**2, sizes[:, None], out=np.zeros_like(hessian), where=sizes[:, None] > 0)
+    found = np.maximum(sizes, mixed.max(axis=0, initial=0.0))
+    return np.diag(np.where(found > 0, found, 1.0))
+
+
 def undecided(metric: FloatArray) -> list[int]:
     """Return the places of the parameters of a combination of columns that is 0 in every record, if there is one.
 

@@ -73,12 +73,12 @@ def newton(
     """
     correction = records.correction
     ridge = np.diag(penalty)
-    metric = near.metric
 
     def allowed(point: FloatArray) -> bool:
         return is_allowed(correction, point)
 
     def length(move: FloatArray) -> float:
+        metric = near.metric_at(before.hessian + ridge)
         return math.sqrt(max(float(move @ metric @ move), 0.0))
 
     def root(end: FloatArray, found: Derivatives, step: int, last: float, least: float) -> Root:
@@ -93,6 +93,7 @@ def newton(
     for step in range(1, _STEPS + 1):
         gradient = before.gradient + penalty * theta
         try:
+            metric = near.metric_at(before.hessian + ridge)
             matrix, least = positive(before.hessian + ridge, metric, _FLAT * curved, share_kept)
             move = near.minimiser(theta, gradient, matrix) - theta
         except np.linalg.LinAlgError as error:

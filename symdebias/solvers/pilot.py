@@ -18,6 +18,7 @@ from symdebias.derivation import Surrogate
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.health import least_curvature, score_error, uncertain_curvature
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.newton import newton
 from symdebias.solvers.regions import Near, Region
 from symdebias.solvers.scores import ReleasedRecords
@@ -119,7 +120,8 @@ def _climb(
         # By the pass that the rungs need anyway: a kernel for gradients alone would be compiled for this one call.
         derivatives, how = first.derivatives_or_differences()
         slope = derivatives(theta).gradient if how == "exact" else first.mean_gradient(theta)
-        aim = np.asarray(-np.linalg.lstsq(known.metric, slope, rcond=1e-12)[0], dtype=np.float64)
+        turn = inverse_root(known.metric)
+        aim = np.asarray(-turn @ (slope @ turn), dtype=np.float64)
         size = known.size(aim)
         aim = aim * (reach / size) if size > 0 else aim
     rungs = 0
@@ -133,7 +135,7 @@ def _climb(
         size = known.size(theta)
         growth = 1 + reach / size if size > 0 else 1.0
         records = known.resolved(theta if size > 0 else aim, growth=growth, quick=True).of(part)
-        derivatives, _ = records.derivatives_or_differences()
+        derivatives, _ = records.derivatives_or_differences(roughly=True)
         near = Near(theta, known.metric, reach, region)
         root = newton(records, derivatives, theta, penalty, near, arrived=_ROUGH, with_meat=False)
         moved = known.size(root.theta - theta)
@@ -147,7 +149,7 @@ def _climb(
         if not root.at_reach and moved <= _SETTLED * max(size, 1e-3 * unit):
             break
         reach = max(reach, _FIRST * unit, size * (_GROWTH - 1)) if root.at_reach else reach
-    found = derivatives(theta, True)
+    found = records.derivatives_or_differences()[0](theta, True)
     uncertainty = score_error(found.hessian + np.diag(penalty), found.meat, records.total, known.metric)
     curvature, share = None, uncertainty / size if size > 0 else math.inf
     if not (root.on_boundary or penalty.any()):

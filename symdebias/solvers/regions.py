@@ -14,6 +14,7 @@ from scipy.optimize import brentq, lsq_linear
 
 from symdebias._arrays import FloatArray, real_array
 from symdebias._domains import POSITIVE
+from symdebias.solvers.metric import of_curvatures
 
 # Newton's steps, after which halving alone would have arrived.
 _STEPS = 200
@@ -112,6 +113,12 @@ class Near:
     metric: FloatArray
     reach: float  # How far, positive; infinite for no bound.
     region: Region  # What else holds.
+    # Whether the metric is that of the curvature where a search stands, as for a free-form loss, which has no scores.
+    by_curvature: bool = False
+
+    def metric_at(self, hessian: FloatArray) -> FloatArray:
+        """Return the metric at a point of a mean corrected Hessian."""
+        return of_curvatures(hessian) if self.by_curvature else self.metric
 
     def distance(self, theta: FloatArray) -> float:
         """Return the distance from the centre."""

@@ -26,6 +26,7 @@ from symdebias.mechanisms import Mechanism
 from symdebias.noise import ChannelNoise, SymmetricChannel
 from symdebias.records import Records
 from symdebias.release import Release
+from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import released_moments
 
 # Records for each parameter, and the square of 8 times the variance 2 of the square of a normal number.
@@ -58,7 +59,8 @@ class Signal:
         noise = correction.design.released_covariance(correction.noise_covariance(records.scales))
         width = len(noise)
         moments = released_moments(records)[:width, :width]
-        parts = np.linalg.eigvals(np.linalg.lstsq(moments, noise, rcond=1e-12)[0]).real
+        root = inverse_root(moments)
+        parts = np.linalg.eigvalsh(root.T @ noise @ root)
         parts = parts[parts > 1e-9]
         share = 1.0 if not len(parts) else float(1 - parts.mean())
         error = 0.0 if not len(parts) else math.sqrt(2 / (count * len(parts)))
@@ -138,7 +140,7 @@ def _labels(part: Records) -> tuple[float, float, float]:
 
 
 def _alike(records: Records) -> str:
-    """Name columns that hardly vary apart from each other once the noise is taken out: more records tell no more.
+    """Name columns that are not told to vary, or to vary apart from each other, once the noise is taken out.
 
     A direction of the estimated second moments of true rows that is not told from 0: its variance over released rows is
     known to a share of sqrt(2/n).
@@ -156,9 +158,15 @@ def _alike(records: Records) -> str:
     names = correction.design.parameters
     told = [name for name, entry in zip(names, least, strict=True) if abs(entry) > _WEIGHTY]
     if len(told) == 1:
-        return f"Once the noise is taken out, {told[0]} hardly varies: leave it out."
+        return (
+            f"These records do not tell that {told[0]} varies beyond its noise: leave it out, or release it with less "
+            "noise."
+        )
     listed = f"{', '.join(told[:-1])} and {told[-1]}"
-    return f"Once the noise is taken out, {listed} hardly vary apart from each other: leave one of them out."
+    return (
+        f"These records do not tell that {listed} vary apart from each other beyond their noise: leave one of them "
+        "out, or release them with less noise."
+    )
 
 
 def _gain(target: Mechanism | None) -> float:

@@ -44,7 +44,7 @@ from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import known_scores
+from symdebias.solvers.scores import known_at_a_glance
 from symdebias.solvers.settings import Setting, checked_settings, require_one_epoch
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import learned_steps, step_size_told, step_sizes
@@ -514,8 +514,8 @@ def _examined(
 ) -> Replicates:
     """Return what the replicates have reached, each examined as `sgd` examines a fit."""
     n = len(run)
-    known = None if corrected.design is None else known_scores(corrected, run)
-    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY)
+    known, whole = known_at_a_glance(corrected, run)
+    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY, whole=whole)
     advice: str | None = None
     fits: dict[int, Fit] = {}
     said: dict[type[Warning], dict[int, str]] = {VarianceWarning: {}, ConvergenceWarning: {}}

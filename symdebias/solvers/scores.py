@@ -33,7 +33,7 @@ from symdebias.solvers.surrogate_design import (
     share_of_noise,
     targets_of,
 )
-from symdebias.transforms.surrogate import Scores
+from symdebias.transforms.surrogate import Scores, affordable_frequency
 from symdebias.zonal import ZonalNoise
 
 # Records that the distribution of scores is estimated from, and the share of all that is taken whole: the farthest, and
@@ -41,24 +41,30 @@ from symdebias.zonal import ZonalNoise
 _SAMPLE, _FAR, _MOST_FAR, _NAMED = 20_000, 0.005, 50_000, 4
 # Intervals of released scores, values of true ones, and rounds of the deconvolution: few, so that it stays smooth.
 _CELLS, _VALUES, _ROUNDS = 241, 161, 60
+# The share of these that will do for a glance.
+_AT_A_GLANCE = 0.5
 # How much of the deconvolution's start is as wide as the released scores themselves, so that tails can grow.
 _WIDE = 0.002
 # The least share of the variance of released scores, in standard errors, that is taken to be of true ones.
 _LEAST_SIGNAL = 1.0
 # Cells of released cosines on a sphere and values of true ones.
 _COSINE_CELLS, _COSINES = 120, 161
+# How many times as far out as the scores of a part of the records those that it misses may lie.
+REACH = 2.0
 # All scores at parameters that are 0.
 _ZERO = Scores(np.zeros(1), np.ones(1))
 # Values for noise scales that records have of their own.
 _LEVELS = 16
 
 
-def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, signal: float) -> Scores:
+def deconvolved(
+    released: FloatArray, chances: FloatArray, *, noise: float, signal: float, fineness: float = 1.0
+) -> Scores:
     """Return the distribution of true scores whose noised ones are distributed as the released scores are.
 
     Maximum likelihood by expectation and maximisation (Richardson 1972, Lucy 1974), from the released scores drawn
     together to the variance of the true ones, `signal`, and stopped after few rounds. The chances sum to 1; `noise`
-    is the variance of normal noise in the released scores.
+    is the variance of normal noise in the released scores, and `fineness` multiplies how many values there are.
 
     Notes
     -----
@@ -76,17 +82,18 @@ def deconvolved(released: FloatArray, chances: FloatArray, *, noise: float, sign
     core = float(np.median(np.abs(released - middle))) or math.sqrt(variance)
     turned = np.arcsinh((released - middle) / core)
     low, high = float(turned.min()), float(turned.max())
-    edges = middle + core * np.sinh(np.linspace(low, high, _CELLS + 1))
-    values = middle + core * np.sinh(np.linspace(low, high, _VALUES))
-    cell = np.minimum((turned - low) * (_CELLS / (high - low)), _CELLS - 1).astype(np.int64)
-    seen = np.bincount(cell, chances, minlength=_CELLS)
+    cells, count = int(_CELLS * fineness), int(_VALUES * fineness)
+    edges = middle + core * np.sinh(np.linspace(low, high, cells + 1))
+    values = middle + core * np.sinh(np.linspace(low, high, count))
+    cell = np.minimum((turned - low) * (cells / (high - low)), cells - 1).astype(np.int64)
+    seen = np.bincount(cell, chances, minlength=cells)
     # Cells stand for their scores where it starts.
-    sums = np.bincount(cell, chances * released, minlength=_CELLS)
+    sums = np.bincount(cell, chances * released, minlength=cells)
     centres = np.where(seen > 0, sums / np.where(seen > 0, seen, 1.0), middle)
     between = (values[1:] + values[:-1]) / 2
     shrunk = middle + math.sqrt(min(1.0, signal / variance)) * (centres - middle)
-    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=_VALUES)
-    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=_VALUES)
+    found = (1 - _WIDE) * np.bincount(np.searchsorted(between, shrunk), seen, minlength=count)
+    found = found + _WIDE * np.bincount(np.searchsorted(between, centres), seen, minlength=count)
     found = np.maximum(found, 1e-9)
     reached = np.diff(ndtr((edges[:, None] - values) / math.sqrt(noise)), axis=0)
     for _ in range(_ROUNDS):
@@ -180,6 +187,8 @@ class ReleasedRecords:
         `symdebias.noise.SphericalNoise.shape`; infinite for other noise.
     zonal : ZonalNoise or None
         The zonal noise of the vector that the score is one of.
+    fineness : float
+        How fine the distribution of true scores is, for a glance below 1.
     """
 
     corrected: CorrectedLoss
@@ -189,6 +198,7 @@ class ReleasedRecords:
     part_of: Callable[[], Part]
     shape: float = math.inf
     zonal: ZonalNoise | None = None
+    fineness: float = 1.0
     # By theta: a fit asks for those of the pilot and of the end several times.
     _scores: dict[bytes, Scores] = field(default_factory=dict, repr=False, compare=False)
 
@@ -292,9 +302,12 @@ class ReleasedRecords:
         own_variances = self.part_of().own_variances
         if own_variances is None:
             return np.array([self.score_variance(theta) + self.target_noise])
-        own = np.sort(own_variances @ theta**2)
+        own = np.sort(own_variances @ theta**2) + self.target_noise
+        # A wave costs e^(s w^2) in the mean over records: a cell stands for what its records cost at the fastest wave,
+        # which is mostly that of its largest variance, and no less than its mean.
+        fastest = affordable_frequency(own, self.records) ** 2
         cells = np.array_split(own, min(_LEVELS, len(own)))
-        return np.array([cell.mean() for cell in cells]) + self.target_noise
+        return np.array([_costing(cell, fastest) for cell in cells])
 
     def mean_square(self, theta: FloatArray) -> float:
         """Return the mean square of true scores (of residuals): that of released ones, the noise taken out."""
@@ -314,6 +327,10 @@ class ReleasedRecords:
             self._scores[key] = self._estimated(theta)
         return self._scores[key]
 
+    def farthest(self, theta: FloatArray) -> float:
+        """Return how far the estimated distribution of true scores (of residuals) reaches."""
+        return float(np.abs(self.scores(theta).values).max())
+
     def _estimated(self, theta: FloatArray) -> Scores:
         part = self.part_of()
         released, chances = part.rows @ theta, part.chances
@@ -330,9 +347,12 @@ class ReleasedRecords:
         if not self.parts.is_residual:
             signal = float(theta @ self.gram @ theta) - float(self.mean @ theta) ** 2
         least = _LEAST_SIGNAL * variance * math.sqrt(2 / max(self.records, 2))
-        return deconvolved(released, chances, noise=noise, signal=max(signal, least, 1e-12 * variance))
+        signal = max(signal, least, 1e-12 * variance)
+        return deconvolved(released, chances, noise=noise, signal=signal, fineness=self.fineness)
 
-    def squared_bias(self, correction: Correction, theta: FloatArray, hessian: FloatArray) -> FloatArray:
+    def squared_bias(
+        self, correction: Correction, theta: FloatArray, hessian: FloatArray, *, missed: float = 0.0
+    ) -> FloatArray:
         """Return B with a'B a at least the squared bias of a'theta that a surrogate makes, shape (q, q).
 
         The bias of the gradient is b = E[x e(u)] with e the error of the surrogate's slope at the true score u, so that
@@ -347,12 +367,18 @@ class ReleasedRecords:
             The parameters.
         hessian : array of shape (q, q), float64
             H, of the mean corrected loss with its penalty.
+        missed : float
+            The share of scores that are as likely to lie anywhere beyond the farthest, up to `REACH` times as far out;
+            on a sphere, which ends there, anywhere.
         """
         assert correction.surrogates is not None
         inverse = np.linalg.inv(hessian)
-        error = rms_error(
-            correction.surrogate_parts, correction.surrogates.surrogates, self.scores(theta), self.targets()
-        )
+        scores = self.scores(theta)
+        if missed:
+            farthest = self.farthest(theta)
+            ends = (farthest, REACH * farthest) if self.zonal is None else (0.0, farthest)
+            scores = scores.with_outliers(min(missed, 1.0), *ends)
+        error = rms_error(correction.surrogate_parts, correction.surrogates.surrogates, scores, self.targets())
         return np.asarray(error**2 * inverse @ self.positive_gram() @ inverse)
 
     def spread(self, theta: FloatArray) -> float:
@@ -470,6 +496,88 @@ def _beyond(
 def _named(count: int, share: float) -> int:
     """Return how many records a part of so many names."""
     return min(count, math.ceil(share * count) + 8)
+
+
+def _costing(variances: FloatArray, square: float) -> float:
+    """Return the variance s with e^(s w^2) the mean of that of some variances, in order, for a squared frequency."""
+    largest = float(variances[-1])
+    return largest + float(np.log(np.mean(np.exp(square * (variances - largest))))) / square
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All records, of which a part is looked at first.
+
+    Attributes
+    ----------
+    corrected, records
+        As for `ReleasedRecords.of`.
+    """
+
+    corrected: CorrectedLoss
+    records: Records
+
+    @functools.cached_property
+    def known(self) -> ReleasedRecords | None:
+        """What `known_scores` says of them, by two passes."""
+        return known_scores(self.corrected, self.records)
+
+    def farthest(self, theta: FloatArray) -> float:
+        """Return the largest released score (residual), by one pass over the records.
+
+        Parameters
+        ----------
+        theta : array of shape (q,), float64
+            The parameters.
+        """
+        is_residual = self.corrected.surrogate_parts.is_residual
+        beyond = functools.partial(_largest_score, theta=theta, is_residual=is_residual)
+
+        def passed() -> float:
+            return float(max(self.records.over_parts(beyond)))
+
+        return float(self.records.remembered("farthest score", passed, theta.tobytes()))
+
+
+def _largest_score(part: Records, *, theta: FloatArray, is_residual: bool) -> float:
+    design = part.correction.design
+
+    def largest(rows: slice) -> float:
+        scores = design.estimated_rows(part.matrix[rows]) @ theta
+        if is_residual:
+            scores = scores - part.target[rows]
+        return float(max(scores.max(), -scores.min()))
+
+    return float(max(over_chunks(len(part), largest)))
+
+
+def known_at_a_glance(corrected: CorrectedLoss, records: Records) -> tuple[ReleasedRecords | None, Whole | None]:
+    """Return `known_scores` of the records that a fit is tested on, and all records.
+
+    Parameters
+    ----------
+    corrected, records
+        As for `ReleasedRecords.of`.
+
+    Returns
+    -------
+    known : ReleasedRecords or None
+        Of the tested records; None where there is no surrogate.
+    whole : Whole or None
+        None where the tested records are all.
+
+    Raises
+    ------
+    NoExactCorrectionError
+        As for `known_scores`.
+    """
+    if corrected.design is None:
+        return None, None
+    part = records.tested
+    known = known_scores(corrected, part)
+    if len(part) == len(records):
+        return known, None
+    return None if known is None else replace(known, fineness=_AT_A_GLANCE), Whole(corrected, records)
 
 
 def known_scores(corrected: CorrectedLoss, records: Records) -> ReleasedRecords | None:

@@ -38,7 +38,7 @@ from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
-from symdebias.solvers.scores import ReleasedRecords, known_scores
+from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import StepSize, learned_steps, rule_told, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, explain_stop, growth_limits, remedy_of
@@ -307,13 +307,14 @@ def _trained(
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
-        journal=journal,
+        journal=journal, has_pilot=not corrected.is_resolved,
     )  # fmt: skip
 
-    def examine(run: Records, descent: Descent, known: ReleasedRecords | None) -> tuple[Health, Examination]:
-        # The pilot of a surrogate has compiled the pass of derivatives: then no kernel for single gradients is needed.
+    def examine(
+        run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
+    ) -> tuple[Health, Examination]:
         theta = descent.result
-        examination = Examination(run, metric, known, by_derivatives=not corrected.is_resolved)
+        examination = Examination(run, metric, known, by_derivatives=training.has_pilot, whole=whole)
         health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(radius)
         if is_stream:
@@ -350,8 +351,11 @@ def _trained(
         if corrected.is_resolved:
             resolved = corrected
             descent, notes, reached = training.of(run, X, begin, beginning(resolved))
-            known = None if corrected.design is None else known_scores(corrected, run)
-            health, examination = examine(run, descent, known)
+            known, whole = known_at_a_glance(corrected, run)
+            if covariance is not None and whole is not None:
+                # The bias that intervals allow for is that of all records.
+                known, whole = whole.known, None
+            health, examination = examine(run, descent, known, whole)
         else:
             known = known_scores(corrected, run)
             assert known is not None
@@ -383,7 +387,7 @@ def _trained(
             derivatives, _ = run.derivatives_or_differences()
             inference = at_root(
                 run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
-                kind="plug-in sandwich of the average", known=known,
+                kind="plug-in sandwich of the average", known=known, curvature=health.curvature,
             )  # fmt: skip
             if covariance == "batch means":
                 inference = _by_batch_means(inference, descent.sums)
@@ -415,6 +419,8 @@ class _Training:
         What is gone on from.
     journal : Checkpoint or None
         What keeps how far it has come.
+    has_pilot : bool
+        Whether a pilot has compiled the pass of derivatives: then no kernel for gradients is needed.
     """
 
     step_size: Any
@@ -433,6 +439,7 @@ class _Training:
     progress: bool
     after: Reached | None = None
     journal: Checkpoint | None = None
+    has_pilot: bool = False
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -461,7 +468,9 @@ class _Training:
         elif isinstance(step_size, str) and step_size == "auto":
             if not np.all(np.isfinite(self.metric)):
                 explain_overflow(run, X)
-            step_size, scaling = learned_steps(run, begin, self.penalty, self.metric, batch_size, in_units=in_units)
+            step_size, scaling = learned_steps(
+                run, begin, self.penalty, self.metric, batch_size, in_units=in_units, by_derivatives=self.has_pilot
+            )
         before = 0 if earlier is None else earlier.all_steps
         sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
         kernel = correction.kernels.sgd_pass(

@@ -166,6 +166,7 @@ def learned_steps(
     batch_size: int,
     *,
     in_units: bool,
+    by_derivatives: bool = False,
 ) -> tuple[StepSize, FloatArray]:
     """Return step sizes from the curvature at the start, and the matrix that gradients are multiplied with.
 
@@ -176,14 +177,14 @@ def learned_steps(
     minimum and zero, as far as it can be told.
 
     P is the sum of `metric`, the second moments of released records, and the penalty; with `in_units` it is the
-    identity, and the matrix is left out (shape (0, 0)).
+    identity, and the matrix is left out (shape (0, 0)). `by_derivatives` is as for `Records.gradients`.
 
     References
     ----------
     Bottou, Curtis & Nocedal 2018, Theorems 4.6 and 4.7.
     """
     weighing = np.eye(len(theta)) if in_units else definite(metric + np.diag(penalty))
-    sizes, squares = curvatures(records, theta, penalty, metric, weighing)
+    sizes, squares = curvatures(records, theta, penalty, metric, weighing, by_derivatives=by_derivatives)
     largest = float(np.abs(sizes).max())
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
@@ -194,7 +195,7 @@ def learned_steps(
     noisy = max(squares[0] / least, squares[1] / largest)
     # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
     root = inverse_root(weighing)
-    gradients = (records.tested.gradients(theta, slice(None)) + penalty * theta) @ root
+    gradients = (records.tested.gradients(theta, slice(None), by_derivatives=by_derivatives) + penalty * theta) @ root
     spread = float(np.mean(np.sum(gradients**2, axis=1)))
     step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
     size = max(float(theta @ weighing @ theta), step, _LEAST_SIZE * spread / largest**2)

@@ -9,9 +9,10 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.corrected import CorrectedLoss
 from symdebias.derivation import SurrogateParts
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import DivergenceError, NoExactCorrectionError
 from symdebias.inference import critical_value
 from symdebias.release.design import ColumnDesign
+from symdebias.solvers.metric import inverse_root
 from symdebias.transforms import surrogate
 from symdebias.transforms.polynomial import PolynomialScene
 from symdebias.transforms.surrogate import Scores
@@ -34,6 +35,8 @@ _NEGLIGIBLE = 0.15
 _OUTSIDE = (1e-2, 1e-3, 0.0)
 # The range that a design states its largest errors on leaves out this much of the scores.
 STATED_OUTSIDE = 1e-3
+# Designs have fourth powers of slopes in them.
+_STEEPEST = 1e60
 
 
 def targets_of(corrected: CorrectedLoss, target: FloatArray, chances: FloatArray | None = None) -> tuple[float, ...]:
@@ -63,7 +66,8 @@ def share_of_noise(metric: FloatArray, noise: FloatArray) -> float:
 
     What noise adds to a record it adds to the covariance of a gradient.
     """
-    share = float(np.trace(np.linalg.lstsq(metric, noise, rcond=None)[0])) / len(metric)
+    root = inverse_root(metric)
+    share = float(np.sum(root * (noise @ root))) / len(metric)
     return min(max(share, 0.0), 0.999)
 
 
@@ -179,7 +183,8 @@ def scene_on_sphere(
         The noise hides the squares of scores.
     """
     # The mean squared norm of true vectors, in units in which all coordinates have the same noise.
-    power = float(np.trace(np.linalg.lstsq(covariance, gram, rcond=None)[0])) * noise.variance
+    root = inverse_root(covariance)
+    power = float(np.sum(root * (gram @ root))) * noise.variance
     if noise.hides(2):
         raise NoExactCorrectionError(
             f"the noise hides the squares of scores, whose factor is {float(noise.factors(2)[2]):.2g}, and with them "
@@ -257,6 +262,11 @@ def designed(
     `share_of_noise` the mean share of noise in the variance of a released direction, in [0, 1). `shape` is that of the
     noise of the score, see `symdebias.noise.SphericalNoise.shape`: infinite for normal noise, which other noises are
     priced as. `quick` takes the least dial and number of waves, and leaves the largest errors and the constants out.
+
+    Raises
+    ------
+    DivergenceError
+        The loss is so steep over these scores that squares of squares of its slopes are not finite.
     """
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))
@@ -268,12 +278,19 @@ def designed(
     leverage = (1 + moved / spread) / 2 if spread > 0 else np.ones(len(moved))
     carried = scores.chances * leverage
     judge = _Judge(parts, scores, targets)
+    steepest = float(np.abs(judge.slopes).max(initial=0.0))
+    if not steepest <= _STEEPEST:
+        raise DivergenceError(
+            f"over true scores of up to {float(np.abs(scores.values).max()):.3g} the loss has slopes of up to "
+            f"{steepest:.2g}, and no surrogate stands for it there. Raise l2, use more records, or release with less "
+            "noise."
+        )
     base = sum(part.inflation * float(carried @ slope**2) for part, slope in zip(numbers, judge.slopes, strict=True))
     reach = 2 * math.sqrt(variance)
     lengths = sorted({max(scores.radius(outside), 1e-6) + reach for outside in _OUTSIDE})
     if quick:
         lengths = lengths[-2:-1] or lengths
-    highest = surrogate.highest_frequency(variance, records, shape)
+    highest = surrogate.affordable_frequency(variances, records, shape)
     noised = records * (1 - share_of_noise)
     whole = Scene(
         scores, scores.chances, highest, _WAVES[0], variances, 0.0, share_of_noise * variance, leverage, shape

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import brentq
 
 from symdebias._arrays import FloatArray
 from symdebias.bounds.search import largest_found
@@ -26,6 +27,8 @@ _HIGHEST_FREQUENCY = 7.0
 NODES, GRID = 96, 801
 # Values that many scores are put together to.
 _VALUES = 322
+# Values of either sign that stand for outliers.
+_OUTLIERS = 32
 # Terms of Taylor series on cells, and what rounding may change in a sum, in units of the sizes of its terms.
 _TAYLOR, ROUNDING = 14, 2.0**-51
 
@@ -315,6 +318,21 @@ class Scores:
         place = int(np.searchsorted(beyond, outside, side="right"))
         return float(np.abs(self.values[order[min(place, len(order) - 1)]]))
 
+    def with_outliers(self, share: float, low: float, high: float) -> "Scores":
+        """Return the distribution with a share of it spread evenly over low < abs(u) <= high.
+
+        Parameters
+        ----------
+        share : float
+            In [0, 1].
+        low, high : float
+            Non-negative.
+        """
+        outside = low + (high - low) * np.arange(1, _OUTLIERS + 1) / _OUTLIERS
+        values = np.concatenate([-outside[::-1], self.values, outside])
+        chances = np.full(_OUTLIERS, share / (2 * _OUTLIERS))
+        return Scores(values, np.concatenate([chances, (1 - share) * self.chances, chances]))
+
     def scaled(self, factor: float) -> "Scores":
         """Return the distribution of the scores times a factor."""
         return Scores(self.values * factor, self.chances)
@@ -345,6 +363,26 @@ def highest_frequency(score_variance: float, records: float, shape: float = math
     if shape < math.inf:
         paid = 2 * shape * math.expm1(min(paid / (2 * shape), 700.0))
     return min(_HIGHEST_FREQUENCY, math.sqrt(paid / score_variance))
+
+
+def affordable_frequency(variances: FloatArray, records: float, shape: float = math.inf) -> float:
+    """Return the highest frequency that n records of noise variances of their own can pay for, in the mean of them.
+
+    Few records of much noise may make most of e^(s w^2). Noise of a finite shape is taken at its mean variance.
+    """
+    mean = float(np.mean(variances))
+    if mean == 0 or shape < math.inf or float(np.ptp(variances)) <= 1e-12 * mean:
+        return highest_frequency(mean, records, shape)
+    paid = 2 * math.log(max(records, 2)) + 12
+    largest = float(np.max(variances))
+
+    def unpaid(square: float) -> float:
+        return square * largest + math.log(float(np.mean(np.exp(square * (variances - largest))))) - paid
+
+    # The mean of e^(s w^2) is at least e^(w^2 mean of s), and at most that of the largest.
+    low, high = paid / largest, paid / mean
+    found = low if unpaid(low) >= 0 else high if unpaid(high) <= 0 else float(brentq(unpaid, low, high))
+    return min(_HIGHEST_FREQUENCY, math.sqrt(found))
 
 
 def balanced(

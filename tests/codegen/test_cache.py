@@ -20,6 +20,8 @@ from instances import U, Y
 
 from symdebias.codegen import cache
 from symdebias.codegen.kernels import Kernels
+from symdebias.codegen.printed import digest, kept_statements
+from symdebias.codegen.score import program as program_module
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.constants import Constants, Tails
 from symdebias.codegen.score.normal import NormalNoise
@@ -477,3 +479,119 @@ def test_nobody_is_told_who_does_not_look(terminal, monkeypatch, quiet):
         monkeypatch.setattr(terminal, "isatty", lambda: False)
     wait(cache._Waiting(), None if quiet == "no stream" else terminal)
     assert terminal.text == ""
+
+
+# ---- derivations that are kept -----------------------------------------------------------------------------
+
+NAME = "0123456789abcdef0123456789abcdef"
+MADE = {"setup": ["h0 = 1.0"], "record": [], "results": ["h0"], "functions": ["exp"]}
+
+
+@pytest.fixture
+def slow(folder, monkeypatch):
+    """Every derivation is worth keeping; the list counts them."""
+    monkeypatch.setattr(cache, "_WORTH_KEEPING", -1.0)
+    return []
+
+
+def derive(slow):
+    slow.append(1)
+    return MADE
+
+
+def test_a_derivation_is_kept_for_other_processes_of_this_user(folder, slow, monkeypatch):
+    assert [cache.kept(NAME, lambda: derive(slow)) for _ in range(3)] == [MADE] * 3
+    assert slow == [1]
+    path = folder / f"{NAME}.json"
+    assert {one.name for one in folder.iterdir()} == {"key", path.name}
+    assert os.name == "nt" or stat.S_IMODE(path.stat().st_mode) == 0o600
+    # Under another name it is another's.
+    assert cache.kept("f" * 32, lambda: derive(slow)) == MADE
+    assert slow == [1, 1]
+    # What takes no time is not kept, and nothing is where the cache is off.
+    monkeypatch.setattr(cache, "_WORTH_KEEPING", 1e9)
+    cache.kept("e" * 32, lambda: derive(slow))
+    monkeypatch.setenv("SYMDEBIAS_CACHE", "off")
+    assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    assert len(slow) == 4
+    assert len(list(folder.iterdir())) == 3
+
+
+def _other_text(path):
+    signed = json.loads(path.read_text())
+    signed["manifest"]["results"] = ["__import__('os').abort()"]
+    path.write_text(json.dumps(signed))
+
+
+def _of_another_name(path):
+    path.write_bytes((path.parent / f"{'f' * 32}.json").read_bytes())
+
+
+def _linked(path):
+    aside = path.parent / "aside"
+    path.rename(aside)
+    path.symlink_to(aside)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _other_text, _of_another_name, _linked,
+        lambda path: path.write_bytes(path.read_bytes()[:-20]), lambda path: path.write_text("[]"),
+        lambda path: path.write_text("{}"), lambda path: path.write_text('{"manifest": 1, "signature": 2}'),
+        lambda path: path.write_bytes(b"\xff"), lambda path: path.write_text("[" * 100_000),
+        lambda path: (path.parent / "key").write_bytes(bytes(32)),
+        lambda path: (path.unlink(), path.mkdir()),
+    ],
+)  # fmt: skip
+def test_a_derivation_that_is_damaged_or_foreign_is_done_again(folder, slow, damage):
+    for name in (NAME, "f" * 32):
+        cache.kept(name, lambda: derive(slow))
+    damage(folder / f"{NAME}.json")
+    with pytest.warns(CacheWarning, match="damaged or foreign; it was deleted and is done again"):
+        assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    assert len(slow) == 3
+    assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    assert len(slow) == 3
+
+
+def test_a_full_disk_never_fails_a_derivation(folder, slow, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache, "_keep", full)
+    assert cache.kept(NAME, lambda: derive(slow)) == MADE
+    monkeypatch.setattr(cache, "_own_key", full)
+    with pytest.warns(CacheWarning, match="could not be used"):
+        assert cache.kept(NAME, lambda: derive(slow)) == MADE
+
+
+def test_a_derivation_is_known_by_all_that_decides_it(folder, slow, monkeypatch):
+    def kept(texts, decides, make):
+        return kept_statements(texts, decides, lambda: (slow.append(1), make())[1])
+
+    monkeypatch.setattr(program_module, "kept_statements", kept)
+
+    def printed(what="loss", **changes):
+        # What this process knows of equal programs is forgotten.
+        ScoreProgram._statements.cache_clear()
+        program = dataclasses.replace(PROGRAM, **changes)
+        found = program._statements(what)
+        assert found == program._printed(what)
+        return len(slow)
+
+    positive = sp.Symbol("u", positive=True)
+    assert [printed(), printed()] == [1, 1]
+    assert printed("gradient") == 2
+    assert printed(expression=PROGRAM.expression + U) == 3
+    # Constants stand elsewhere in what kernels are told of the noise.
+    assert printed(columns=ScoreColumns((U,), (0, 1), 2, None)) == 4
+    assert printed(statistics=PROGRAM.statistics[:2], expression=U * Y - S) == 5
+    assert (
+        printed(expression=PROGRAM.expression.xreplace({U: positive}), columns=ScoreColumns((positive,), (0,), 1, None))
+        == 6
+    )
+    assert [printed(), printed("gradient")] == [6, 6]
+    assert digest(sp.Float(0.1)) != digest(sp.Float(0.1, 30))
+    assert digest(sp.sin(U)) != digest(sp.cos(U))
+    assert digest(U - Y) != digest(Y - U)

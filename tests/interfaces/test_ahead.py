@@ -65,6 +65,21 @@ def test_a_fit_asks_for_no_other_kernels(name, solver, asked):
     assert {name for key, name in asked.items() if key not in ahead} == set()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_surrogate_that_is_designed_first_takes_two_kernels(asked):
+    """The pass of derivatives, by which the pilot goes, and that of steps: what steps learn from is of the first."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 2))
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(NOISE, LABELS))
+    for weights in (None, rng.uniform(0.5, 1.0, 90)):
+        asked.clear()
+        sd.sgd(corrected, X, np.where(X[:, 0] > 0, 1, -1), l2=1.0, sample_weight=weights, batch_size=16, random_state=0)
+        assert sorted(asked.values()) == ["mean_derivatives", "sgd_pass"]
+    asked.clear()
+    sd.compile_kernels(corrected, 2, solvers=("sgd",))
+    assert sorted(asked.values()) == ["mean_derivatives", "sgd_pass"]
+
+
 @pytest.mark.compiled
 def test_what_was_compiled_ahead_is_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("SYMDEBIAS_CACHE", str(tmp_path / "cache"))

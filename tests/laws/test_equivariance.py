@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sympy as sp
 from scipy.special import expit
 
 import symdebias as sd
@@ -92,6 +93,32 @@ def test_units_and_origins_change_nothing(loss, mechanism, solver):
         if solver == "m_estimate":
             np.testing.assert_allclose(fit.standard_errors[:2] * SCALES, first.standard_errors[:2], rtol=1e-5)
             np.testing.assert_allclose(fit.bias_bound[:2] * SCALES, first.bias_bound[:2], rtol=1e-4, atol=1e-12)
+
+
+@pytest.mark.parametrize("scales", [[1e-6, 1e6], [1e12, 1e-12]])
+def test_units_as_far_apart_as_numbers_go_change_nothing(scales):
+    """Where rounding is that of the largest column, a share of noise is lost, or a Hessian seems to be indefinite."""
+    plain, first, _ = fitted("logistic", "Gaussian", "m_estimate", np.ones(2), np.zeros(2))
+    scaled, second, _ = fitted("logistic", "Gaussian", "m_estimate", np.array(scales), np.zeros(2))
+    np.testing.assert_allclose(scaled, plain, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(second.standard_errors[:2] * scales, first.standard_errors[:2], rtol=1e-5)
+    np.testing.assert_allclose(second.bias_bound[:2] * scales, first.bias_bound[:2], rtol=1e-4)
+
+
+@pytest.mark.parametrize("scales", [[1e5, 1e-5], [1.0, 1e-3]])
+def test_units_change_nothing_for_a_free_form_loss(scales):
+    """Measured as they stand, curvatures of 1e20 and 1e-10 left the second parameter at 0, 30 standard errors off."""
+    a, b, s, t, y = sp.symbols("a b s t y", real=True)
+    loss = sd.Loss.of_features((s * a**2 + t * b - y) ** 2, features=[a, b], parameters=[s, t], target=y)
+    X, y = RECORDS["number"]
+    noised = sd.Release(GAUSSIAN(1.0)).privatize(X, y, random_state=3).X
+    found = []
+    for units in (np.ones(2), np.array(scales)):
+        release = sd.Release(sd.GaussianMechanism.from_scale((0.4 * units).tolist()))
+        fit = sd.m_estimate(sd.debias(loss, release), noised * units, 100 * y)
+        found.append(np.stack([fit.theta, fit.standard_errors]) * [units[0] ** 2, units[1]])
+        assert fit.diagnostics["curvature"] > 5
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6)
 
 
 def test_what_the_table_would_see():

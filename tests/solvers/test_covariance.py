@@ -10,7 +10,7 @@ from scipy import stats
 
 import symdebias as sd
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, critical_value, two_sided_pvalue, wald_test
+from symdebias.inference import Inference, critical_value, require_variances, sandwich, two_sided_pvalue, wald_test
 
 pytestmark = pytest.mark.newest
 
@@ -23,6 +23,37 @@ def clustered(sizes, seed=0):
     codes = np.repeat(np.arange(len(sizes)), sizes)
     X = rng.normal(size=(len(codes), 2)) + rng.normal(size=(len(sizes), 2))[codes]
     return X, X @ [1.0, -0.5] + rng.normal(size=len(sizes))[codes] + rng.normal(size=len(codes)), codes
+
+
+@pytest.mark.parametrize("units", [[1e12, 1e-12], [1e150, 1e-150]])
+def test_a_covariance_is_that_in_other_units(units):
+    both = np.multiply.outer(units, units)
+    plain = sandwich([[2.0, 0.5], [0.5, 1.0]], [[3.0, 0.5], [0.5, 2.0]], 100)
+    scaled = sandwich(np.array([[2.0, 0.5], [0.5, 1.0]]) * both, np.array([[3.0, 0.5], [0.5, 2.0]]) * both, 100)
+    np.testing.assert_allclose(scaled * both, plain, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("hessian", "reason"),
+    [
+        ([[1.0, 2.0], [2.0, 1.0]], "not positive definite"),
+        ([[-1.0, 0.0], [0.0, 1.0]], "not positive definite"),
+        ([[1e-24, 2.0], [2.0, 1e24]], "not positive definite"),
+        ([[1.0, 1.0], [1.0, 1.0]], "singular to rounding"),
+        ([[1.0, 0.0], [0.0, 0.0]], "singular to rounding"),
+        ([[0.0]], "singular to rounding"),
+    ],
+)
+def test_a_hessian_without_an_inverse_has_no_covariance(hessian, reason):
+    with pytest.raises(InferenceError, match=reason):
+        sandwich(hessian, np.eye(len(hessian)), 10)
+
+
+@pytest.mark.parametrize("variance", [-1e-9, np.nan, np.inf])
+def test_a_variance_that_is_none_is_no_standard_error(variance):
+    require_variances(np.diag([0.0, 1.0]))
+    with pytest.raises(InferenceError, match="singular to rounding"):
+        require_variances(np.diag([1.0, variance]))
 
 
 # ---- few records that decide -----------------------------------------------------------------------------

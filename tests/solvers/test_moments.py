@@ -6,9 +6,10 @@ from instances import records
 
 import symdebias as sd
 from symdebias.solvers import moments
-from symdebias.solvers.health import least_curvature
+from symdebias.solvers.health import Examination, least_curvature
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import moments_of_records, most_leverage, released_moments
+from symdebias.solvers.step_sizes import learned_steps
 
 pytestmark = pytest.mark.newest
 
@@ -68,3 +69,40 @@ def test_curvatures_by_second_derivatives_and_by_differences_of_first_ones():
     )
     np.testing.assert_allclose(one[0], other[0], rtol=1e-5)
     np.testing.assert_allclose(one[1], other[1], rtol=1e-5, atol=1e-7)
+    steps = [
+        learned_steps(checked, theta, penalty, metric, 128, in_units=False, by_derivatives=by_derivatives)[0]
+        for by_derivatives in (False, True)
+    ]
+    np.testing.assert_allclose(*(steps_of(np.array([1.0, 9.0])) for steps_of in steps), rtol=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_what_a_standstill_is_compared_with_takes_no_other_pass(weighted, monkeypatch):
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.3)))
+    X, y = records(3_000, 2)
+    X[:, 0] += y
+    checked = corrected.records(X, y, sample_weight=np.where(y > 0, 1.0, 0.1) if weighted else None)
+    start, theta, nothing = np.zeros(2), np.array([1e-3, 0.0]), np.zeros(2)
+    said = []
+    for by_derivatives in (False, True):
+        examination = Examination(checked, released_moments(checked), by_derivatives=by_derivatives)
+        examination.of(theta, nothing, with_curvature=False)
+        if by_derivatives:
+            monkeypatch.setattr(type(checked), "mean_gradient", lambda *_: pytest.fail("another kernel"))
+        said.append(examination.standstill(start, theta, nothing))
+    assert "the mean gradient is 1 times that at the start" in said[0]
+    assert said[1] == said[0]
+
+
+@pytest.mark.parametrize("count", [1_000, 5_000, 100_000, 123_457])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_records_that_are_looked_at_are_every_so_many_of_those_with_weight(count, weighted):
+    X = np.arange(2.0 * count).reshape(-1, 2)
+    weights = np.where(np.arange(count) % 3 == 0, 0.0, 1.0) if weighted else None
+    corrected = sd.debias(sd.losses.least_squares(), sd.Release({("a", "b"): sd.GaussianMechanism.from_scale(0.5)}))
+    checked = corrected.records(X, X[:, 0], sample_weight=weights)
+    for found, most in ((checked.tested, 10_000), (checked.looked_at, 2_000)):
+        stride = max(1, count // most)
+        places = np.flatnonzero(weights) if weighted and stride > 1 else np.arange(count)
+        np.testing.assert_array_equal(found.matrix, X[places[::stride]])
+        assert found.matrix.flags.c_contiguous

@@ -8,6 +8,7 @@ import sympy as sp
 from instances import U, Y, logistic_records
 
 import symdebias as sd
+from symdebias.records import Records
 from symdebias.solvers.pilot import pilot_of
 from symdebias.solvers.regions import region_of
 from symdebias.solvers.scores import known_scores
@@ -15,6 +16,7 @@ from symdebias.solvers.scores import known_scores
 pytestmark = pytest.mark.newest
 
 MEASURED = sd.GaussianMechanism.from_scale(0.8)
+LABELS = sd.RandomizedResponse(2.0)
 
 
 def test_labels_that_a_hyperplane_separates_leave_no_pilot():
@@ -159,3 +161,24 @@ def test_residual_losses_train_in_two_stages():
     fit = sd.sgd(corrected, data.X, data.y, step_size=0.3, batch_size=5_000, epochs=30, average=0.5, random_state=0)
     np.testing.assert_allclose(fit.theta, theta, atol=0.06)
     assert fit.corrected.surrogate_parts.variable != U
+
+
+def test_rough_hessians_are_those_of_a_part_of_the_records(monkeypatch):
+    """Where a Hessian takes two passes for each parameter; loss and gradient are those of all."""
+    corrected = sd.debias(sd.losses.squared_hinge(), sd.Release(target=LABELS, noiseless=("a", "b")))
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9_000, 2))
+    records = corrected.records(X, np.where(X[:, 0] + rng.normal(size=9_000) > 0, 1.0, -1.0))
+    theta, passes = np.array([0.3, -0.2]), []
+    mean_gradient = Records.mean_gradient
+    monkeypatch.setattr(Records, "mean_gradient", lambda one, at: passes.append(len(one)) or mean_gradient(one, at))
+    (whole, how), (rough, _) = (records.derivatives_or_differences(roughly=roughly) for roughly in (False, True))
+    assert how == "central differences"
+    exact = whole(theta)
+    assert passes == [9_000] * 5
+    del passes[:]
+    found = rough(theta)
+    assert passes == [9_000, *[len(records.looked_at)] * 4]
+    assert found.loss == exact.loss
+    np.testing.assert_array_equal(found.gradient, exact.gradient)
+    assert 0 < np.abs(found.hessian - exact.hessian).max() < 0.3 * np.abs(exact.hessian).max()

@@ -167,9 +167,9 @@ def test_another_budget_makes_a_mechanism_of_it(name):
 @pytest.mark.parametrize(
     ("further", "told"),
     [
-        (lambda X: np.ones((len(X), 1)), "x2 and intercept hardly vary apart from each other: leave one of them out"),
-        (lambda X: X[:, :1], "x0 and x2 hardly vary apart from each other: leave one of them out"),
-        (lambda X: np.zeros((len(X), 1)), "x2 hardly varies: leave it out"),
+        (lambda X: np.ones((len(X), 1)), "do not tell that x2 and intercept vary apart from each other beyond"),
+        (lambda X: X[:, :1], "do not tell that x0 and x2 vary apart from each other beyond"),
+        (lambda X: np.zeros((len(X), 1)), "do not tell that x2 varies beyond its noise: leave it out"),
     ],
     ids=["constant", "twice", "zero"],
 )

@@ -150,3 +150,17 @@ def test_a_fit_is_shown_in_a_line_and_names_of_other_libraries_lead_to_ours():
         _ = fit.thta
     assert not hasattr(fit, "__array__")
     assert repr(pickle.loads(pickle.dumps(fit))) == repr(copy.deepcopy(fit)) == repr(fit)
+
+
+def test_a_surrogate_of_a_polynomial_has_no_bias_to_tell():
+    """Nothing of least squares is replaced: the fit is that of the exact correction."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1))
+    noised = release.privatize(X, X @ [1.0, -0.5] + rng.normal(size=80), random_state=1)
+    corrected = sd.debias(LEAST_SQUARES, release, method="surrogate")
+    fit = sd.m_estimate(corrected, noised.X, noised.y)
+    assert "bias of the loss at most 0" in fit.summary()
+    assert fit.certificate.loss_bias == 0.0
+    exact = sd.m_estimate(sd.debias(LEAST_SQUARES, release), noised.X, noised.y)
+    np.testing.assert_allclose(fit.theta, exact.theta, rtol=1e-9)

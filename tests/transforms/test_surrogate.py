@@ -10,7 +10,14 @@ from scipy.special import expit
 from symdebias.codegen.numeric import numeric
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.transforms import inverse_by_quadrature, inverse_heat, truncated_series, truncation_bias
-from symdebias.transforms.surrogate import Part, Scores, Surrogate, number_of_waves
+from symdebias.transforms.surrogate import (
+    Part,
+    Scores,
+    Surrogate,
+    affordable_frequency,
+    highest_frequency,
+    number_of_waves,
+)
 from symdebias.transforms.waves import Scene, design
 
 pytestmark = pytest.mark.newest
@@ -140,6 +147,15 @@ def test_larger_samples_buy_less_bias_for_more_variance():
     assert spreads == sorted(spreads)
 
 
+def test_the_fastest_wave_is_paid_for_in_the_mean_over_variances():
+    few = np.repeat([0.1, 8.0], [990, 10])
+    found = affordable_frequency(few, 1000)
+    assert found < 0.4 * highest_frequency(few.mean(), 1000)
+    assert np.log(np.mean(np.exp(few * found**2))) == pytest.approx(2 * np.log(1000) + 12)
+    for same in ([0.5], [0.5, 0.5], [0.0, 0.0]):
+        assert affordable_frequency(np.array(same), 1000) == highest_frequency(same[0], 1000)
+
+
 def test_sizes_of_a_design():
     assert number_of_waves(3.0, 1.0, 1e5) == 12
     assert number_of_waves(20.0, 1.0, 1e5) == 24
@@ -209,3 +225,15 @@ def test_a_scene_knows_slopes_and_curvatures_at_its_scores():
         assert any(found.sines) == odd
         np.testing.assert_allclose(whole.slopes(found), found.slope(values), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(whole.curvatures(found), found.curvature(values), rtol=1e-10, atol=1e-12)
+
+
+def test_outliers_have_their_share_of_a_distribution():
+    scores = Scores.within(2.0, 20)
+    with_some = scores.with_outliers(0.01, 2.0, 4.0)
+    assert with_some.chances.sum() == pytest.approx(1.0)
+    is_out = np.abs(with_some.values) > 2.0
+    assert with_some.chances[is_out].sum() == pytest.approx(0.01)
+    # Even over (2, 4], of either sign: a mean square of 28/3, less what the coarse grid is off by.
+    assert with_some.chances[is_out] @ with_some.values[is_out] ** 2 / 0.01 == pytest.approx(28 / 3, rel=0.03)
+    np.testing.assert_allclose(with_some.values, -with_some.values[::-1])
+    np.testing.assert_array_equal(scores.with_outliers(0.0, 2.0, 4.0).mean_square, scores.mean_square)

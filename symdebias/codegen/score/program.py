@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import sympy as sp
 
+from symdebias.codegen.printed import kept_statements
 from symdebias.codegen.printer import Statements, print_statements
 from symdebias.codegen.program import Layout, Piece, RecordCode
 from symdebias.codegen.score import clipped, gradient, hessian
@@ -80,7 +81,7 @@ class ScoreProgram:
         """The number of columns of the data matrix: linear columns, codes, variances of records."""
         return self._loop.width
 
-    @property
+    @functools.cached_property
     def codes(self) -> bool:
         """Whether targets are given as codes."""
         return bool(self.having(LabelTable)) or any(sums.label_codes for sums in self.having(Configurations))
@@ -140,6 +141,14 @@ class ScoreProgram:
 
     @functools.cache  # noqa: B019  (programs are few and live as long as their kernels)
     def _statements(self, what: str) -> Statements:
+        """Return the printed loss, its gradient or all its derivatives; long ones are kept beside compiled kernels."""
+        fixed, varying = self._loop.names(self.target)
+        lists = (self.scores, self._loop.record_symbols, self._loop.symbols, self._loop.all_symbols, self._forms)
+        texts = (what, *fixed.values(), "", *varying.values())
+        decides = (self.expression, *(sp.Tuple(*symbols) for symbols in (fixed, varying, *lists)))
+        return kept_statements(texts, decides, lambda: self._printed(what))
+
+    def _printed(self, what: str) -> Statements:
         choices: dict[str, Callable[[], tuple[sp.Expr, ...]]] = {
             "loss": lambda: (self.expression,),
             "gradient": lambda: (*self.slopes, *self.noise_slopes),

@@ -221,7 +221,9 @@ class PartedRecords(Records):
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
         return self if stride <= 1 and len(self) > _FEW else self.taken(slice(None, None, max(stride, 1)))
 
-    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+    def derivatives_or_differences(
+        self, units: FloatArray | None = None, *, roughly: bool = False
+    ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
         _, kind = super().derivatives_or_differences(units)
 
@@ -293,9 +295,11 @@ class HeldPartedRecords(PartedRecords, HeldRecords):
         found = super().taken(rows)
         return HeldRecords(found.correction, found.matrix, found.target, found.weights, found.scales, frame=self.frame)
 
-    def derivatives_or_differences(self, units: FloatArray | None = None) -> tuple[Callable[..., Derivatives], str]:
+    def derivatives_or_differences(
+        self, units: FloatArray | None = None, *, roughly: bool = False
+    ) -> tuple[Callable[..., Derivatives], str]:
         """Return mean loss, gradient and Hessian as a function of theta, and how the Hessian is found."""
-        found, kind = super().derivatives_or_differences(units)
+        found, kind = super().derivatives_or_differences(units, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat)), kind
 
 

@@ -1,0 +1,64 @@
+"""What is said of fits whose records rule out no longer parameters."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import symdebias as sd
+from symdebias.solvers.outward import note_on_longer_parameters
+
+SAID = "times as long"
+
+
+def fitted(name, truth, noise, *, seed, records=3_000):
+    rng = np.random.default_rng([seed, 11])
+    X = rng.normal(size=(records, len(truth)))
+    y = np.where(rng.random(records) < expit(2 * X @ truth), 1.0, -1.0)
+    if name == "least_squares":
+        y = X @ truth + rng.normal(size=records)
+    target = sd.RandomizedResponse(1.5) if name == "exponential" else None
+    release = sd.Release(sd.GaussianMechanism.from_scale(noise), target=target)
+    noised = release.privatize(X, y, random_state=seed)
+    return sd.m_estimate(sd.debias(getattr(sd.losses, name)(), release), noised.X, noised.y), noised
+
+
+def test_a_fit_that_does_not_rule_out_longer_parameters_says_so():
+    """The truth is (.6, -.3) and this fit is good; so would one look that is half as long as its truth."""
+    fit, _ = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    assert f"up to 5 {SAID}" in fit.summary()
+
+
+@pytest.mark.parametrize(
+    ("loss", "truth", "noise"),
+    [("exponential", [0.5, -0.3], 0.3), ("exponential", [0.0, 0.0], 0.5), ("least_squares", [0.0, 0.0], 0.7),
+     ("least_squares", [2.0, -1.0], 0.7)],
+)  # fmt: skip
+def test_a_fit_that_rules_them_out_says_nothing(loss, truth, noise):
+    fit, _ = fitted(loss, truth, noise, seed=3)
+    assert SAID not in fit.summary()
+
+
+def test_the_statistic_is_the_score_in_the_direction_of_theta():
+    """Its largest value, by the gradients of single records at the four places, is what the note says."""
+    fit, noised = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    X, y = np.asarray(noised.X), np.asarray(noised.y)
+    metric = X.T @ X / len(X)
+    length = np.sqrt(fit.theta @ metric @ fit.theta)
+    outwards = fit.theta / length
+    step = max(length / 2, 2 * np.sqrt(outwards @ metric @ fit.covariance @ metric @ outwards))
+    scores = [
+        gradients.mean() / np.sqrt((gradients**2).mean() / len(X))
+        for gradients in (fit.corrected.gradient(fit.theta + times * step * outwards, X, y) @ outwards
+                          for times in (1.0, 2.0, 4.0, 8.0))
+    ]  # fmt: skip
+    assert f"at most {max(scores):.2g} standard errors" in fit.summary()
+    assert f"up to {1 + 8 * step / length:.2g} times" in fit.summary()
+
+
+def test_nothing_is_looked_at_where_the_curvature_is_certain_or_theta_is_zero():
+    fit, noised = fitted("exponential", [0.6, -0.3], 1.0, seed=9)
+    records = fit.corrected.records(noised.X, noised.y)
+    rest = np.zeros(2), np.eye(2), fit.covariance
+    assert SAID in note_on_longer_parameters(records, fit.theta, *rest, 5.0)
+    for theta, curvature in ((fit.theta, 21.0), (fit.theta, None), (np.zeros(2), 5.0)):
+        assert note_on_longer_parameters(records, theta, *rest, curvature) is None
