@@ -39,6 +39,9 @@ _MOST_WORK = 1e11
 # Where leaving out a cluster or a record leaves no more than this share of the curvature in some direction, it decides
 # theta.
 _LEAST_LEFT = 0.05
+# An average of iterates that is farther from the root, in standard errors, has intervals that reach over the distance;
+# up to here they cover by hardly more than .001 too seldom.
+_ARRIVED = 0.1
 
 
 def at_root(
@@ -64,8 +67,9 @@ def at_root(
     records; `safeguards` what held theta at the end: there are then no intervals. With `codes` of clusters, int64, the
     covariance is that of `of_clusters`, with one degree of freedom less than there are clusters; from fewer than 5
     there are no intervals. `known` gives the bias of a surrogate, `kind` the name of the covariance, and `by_descent`
-    says that theta is an average of iterates, which may be away from the root. `curvature` is the least one at theta in
-    its own standard errors, where it was looked at: where it is small, what longer parameters are like is looked at.
+    says that theta is an average of iterates, which may be away from the root: how far is part of the bias. `curvature`
+    is the least one at theta in its own standard errors, where it was looked at: where it is small, what longer
+    parameters are like is looked at.
     """
     correction = records.correction
     notes: list[str] = []
@@ -114,6 +118,7 @@ def at_root(
         )
     if penalty.any():
         notes.append("intervals are for the penalised optimum, not for the optimum without l2")
+    missing = np.zeros(len(theta))
     if by_descent:
         step = np.linalg.solve(hessian, found.gradient + penalty * theta)
         away = float(np.max(np.abs(step) / np.sqrt(np.diag(covariance))))
@@ -123,6 +128,9 @@ def at_root(
                 f"theta is {away:.3g} standard errors away from the root of the mean corrected score: descent has not "
                 "arrived. Train longer or with larger steps, or use m_estimate."
             )
+        elif away > _ARRIVED:
+            missing = np.abs(step)
+            notes.append("intervals and tests are widened by that distance")
     if correction.is_exact and known is not None and known.wants_a_pilot and not safeguards:
         longer = note_on_longer_parameters(records, theta, penalty, metric, covariance, curvature)
         notes += [] if longer is None else [longer]
@@ -143,6 +151,8 @@ def at_root(
         if not np.all(np.isfinite(bias)):
             refusal = refusal or "the bias of the correction has no finite bound here. Use another method."
         notes.append("intervals and tests are widened by the bound on the bias of the correction")
+    if bias is not None and missing.any():
+        bias = bias + missing
     return Inference(covariance, kind, refusal, bias, tuple(notes), freedom, joint)
 
 

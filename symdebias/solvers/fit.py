@@ -429,6 +429,8 @@ class Fit:
     def bias_bound(self) -> FloatArray:
         """A bound on the bias of each parameter from the correction's own bias, in the shape of theta; 0 where exact.
 
+        Of an average of iterates that is more than a tenth of a standard error away from the root it has that distance.
+
         Raises
         ------
         InferenceError

@@ -339,10 +339,13 @@ def _large_bias(
         most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
     if factor * largest <= most * spread:
         return []
+    # Waves are as fast as a loss of unit width needs: a residual loss of another width is one in other units.
+    in_units = known.parts.is_residual and most < _MOST_BIAS
+    measured = " (measure the target in units in which the loss bends within about 1)" if in_units else ""
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
         f"{variance:.3g} of the noise in the score leaves waves of at most {fastest:.3g} per unit, which are not close "
-        "enough to the loss"
+        f"enough to the loss{measured}"
     ]
 
 

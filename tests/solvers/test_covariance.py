@@ -303,3 +303,20 @@ def test_the_noise_of_the_score_counts_all_columns():
     own = sd.debias(sd.losses.least_squares(), sd.Release(features=sd.GaussianMechanism.from_scale(0.3)))
     assert own.score_variance([1.0, 0.0], noise_scale=[0.5, 1.0]) == pytest.approx(0.625)
     assert own.score_variance([1.0, 0.0]) == pytest.approx(0.09)
+
+
+def test_intervals_of_descent_reach_over_the_distance_to_the_root():
+    """Stopped early: what is left of the way is known, and is no sampling error."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1_000, 2))
+    y = X @ [1.0, -0.5] + rng.normal(size=1_000)
+    steps = {"step_size": 0.01, "average": 0.5, "batch_size": 20, "covariance": "plug-in", "random_state": 0}
+    root = sd.m_estimate(OPEN, X, y)
+    early, late = (sd.sgd(OPEN, X, y, epochs=epochs, **steps) for epochs in (12, 60))
+    apart = np.abs(early.theta - root.theta)
+    assert 0.2 < (apart / root.standard_errors).max() < 1
+    np.testing.assert_allclose(early.bias_bound, apart, rtol=1e-6)
+    low, high = early.confidence_interval().T
+    assert np.all(high - low > 2 * (1.6 * early.standard_errors + apart))
+    assert any("widened by that distance" in note for note in early.inference.notes)
+    assert not late.bias_bound.any()
