@@ -192,3 +192,10 @@ def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
     off = replace(certificate, loss_bias=1e-8 * certificate.loss_scale)
     assert not off.is_rounding
     assert "which quadrature does not settle" in str(off)
+
+
+def test_a_bias_beyond_what_floats_hold_is_infinite():
+    """Means of exp(u) at scores of 300 under noise as large: infinite and nothing else, and no warning."""
+    release = sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0))
+    found = sd.debias(sd.losses.poisson(), release, method="none").certify(theta_radius=1.0)
+    assert found.loss_bias == found.gradient_bias == np.inf

@@ -134,6 +134,8 @@ def true_codes(declared: Loss, release: Release) -> tuple[float, ...]:
     return default_targets(declared.target_values, release.target_radius)
 
 
+# What overflows counts as infinite, and so do differences of such.
+@np.errstate(over="ignore", invalid="ignore")
 def kernel_biases(
     correction: Correction, *, record_radius: float, theta_radius: float, residual_radius: float | None = None
 ) -> Biases:
