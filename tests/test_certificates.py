@@ -194,8 +194,13 @@ def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
     assert "which quadrature does not settle" in str(off)
 
 
-def test_a_bias_beyond_what_floats_hold_is_infinite():
-    """Means of exp(u) at scores of 300 under noise as large: infinite and nothing else, and no warning."""
-    release = sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0))
-    found = sd.debias(sd.losses.poisson(), release, method="none").certify(theta_radius=1.0)
+@pytest.mark.parametrize(
+    ("loss", "release"),
+    [(sd.losses.poisson(), sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0))),
+     (sd.losses.exponential(), sd.Release(None, target=sd.RandomizedResponse(epsilon=3.0)))],
+    ids=["by quadrature", "by a search"],
+)  # fmt: skip
+def test_a_bias_beyond_what_floats_hold_is_infinite(loss, release):
+    """Means of exp(u) at scores where it overflows: infinite and nothing else, and no warning."""
+    found = sd.debias(loss, release, method="none").certify(theta_radius=1000.0)
     assert found.loss_bias == found.gradient_bias == np.inf

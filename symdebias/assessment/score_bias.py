@@ -255,6 +255,8 @@ def _normal_rule(nodes: int, reach: float) -> tuple[FloatArray, FloatArray]:
 # ---- by a search ------------------------------------------------------------------------------------------
 
 
+# What overflows counts as infinite, and so do differences of such.
+@np.errstate(over="ignore", invalid="ignore")
 def searched_biases(
     functions: ScoreFunctions,
     enclosed: Callable[[float], Enclosed | None],
