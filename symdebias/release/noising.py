@@ -47,6 +47,7 @@ def noised_records(
     assert columns is not None
     charge = charge_of(release, ledger, source, keep_index=keep_index)
     matrix = collected_matrix(release, X)
+    # The array of the caller may be among these: it is copied before it is written to.
     labels = labels_of_target(release.target, "range")
     target = None
     if y is not None:
@@ -56,7 +57,7 @@ def noised_records(
     if release.coupling is not None:
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
-    placed = release.placed(len(columns))
+    placed = list(release.placed(len(columns)))
     clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     collected = release.categories.collected
@@ -67,17 +68,22 @@ def noised_records(
     _report(Outside.of(outsiders, len(matrix)), outside, stacklevel=5)
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
-    for (place, mechanism), part in zip(placed, clipped, strict=True):
-        noised = mechanism.add_noise(part, source)
+    while clipped:
+        (place, mechanism), part = placed.pop(0), clipped.pop(0)
+        noised = mechanism.noise_in_place(part, source)
         noised = noised.reshape(len(noised), -1)
         if noised.shape == released.shape:
             released = noised
         else:
+            if released is matrix:
+                released = matrix.copy()
             released[:, place] = noised
+    if released is matrix:
+        released = matrix.copy()
     # A copy: an array of the caller's would take along the table that it is a view of, and what is changed in it later.
     sent: Any = None if target is None else target.copy()
     if clipped_target is not None and release.target is not None:
-        sent = release.target.add_noise(clipped_target, source)
+        sent = release.target.noise_in_place(clipped_target, source)
         labels = labels_of_target(release.target, "sent")
         is_text = labels is not None and labels.is_text and _arrays.is_column(y)
         if labels is not None and is_text:
@@ -114,7 +120,7 @@ def _in_one_vector(
     vector = coupling.released(mechanism)
     joined = vector.clip(coupling.vectors(clipped.values, inside))
     charge(len(features))
-    noised = vector.add_noise(joined, source)
+    noised = vector.noise_in_place(joined, source)
     sent, column = coupling.split(noised)
     own = None if column is None else _arrays.column_like(y, column, keep_index=keep_index)
     return Noised(
