@@ -294,7 +294,7 @@ class Mechanism(ABC):
         TypeError
             The values were not clipped.
         ValueError
-            They were clipped to the bounds of another mechanism.
+            They were clipped to the bounds of another mechanism, or given up to `noise_in_place`.
         """
         self._check(clipped)
         return self._add_noise(clipped.values, source)
@@ -305,6 +305,11 @@ class Mechanism(ABC):
         Parameters
         ----------
         clipped, source
+            As for `add_noise`.
+
+        Raises
+        ------
+        TypeError, ValueError
             As for `add_noise`.
         """
         self._check(clipped)
@@ -317,6 +322,9 @@ class Mechanism(ABC):
             raise ValueError(
                 f"these values were clipped for {clipped.mechanism}, not for {self}. Clip them with this mechanism."
             )
+        if clipped.values.flags.writeable:
+            # What stands there may be noised, be half noised, or lie outside of the bounds.
+            raise ValueError("these clipped values were given up to be noised in their place. Clip once for each draw.")
 
     def privatize(
         self,
