@@ -155,15 +155,15 @@ def kernel(lengths, angles, scale, least, few, found, places):
 
 _PLACE_NUMBERS = """
 def kernel(values, start, per_unit, low, high, places):
-    farthest = 0.0
+    bad = np.int64(0)
     for i in range(len(values)):
         whole = np.rint((values[i] - start)*per_unit)
         inside = whole if whole > low else low
         inside = inside if inside < high else high
-        off = abs(inside - whole)
-        farthest = farthest if off <= farthest else off
+        # NaN is not within a step either.
+        bad |= np.int64(not abs(inside - whole) <= 1.0)
         places[i] = np.int64(inside)
-    return farthest
+    return bad
 """
 
 _PLACE_ROWS = """
@@ -194,17 +194,20 @@ def kernel(values, per_unit, limit, most, squared, places):
 """
 
 _CLIP_ROWS = """
-def kernel(values, least, squared, clipped, places):
-    count = 0
+def kernel(values, lengths, least, wanted, most, clipped, outside):
+    # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there would
+    # make the time depend on how many rows are drawn in.
+    factors = np.empty(len(values))
     for i in range(len(values)):
-        total = 0.0
+        factors[i] = wanted/lengths[i]
+    for i in range(len(values)):
+        factor = factors[i]
+        factors[i] = factor if lengths[i] > least else 1.0
+        outside[i] = np.uint8(lengths[i] > most)
+    for i in range(len(values)):
         for j in range(values.shape[1]):
-            number = values[i, j]
-            total += number*number if squared else abs(number)
-            clipped[i, j] = number
-        places[count] = i
-        count += np.int64(not total < least)
-    return count
+            clipped[i, j] = values[i, j]*factors[i]
+    return 0
 """
 
 _CLIP_NUMBERS = """
@@ -253,9 +256,9 @@ _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
 _KERNELS: dict[str, tuple[str, Any]] = {
     "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
     "normal": (_NORMAL, _integer(_given_integers, _given_integers, _number, _number, _integer, _integers, _integers)),
-    "place_numbers": (_PLACE_NUMBERS, _number(_given_numbers, _number, _number, _number, _number, _integers)),
+    "place_numbers": (_PLACE_NUMBERS, _integer(_given_numbers, _number, _number, _number, _number, _integers)),
     "place_rows": (_PLACE_ROWS, _integer(_given_rows, _number, _integer, _number, _truth, _integer_rows)),
-    "clip_rows": (_CLIP_ROWS, _integer(_given_rows, _number, _truth, _rows, _integers)),
+    "clip_rows": (_CLIP_ROWS, _integer(_given_rows, _given_numbers, _number, _number, _number, _rows, _octets)),
     "clip_numbers": (_CLIP_NUMBERS, _integer(_given_numbers, _number, _number, _numbers, _octets)),
     "labels": (_LABELS, _integer(_given_numbers, _number, _number, _numbers)),
     "release": (_RELEASE, _integer(_integers, _given_integers, _number, _number, _numbers)),
@@ -292,7 +295,7 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "normal": (words, words[::-1].copy(), scale, 0.4, 2**46, more, places),
         "place_numbers": (numbers, 0.0, 2.0**20, -(2.0**19), 2.0**19, found),
         "place_rows": (rows, 2.0**20, 2**41, 1e14, True, found.reshape(-1, 4)),
-        "clip_rows": (rows, 2.0, True, floats.reshape(-1, 4), places),
+        "clip_rows": (rows, np.abs(rows).sum(axis=1), 2.0, 1.9, 2.1, floats.reshape(-1, 4), octets),
         "clip_numbers": (numbers, -0.5, 0.5, floats, octets),
         "labels": (np.sign(numbers), -1.0, 0.0, floats),
         "release": (found, words >> 40, 2.0**-20, 1.0, floats),

@@ -1,6 +1,6 @@
 """Numbers and rows drawn in to bounds, and put on the grid of a noise; many of them by kernels, on all cores."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,13 @@ from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+# Takes rows, their lengths, and three lengths; see `_draw_in`.
+DrawIn = Callable[[FloatArray, FloatArray, float, float, float], tuple[FloatArray, BoolArray]]
 
 UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
 # Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
 # whose squares keep their digits, and factors that do.
 _NUMBERS, _FAR_SUM, _NEAR_RADIUS, _LEAST_FACTOR = 2**14, 2.0**900, 2.0**-400, 2.0**-1000
-# Radii, and sizes of numbers, for which all of that holds, whatever else stands in a block.
-_FAR_RADIUS = 2.0**400
 
 
 def any_column(outside: BoolArray) -> BoolArray:
@@ -41,32 +41,19 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
         Of the norm.
     """
     clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    many = values.size >= draws.MANY and values.flags.c_contiguous
+    draw_in = _compiled_draw_in if many else _draw_in
 
     def clip(rows: slice) -> None:
         for block in row_blocks(rows.stop - rows.start, values.shape[1]):
             part = slice(rows.start + block.start, min(rows.start + block.stop, rows.stop))
-            clipped[part], outside[part] = _in_ball(values[part], radius, order)
+            clipped[part], outside[part] = _in_ball(values[part], radius, order, draw_in)
 
-    if values.size < draws.MANY or not values.flags.c_contiguous or not 1 / _FAR_RADIUS <= radius <= _FAR_RADIUS:
+    if many:
+        size = _rows_at_once(values.shape[1])
+        over_chunks(len(values), clip, size * max(1, NUMBERS // (size * values.shape[1])))
+    else:
         clip(slice(0, len(values)))
-        return clipped, outside
-    # Sums are off by less than the slack of `_in_ball`, whatever their order: what is below this is inside.
-    kernel, slack = draws.compiled("clip_rows"), (values.shape[1] + 8) * 2.0**-50
-    least = (radius if order == 1 else radius * radius) * (1 - slack)
-
-    def compiled(rows: slice) -> None:
-        places = np.empty(rows.stop - rows.start, dtype=np.int64)
-        places = places[: kernel(values[rows], least, order == 2, clipped[rows], places)]
-        outside[rows] = False
-        if len(places):
-            far = values[places + rows.start]
-            if max(-far.min(), far.max()) > _FAR_RADIUS:
-                clip(rows)
-            else:
-                clipped[places + rows.start], outside[places + rows.start] = _in_ball(far, radius, order)
-
-    size = _rows_at_once(values.shape[1])
-    over_chunks(len(values), compiled, size * max(1, NUMBERS // (size * values.shape[1])))
     return clipped, outside
 
 
@@ -107,8 +94,7 @@ def nearest_places(
         As for `Numbers.multiples`.
     """
     if out is not None:
-        off = draws.compiled("place_numbers")(values.reshape(-1), start, 1 / step, low, high, out.reshape(-1))
-        if not off <= 1:
+        if draws.compiled("place_numbers")(values.reshape(-1), start, 1 / step, low, high, out.reshape(-1)):
             raise ValueError(UNCLIPPED)
         return out
     nearest = np.rint((values - start) / step if start else values / step)
@@ -118,7 +104,7 @@ def nearest_places(
     return inside.astype(np.int64)
 
 
-def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+def _in_ball(values: FloatArray, radius: float, order: int, draw_in: DrawIn) -> tuple[FloatArray, BoolArray]:
     """Return the same of a block of rows."""
     slack = (values.shape[1] + 8) * 2.0**-52
     with np.errstate(over="ignore"):
@@ -126,9 +112,7 @@ def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray,
     lengths = sums if order == 1 else np.sqrt(sums)
     if sums.max() < _FAR_SUM and radius >= max(_NEAR_RADIUS, _LEAST_FACTOR * lengths.max()):
         # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside.
-        near = lengths > radius * (1 - slack)
-        factors = np.divide(radius * (1 - 3 * slack), lengths, out=np.ones(len(values)), where=near)
-        return values * factors[:, None], lengths > radius * (1 + slack)
+        return draw_in(values, lengths, radius * (1 - slack), radius * (1 - 3 * slack), radius * (1 + slack))
     # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
     sizes = np.abs(values)
     exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)
@@ -146,3 +130,24 @@ def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray,
         scaled = np.ldexp(values[coarse], -exponents[coarse][:, None])
         clipped[coarse] = scaled * (radius * (1 - 3 * slack) / norms[coarse])[:, None]
     return clipped, lengths > radius * (1 + slack)
+
+
+def _draw_in(
+    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return rows of some lengths, those longer than the least drawn in to what is wanted, and which exceed the most.
+
+    All factors are computed, so that the time says little of how many rows are drawn in.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = np.where(lengths > least, wanted / lengths, 1.0)
+    return values * factors[:, None], lengths > most
+
+
+def _compiled_draw_in(
+    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return what `_draw_in` does."""
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    draws.compiled("clip_rows")(values, lengths, least, wanted, most, clipped, outside.view(np.uint8))
+    return clipped, outside

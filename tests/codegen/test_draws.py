@@ -9,8 +9,8 @@ import pytest
 
 import symdebias as sd
 from symdebias.codegen import draws
-from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.ranges import in_ball
+from symdebias.mechanisms import clipping, rounded, sampling
+from symdebias.mechanisms.ranges import Numbers, in_ball
 
 MECHANISMS = {
     "normal": (sd.GaussianMechanism(1.0, 1e-5, radius=1.0), 3),
@@ -56,6 +56,31 @@ def test_numbers_in_doubt_are_settled_as_without_kernels(draw, scale, monkeypatc
     without = draw(scale, (count,), sampling.source(1, noise="hardened"))
     monkeypatch.setattr(draws, "MANY", 1)
     assert np.array_equal(draw(scale, (count,), sampling.source(1, noise="hardened")), without)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -2.0])
+def test_a_kernel_places_no_numbers_that_were_not_clipped(bad):
+    values = np.array([0.25, bad, 0.5, -1.0])
+    with pytest.raises(ValueError, match="Clip first"):
+        Numbers((-1.0, 1.0)).multiples(values, 2.0**-10, out=np.empty(4, dtype=np.int64))
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_as_much_is_done_for_rows_outside_of_a_ball_as_inside(order, monkeypatch):
+    rows, looked = np.random.default_rng(0).normal(size=(40_000, 2)), []
+    in_block = clipping._in_ball
+
+    def counted(values, *others):
+        looked[-1].append(values.shape)
+        return in_block(values, *others)
+
+    monkeypatch.setattr(draws, "MANY", 1)
+    monkeypatch.setattr(clipping, "_in_ball", counted)
+    for radius in (1e3, 1.0, 1e-3):
+        looked.append([])
+        in_ball(rows, radius, order=order)
+    assert sum(shape[0] for shape in looked[0]) == len(rows)
+    assert sorted(looked[0]) == sorted(looked[1]) == sorted(looked[2])
 
 
 @pytest.mark.parametrize("order", [1, 2])
