@@ -43,7 +43,7 @@ from mpmath import fp as _FLOATS
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
-from symdebias.mechanisms.ranges import Ball, Numbers
+from symdebias.mechanisms.ranges import Ball, BoolArray, Numbers
 from symdebias.mechanisms.sampling import Source, in_parts, integers
 from symdebias.privacy import precise
 
@@ -313,6 +313,13 @@ def _settle(found: IntegerArray, places: IntegerArray, again: Callable[[Any, int
 
 def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     words = source.words(count)
+    nearest, doubtful = _laplace_sizes(scale, words)
+    # The sign bit of a word chooses the sign of its noise.
+    return _settled(np.where(words < 0, -nearest, nearest), doubtful, _exact_laplace(scale, words, source))
+
+
+def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolArray]:
+    """Return whole numbers next to the sizes of noise, and which of them are in doubt."""
     sizes = _exponential(words)
     sizes *= scale
     nearest = np.rint(sizes)
@@ -320,20 +327,31 @@ def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     np.abs(sizes, out=sizes)
     doubtful = sizes > 0.5 - scale * _LONGEST * _ROUNDING
     doubtful |= (words & _LARGEST) < _FEW
-    # The sign bit of a word chooses the sign of its noise.
-    return _settled(np.where(words < 0, -nearest, nearest), doubtful, _exact_laplace(scale, words, source))
+    return nearest, doubtful
 
 
 def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
     """Write what `_laplace` returns."""
     for out in _blocks_of(found, source):
         words, places = source.written(_scratch(0, len(out))), np.empty(_DOUBTS, dtype=np.int64)
-        least = 0.5 - scale * _LONGEST * _ROUNDING
+        least = _least(scale * _LONGEST, source)
         if (doubts := kernel(words, scale, least, _FEW, out, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)
             kernel(words, scale, least, _FEW, out, places)
         if doubts:
-            _settle(out, places[:doubts], _exact_laplace(scale, words, source))
+            places = places[:doubts]
+            if source.seeded:
+                places = places[_laplace_sizes(scale, words[places])[1]]
+            _settle(out, places, _exact_laplace(scale, words, source))
+
+
+def _least(longest: float, source: Source) -> float:
+    """Return how far from a whole number a kernel has a result in doubt.
+
+    What is in doubt takes further words of a seeded stream, so that all that follows rests on it. Of those a kernel
+    returns more, among which NumPy's functions decide.
+    """
+    return 0.5 - longest * _ROUNDING * (1.5 if source.seeded else 1.0)
 
 
 def _exact_laplace(scale: float, words: IntegerArray, source: Source) -> Callable[[Any, int], int]:
@@ -415,6 +433,12 @@ def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: S
 def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     pairs = (count + 1) // 2
     lengths, angles = source.words(pairs), source.words(pairs)
+    nearest, doubtful = _normal_sizes(scale, lengths, angles)
+    return _settled(nearest, doubtful, _exact_normal(scale, lengths, angles, source))[:count]
+
+
+def _normal_sizes(scale: float, lengths: IntegerArray, angles: IntegerArray) -> tuple[FloatArray, BoolArray]:
+    """Return whole numbers next to noise, the first coordinates before the second ones, and which are in doubt."""
     exponential = _exponential(lengths)
     # The square root is steep at 0, where its argument is known to 2^-53 only.
     unclear = ((lengths & _LARGEST) < _FEW) | (exponential < 2.0**-17)
@@ -426,7 +450,7 @@ def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     np.abs(sizes, out=sizes)
     doubtful = sizes > 0.5 - scale * math.sqrt(2 * _LONGEST) * _ROUNDING
     doubtful |= np.concatenate((unclear, unclear))
-    return _settled(nearest, doubtful, _exact_normal(scale, lengths, angles, source))[:count]
+    return nearest, doubtful
 
 
 def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
@@ -436,7 +460,7 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
         whole = out if 2 * pairs == len(out) else np.empty(2 * pairs, dtype=np.int64)
         words, places = _scratch(0, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
         lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
-        least = 0.5 - scale * math.sqrt(2 * _LONGEST) * _ROUNDING
+        least = _least(scale * math.sqrt(2 * _LONGEST), source)
         if (doubts := kernel(lengths, angles, scale, least, _FEW, whole, places)) > _DOUBTS:
             places = np.empty(doubts, dtype=np.int64)
             kernel(lengths, angles, scale, least, _FEW, whole, places)
@@ -444,6 +468,8 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
             # 1 stands for the first coordinate of a pair and 2 for the second one, and 3 for both.
             pair, which = np.divmod(places[:doubts], 4)
             some = np.concatenate((pair[which % 2 == 1], pair[which > 1] + pairs))
+            if source.seeded:
+                some = np.concatenate((pair, pair + pairs))[_normal_sizes(scale, lengths[pair], angles[pair])[1]]
             _settle(whole, some, _exact_normal(scale, lengths, angles, source))
         if whole is not out:
             out[:] = whole[: len(out)]
