@@ -213,11 +213,15 @@ def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatA
 
 def with_normal_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
     """Return values with plain noise as of `normal_noise`; those that are given up may be written over, in place."""
+    if values.size < streams.LEAST:
+        return values + normal_noise(scale, values.shape, source)
     return _with_noise(streams.normal, values, scale, source, in_place)
 
 
 def with_laplace_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
     """Return values with plain noise as of `laplace_noise`, as `with_normal_noise`."""
+    if values.size < streams.LEAST:
+        return values + laplace_noise(scale, values.shape, source)
     return _with_noise(streams.laplace, values, scale, source, in_place)
 
 
