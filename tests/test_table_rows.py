@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import symdebias as sd
 from symdebias import _table_rows, records
@@ -84,7 +85,9 @@ def test_a_target_that_is_text_is_read_as_its_codes(monkeypatch):
     )
     frame, y = table_of("pandas")
     answers = pd.Series(np.where(y > 0, "yes", "no"))
-    corrected = sd.debias(sd.losses.logistic(target_values=(0, 1)), release, method="none")
+    u, target = sp.symbols("u y", real=True)
+    loss = sd.Loss(sp.exp(u) - target * u, score=u, target=target, target_values=(0, 1))
+    corrected = sd.debias(loss, release)
     read = corrected.records(frame[["pay", "age"]], answers, by_blocks=True)
     assert isinstance(read.matrix, Rows)
     assert np.array_equal(read.target[:], (y > 0).astype(float))
