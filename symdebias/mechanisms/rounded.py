@@ -11,7 +11,7 @@ Notes
 -----
 **Exactly.** Noise is a function F of independent uniform numbers u, each of them a word of random bits and as many more
 bits as are asked for. A value of F/g in float64, from the words alone, is off by less than a tolerance whatever follows
-in u. Where two integers are within that, F/g is computed again from 192 more bits of each u; of normal and Laplace noise
+in u. Where two integers are within that, F/g is computed again from 192 more bits of each u: normal and Laplace noise
 in float64 first, and with 70 digits where two integers are still within the tolerance, as of all others. What is drawn
 has the stated law up to 2^-120 of each probability.
 
