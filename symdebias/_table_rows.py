@@ -57,17 +57,29 @@ def rows_of_table(
     if any(reader is None for reader in readers):
         return None
 
-    def read(rows: Any) -> FloatArray:
-        parts = [reader(rows) for reader in readers if reader is not None]
+    known = [reader for reader in readers if reader is not None]
+    size = max(1, _NUMBERS // len(known))
+
+    def read(rows: slice) -> FloatArray:
+        parts = [reader(rows) for reader in known]
         found = np.empty((len(parts[0]), len(parts)))
-        size = max(1, _NUMBERS // len(parts))
         for start in range(0, len(found), size):
             block = found[start : start + size]
             for place, part in enumerate(parts):
                 block[:, place] = part[start : start + size]
         return found
 
-    return Rows((_tables.number_of_rows(X), len(names)), read, read)
+    def pick(rows: Any) -> FloatArray:
+        if isinstance(rows, slice):
+            return read(rows)
+        found = np.empty((len(rows), len(known)))
+        for start in range(0, len(found), size):
+            some = rows[start : start + size]
+            for place, reader in enumerate(known):
+                found[start : start + size, place] = reader(some)
+        return found
+
+    return Rows((_tables.number_of_rows(X), len(names)), read, pick)
 
 
 def first_row(X: Any) -> Any:
@@ -78,7 +90,10 @@ def first_row(X: Any) -> Any:
 
 
 def _of_array(array: np.ndarray[Any, Any]) -> Reader:
-    return array.__getitem__
+    # Of an array with gaps `take` would make a copy first.
+    if not array.flags.c_contiguous:
+        return array.__getitem__
+    return lambda rows: array[rows] if isinstance(rows, slice) else array.take(rows)
 
 
 def _reader(column: Any, categories: Sequence[Any] | None, name: str) -> Reader | None:
