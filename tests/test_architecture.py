@@ -24,6 +24,7 @@ LAYERS = [
         "_markup",
         "_losses",
         "_rows",
+        "_table_rows",
         "_parquet",
         "_progress",
     },

@@ -166,30 +166,51 @@ def kernel(values, start, per_unit, low, high, places):
     return bad
 """
 
-_PLACE_ROWS = """
+_PLACE_ROWS = f"""
 def kernel(values, per_unit, limit, most, squared, places):
     bad = np.int64(0)
     columns = values.shape[1]
-    for i in range(len(values)):
-        size, total, towards = 0.0, np.int64(0), np.int64(0)
-        for j in range(columns):
-            length = abs(values[i, j]*per_unit)
+    together = max(1, {_TILE}//columns)
+    # Of the numbers of some rows: powers of what is nearest and of what is next towards 0, and how far these are apart.
+    numbers, sizes = np.empty(together*columns), np.empty(together*columns)
+    powers, less = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
+    signed, apart = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
+    given, found = values.reshape(values.size), places.reshape(places.size)
+    power = 1 if squared else 0
+    for start in range(0, len(values), together):
+        rows = min(together, len(values) - start)
+        part, out = given[start*columns:(start + rows)*columns], found[start*columns:(start + rows)*columns]
+        # One loop for each, and what is written to apart from what is read, so that they go by vectors.
+        for i in range(rows*columns):
+            numbers[i] = part[i]*per_unit
+        for i in range(rows*columns):
+            near = nearest(abs(numbers[i]))
+            sizes[i] = near*(near if squared else 1.0)
+        for i in range(rows*columns):
+            length = abs(numbers[i])
             near = nearest(length)
-            size += near*near if squared else near
             # What is larger is refused by its size, which does not overflow.
             k = np.int64(near if near < 4294967296.0 else 0.0)
             l = k - np.int64(near > length)
-            total += k*k if squared else k
-            towards += l*l if squared else l
-        # All rows are computed in both ways, so that the time says nothing of which ones are near.
-        far = np.int64(total > limit)
-        for j in range(columns):
-            number = values[i, j]*per_unit
-            length = abs(number)
+            powers[i] = k*(k*power + (1 - power))
+            less[i] = l*(l*power + (1 - power))
+        for i in range(rows*columns):
+            length = abs(numbers[i])
             near = nearest(length)
-            k = np.int64(near) - (far & np.int64(near > length))
-            places[i, j] = -k if number < 0.0 else k
-        bad |= np.int64(not size <= most) | (far & np.int64(towards > limit))
+            sign = np.int64(numbers[i] < 0.0)
+            signed[i] = (np.int64(near if near < 4294967296.0 else 0.0) ^ -sign) + sign
+            apart[i] = (np.int64(near > length) ^ -sign) + sign
+        for i in range(rows):
+            size, total, towards = 0.0, np.int64(0), np.int64(0)
+            for j in range(i*columns, (i + 1)*columns):
+                size += sizes[j]
+                total += powers[j]
+                towards += less[j]
+            # All rows are computed in both ways, so that the time says nothing of which ones are near.
+            far = np.int64(total > limit)
+            for j in range(i*columns, (i + 1)*columns):
+                out[j] = signed[j] - far*apart[j]
+            bad |= np.int64(not size <= most) | (far & np.int64(towards > limit))
     return bad
 """
 

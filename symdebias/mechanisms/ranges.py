@@ -465,8 +465,8 @@ class Labels(Range):
             )
         if len(self.numbers) == 2 and len(values) >= draws.MANY and values.flags.c_contiguous:
             kernel, copied = draws.compiled("labels"), np.empty(len(values))
-            pair = self.numbers
-            if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), NUMBERS)):
+            pair, size = self.numbers, 4 * NUMBERS
+            if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
                 return copied, np.zeros(len(values), dtype=bool)
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")

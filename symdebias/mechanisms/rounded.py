@@ -11,11 +11,13 @@ Notes
 -----
 **Exactly.** Noise is a function F of independent uniform numbers u, each of them a word of random bits and as many more
 bits as are asked for. A value of F/g in float64, from the words alone, is off by less than a tolerance whatever follows
-in u. Where two integers are within that, F/g is computed with 70 digits from 192 more bits of each u. What is drawn has
-the stated law up to 2^-120 of each probability.
+in u. Where two integers are within that, F/g is computed again from 192 more bits of each u: normal and Laplace noise
+in float64 first, and with 70 digits where two integers are still within the tolerance, as of all others. What is drawn
+has the stated law up to 2^-120 of each probability.
 
-The tolerances hold if NumPy's elementary functions are right to 32 units in the last place (the best libraries claim
-1 to 4): tests hold them against many digits.
+The tolerances hold if the elementary functions of NumPy, of Python and of the kernels that draw for many records
+(`symdebias.codegen.draws`) are right to 32 units in the last place (the best libraries claim 1 to 4): tests hold them
+against many digits. So kernels draw the same integers from the same words.
 
 **The step.** 2^20 to 2^21 steps are as long as the noise's scale, or more where the values would otherwise have fewer
 than 2^12 steps between them: rounding moves a value by half a step at most, and adds g^2/12, 2^-43 of itself, to the

@@ -213,11 +213,15 @@ def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatA
 
 def with_normal_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
     """Return values with plain noise as of `normal_noise`; those that are given up may be written over, in place."""
+    if values.size < streams.LEAST:
+        return values + normal_noise(scale, values.shape, source)
     return _with_noise(streams.normal, values, scale, source, in_place)
 
 
 def with_laplace_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
     """Return values with plain noise as of `laplace_noise`, as `with_normal_noise`."""
+    if values.size < streams.LEAST:
+        return values + laplace_noise(scale, values.shape, source)
     return _with_noise(streams.laplace, values, scale, source, in_place)
 
 
@@ -253,15 +257,12 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
         return np.full(count, threshold > 0)
     first, rest = np.uint8(threshold >> 45), threshold & (2**45 - 1)
     found = np.empty(count, dtype=bool)
-
-    def throw(part: slice) -> None:
-        coins = found[part]
-        octets = source.octets(len(coins))
+    for begin in range(0, count, _COINS):
+        octets = source.octets(min(_COINS, count - begin))
+        coins = found[begin : begin + _COINS]
         np.less(octets, first, out=coins)
         ties = np.flatnonzero(octets == first)
         coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
-
-    in_parts(count, throw, source, _COINS)
     return found
 
 
@@ -284,19 +285,18 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
     if source.hardened and 0 < threshold < 2**53 and len(values) >= draws.MANY:
         _exchange_many(values, int(low ^ high), threshold, source)
         return
-
-    def throw(rows: slice) -> None:
-        part = values[rows]
+    bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
+    for begin in range(0, len(values), _COINS):
+        part = values[begin : begin + _COINS]
         # Zero has two signs, and the sum with 0.0 one.
         part += 0.0
+        changed = bits[: len(part)]
         # 0 or -1, of which all bits are set.
-        changed = flips(probability, len(part), source).view(np.int8).astype(np.int64)
+        np.copyto(changed, flips(probability, len(part), source).view(np.int8))
         np.negative(changed, out=changed)
         changed &= low ^ high
         places = part.view(np.int64)
         places ^= changed
-
-    in_parts(len(values), throw, source, _COINS)
 
 
 def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source) -> None:
@@ -480,16 +480,14 @@ def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source
     it are left, which it does not depend on. So the law is that of complete bits, tested one trial after the other.
     """
     found = np.empty_like(lifts)
-
-    def draw(block: slice) -> None:
+    for start in range(0, len(lifts), _BLOCK):
+        block = slice(start, start + _BLOCK)
         # A word is below this in 2^64 q of 2^64 cases.
         lengths, angles = _kept(lifts[block], rim, np.int64(chance - 2**63), trials, source)
         vectors = directions.normal_vectors(lengths, angles, lifts.shape[1])
         size = directions.norms(vectors)
         for index, coordinate in enumerate(vectors):
             found[block, index] = coordinate / size
-
-    in_parts(len(lifts), draw, source, _BLOCK)
     return found
 
 

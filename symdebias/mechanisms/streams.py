@@ -21,7 +21,7 @@ from symdebias.codegen.parallel import over_chunks
 # Numbers of a part, and how many parts wait for one another.
 _PART, _WAVE = 2**17, 8
 # Fewer numbers than this are drawn in order.
-_LEAST = 4 * _PART
+LEAST = 4 * _PART
 # Words that a normal number takes, and the standard deviation of those of so many over the root of their number.
 _WORDS, _SPREAD = 1.02201, 0.21
 # Numbers after which two draws are in step (where they are not, they do not join), and words that overlap at least.
@@ -76,7 +76,7 @@ class _Parts:
 
 def _in_parts(generator: np.random.Generator, count: int, take: Take, draw: Draw, parts: _Parts) -> None:
     last, drawn = generator, 0
-    if count >= _LEAST and type(generator.bit_generator) in (np.random.PCG64, np.random.PCG64DXSM):
+    if count >= LEAST and type(generator.bit_generator) in (np.random.PCG64, np.random.PCG64DXSM):
         last, drawn = _joined(generator, count, take, draw, parts)
     for start in range(drawn, count, _PART):
         take(draw(last, min(_PART, count - start)), start)
@@ -113,6 +113,8 @@ def _joined(
         over_chunks(len(good), functools.partial(_hand_on, good, take), 1)
         if len(good) < len(own):
             break
+        # Before the next ones are drawn.
+        del good, pieces, piece
     return last, drawn
 
 

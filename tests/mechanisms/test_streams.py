@@ -24,7 +24,7 @@ def drawn(kind, generator, count):
 @pytest.fixture
 def short_parts(monkeypatch):
     monkeypatch.setattr(streams, "_PART", 2**12)
-    monkeypatch.setattr(streams, "_LEAST", 2**13)
+    monkeypatch.setattr(streams, "LEAST", 2**13)
     monkeypatch.setattr(streams, "_WAVE", 3)
 
 
