@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from symdebias import _markup, assessment
 from symdebias._arrays import FloatArray
 from symdebias._domains import POSITIVE
-from symdebias._rows import Rows
+from symdebias._table_rows import first_row
 from symdebias.assessment import Certificate, Tradeoff, wording
 from symdebias.correction import Correction, columns_to_show
 from symdebias.derivation import Method, Surrogate, SurrogateParts
@@ -113,9 +113,7 @@ class CorrectedLoss:
         return records.under(self.at(records.correction.features, per_record=per_record))
 
     def _width(self, X: Any) -> int:
-        # A table has its columns in its first row as well.
-        first = X[:1] if isinstance(X, (np.ndarray, Rows)) and np.ndim(X) == 2 else X
-        return self._known_width or int(self.release.design_matrix(first, check_finite=False).shape[1])
+        return self._known_width or int(self.release.design_matrix(first_row(X), check_finite=False).shape[1])
 
     def _width_of(self, theta: ArrayLike) -> int:
         scores = 1 if np.ndim(theta) > 1 else len(self.declared.scores)

@@ -369,6 +369,19 @@ class Correction:
         target = self.release.released_target(y, rows=rows, check_finite=known is None)
         return target if known is None else label_array(target, known, rows=rows)
 
+    def target_of_table(self, y: Any, rows: int) -> FloatArray:
+        """Return a target that is no plain array as numbers, shape (n,), which `checked_records` takes beside an array.
+
+        Parameters
+        ----------
+        y : column of a table, list
+            The released targets.
+        rows : int
+            n, the number of records.
+        """
+        release = self.release if self.collected is None else self.collected
+        return release.released_target(y, rows=rows, check_finite=False)
+
     def _known_labels(self) -> tuple[float, ...] | None:
         """Return the labels that a released target has, or None where it has any number."""
         if self.release.clips_target:

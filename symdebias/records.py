@@ -15,18 +15,24 @@ from symdebias._arrays import (
     IntegerArray,
     check_same_index,
     features_array,
+    is_table,
     real_array,
     weights_array,
 )
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
+from symdebias._table_rows import first_row, rows_of_table
+from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
+from symdebias.release.groups import labels_of
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
+# Numbers of a table that are put into an array at once, which takes less time than to read them by blocks: 32 MB.
+SMALL_TABLE = 2**22
 
 
 @dataclass(frozen=True)
@@ -120,9 +126,10 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        # Columns of tables go by their names, which blocks of rows do not have.
         if by_blocks and _has_rows(X) and (_is_long(X) or _is_long(y)):
             matrix, target = _in_blocks(correction, X, y)
+        elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
+            matrix, target = _of_table(correction, X, y, check_finite=check_finite)
         else:
             if by_blocks and isinstance(y, Rows):
                 y = y[:]
@@ -552,6 +559,36 @@ def _is_long(values: Any) -> bool:
         return False
     ready = values.dtype == np.float64 and values.flags.carray
     return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready
+
+
+def _of_table(
+    correction: Correction, X: Any, y: Any, *, check_finite: bool
+) -> tuple[FloatArray | Rows, FloatArray | Rows]:
+    """Return the records of a long table: read by blocks where its columns are numbers, which then are not copied.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Records.of`.
+    """
+    # Names that are not those of the release are refused by the first row.
+    correction.checked_matrix(first_row(X), check_finite=False)
+    release = correction.release if correction.collected is None else correction.collected
+    declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
+    try:
+        columns = rows_of_table(X, release.columns, declared)
+        if isinstance(columns, Rows):
+            target = y
+            if y is not None and not isinstance(y, Rows):
+                target = y if _has_rows(y) else correction.target_of_table(y, len(columns))
+            return _in_blocks(correction, columns, target)
+    except (TypeError, ValueError):
+        # The same as a whole, which names the column.
+        correction.checked_records(X, y)
+        raise
+    if columns is None:
+        return correction.checked_records(X, y, check_finite=check_finite)
+    return correction.checked_records(columns, y, check_finite=check_finite)
 
 
 def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:

@@ -42,7 +42,7 @@ _data = (_given_vector, _given_matrix, _given_vector)  # theta, X, y
 
 
 # How functions that a kernel calls are compiled: without wrappers for calls from Python or C.
-_IMPORTS = """import functools
+IMPORTS = """import functools
 import math
 import numpy as np
 from numba import njit
@@ -598,7 +598,7 @@ def prelude(functions: frozenset[str]) -> str:
     if "inverse_mills" in needed:
         needed.add("mills_excess")
     order = [name for name, value in vars(elementary).items() if inspect.isfunction(value) and name in needed]
-    parts = [_IMPORTS]
+    parts = [IMPORTS]
     for name in order:
         body = inspect.getsource(getattr(elementary, name))
         parts.append(f"\n\n@helper(forceinline=True)\n{body.rstrip()}")

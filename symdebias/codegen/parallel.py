@@ -1,11 +1,13 @@
-"""Run a kernel that sums over records on all cores: chunks of rows, whose results are added in order.
+"""Run what is done with records on all cores: chunks of rows, whose results are added or kept in order.
 
-Chunks have a fixed size, so that a result does not depend on the number of threads. Kernels release Python's lock.
+Chunks have a fixed size, so that a result does not depend on the number of threads. Kernels and the array functions of
+NumPy release Python's lock.
 """
 
 import functools
 import itertools
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,11 +17,13 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 
-# Rows of a chunk: some hundred microseconds of work, against some ten for starting a thread.
-CHUNK = 2**15
+# Rows of a chunk: some hundred microseconds of work, against some ten for starting a thread. Numbers of a chunk where
+# little is done with each.
+CHUNK, NUMBERS = 2**15, 2**17
+_NAME = "symdebias"
 
 
-def over_chunks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
+def over_chunks(rows: int, work: Callable[[slice], Any], size: int = CHUNK) -> list[Any]:
     """Return what `work` says of each chunk of rows, in order.
 
     Parameters
@@ -28,12 +32,36 @@ def over_chunks(rows: int, work: Callable[[slice], Any]) -> list[Any]:
         How many rows there are.
     work : callable
         Takes a slice of the rows; runs on several threads at once.
+    size : int
+        How many rows a chunk has.
     """
-    chunks = [slice(start, min(start + CHUNK, rows)) for start in range(0, rows, CHUNK)]
-    threads = min(len(chunks), numba.get_num_threads()) if len(chunks) > 1 else 1
+    chunks = [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
+    threads = _threads(len(chunks))
     if threads <= 1:
         return [work(chunk) for chunk in chunks]
     return list(_pool(threads, os.getpid()).map(work, chunks))
+
+
+def all_finite(array: FloatArray) -> bool:
+    """Whether an array of finite sum, or else of finite entries, is one: False where entries are to be looked at.
+
+    Parameters
+    ----------
+    array : array, float64
+        Of any shape.
+    """
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = over_chunks(len(flat), lambda part: flat[part].sum(), NUMBERS)
+    return bool(np.isfinite(sums).all())
+
+
+def _threads(parts: int) -> int:
+    """Return how many threads work on so many parts: none but this one where it is itself one of those that work."""
+    if parts <= 1 or threading.current_thread().name.startswith(_NAME):
+        return 1
+    threads: int = min(parts, numba.get_num_threads())
+    return threads
 
 
 def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
@@ -48,7 +76,7 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
     work : callable
         Takes a slice of the things; runs on several threads at once.
     """
-    parts = max(1, min(count // fewest, numba.get_num_threads()))
+    parts = _threads(count // fewest)
     cuts = [count * part // parts for part in range(parts + 1)]
     slices = [slice(*pair) for pair in itertools.pairwise(cuts)]
     if parts == 1:
@@ -60,7 +88,7 @@ def over_parts(count: int, fewest: int, work: Callable[[slice], Any]) -> None:
 @functools.cache
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """Return threads that wait for work: starting them takes longer than a pass. A forked process has its own."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="symdebias")
+    return ThreadPoolExecutor(threads, thread_name_prefix=_NAME)
 
 
 def summed(

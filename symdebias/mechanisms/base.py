@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, value_array
+from symdebias._arrays import FloatArray, check_finite_values, value_array
 from symdebias._domains import NON_NEGATIVE
+from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
 from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
 from symdebias.noise import (
@@ -253,13 +254,15 @@ class Mechanism(ABC):
             "SphericalLaplaceMechanism."
         )
 
-    def clip(self, values: ArrayLike) -> Clipped:
+    def clip(self, values: ArrayLike, *, known_finite: bool = False) -> Clipped:
         """Return values within the declared bounds.
 
         Parameters
         ----------
         values : array of shape (n,) or (n, k)
             Finite numbers or row vectors; they are not changed.
+        known_finite : bool
+            Whether the caller has looked for NaN and infinity, and nobody else need do so.
 
         Returns
         -------
@@ -272,7 +275,10 @@ class Mechanism(ABC):
             Values are not finite numbers, or cannot be brought within the bounds (a label that was not
             declared).
         """
-        inside, outside = self.range.clip(value_array(values, check_finite=not self.range.refuses_infinite))
+        array = value_array(values, check_finite=False)
+        if not (known_finite or self.range.refuses_infinite or all_finite(array)):
+            check_finite_values(array)
+        inside, outside = self.range.clip(array)
         return Clipped(inside, outside, self, maker=_MAKER)
 
     def add_noise(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
@@ -290,15 +296,37 @@ class Mechanism(ABC):
         TypeError
             The values were not clipped.
         ValueError
-            They were clipped to the bounds of another mechanism.
+            They were clipped to the bounds of another mechanism, or given up to `noise_in_place`.
         """
+        self._check(clipped)
+        return self._add_noise(clipped.values, source)
+
+    def noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        """Return noised values as `add_noise` does, which may stand where those clipped were: these are given up.
+
+        Parameters
+        ----------
+        clipped, source
+            As for `add_noise`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `add_noise`.
+        """
+        self._check(clipped)
+        return self._noise_in_place(clipped, source)
+
+    def _check(self, clipped: Clipped) -> None:
         if not isinstance(clipped, Clipped):
             raise TypeError(f"only clipped values are noised; got {type(clipped).__name__}. Call clip first.")
         if clipped.mechanism != self:
             raise ValueError(
                 f"these values were clipped for {clipped.mechanism}, not for {self}. Clip them with this mechanism."
             )
-        return self._add_noise(clipped.values, source)
+        if clipped.values.flags.writeable:
+            # What stands there may be noised, be half noised, or lie outside of the bounds.
+            raise ValueError("these clipped values were given up to be noised in their place. Clip once for each draw.")
 
     def privatize(
         self,
@@ -331,9 +359,18 @@ class Mechanism(ABC):
         """Return noised values, which may be written over those clipped: nobody else has them."""
         return self._add_noise(clipped.values, source)
 
+    def _given_up(self, clipped: Clipped, kind: type["Mechanism"]) -> FloatArray:
+        """Return clipped values that a draw may write over, where it is that of a class and not of one made of it.
+
+        Another one may look at the values after it has called that.
+        """
+        if getattr(self._add_noise, "__func__", None) is kind._add_noise:
+            clipped.values.flags.writeable = True
+        return clipped.values
+
     @abstractmethod
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        """Return noised values of values within the bounds."""
+        """Return noised values of values within the bounds; where these may be written to, in their place."""
 
     def to_card(self) -> dict[str, Any]:
         """Return what makes an equal mechanism as JSON values, and what follows for readers without this library."""

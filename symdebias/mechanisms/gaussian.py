@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, value_array
 from symdebias._domains import COUNT, DELTA, EPSILON, NON_NEGATIVE, OPEN_UNIT, RADIUS, SCALE, Interval, is_number
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
+from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.measurements import beside_true, within_records
 from symdebias.mechanisms.ranges import Ball
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
@@ -452,11 +452,15 @@ class GaussianMechanism(Mechanism):
             return ((vector.columns, GaussianMechanism.from_covariance(self.covariance, radius=vector.radius)),)
         return independent_columns(GaussianMechanism.from_scale, self.scale, vector)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, GaussianMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        given_up = values.flags.writeable
         if source.hardened and self.guarantee is not None:
-            return rounded.noised(values, self.range, self.scale, rounded.normal, source)
+            return rounded.noised(values, self.range, self.scale, rounded.normal, source, in_place=given_up)
         if self.covariance is None:
-            return values + sampling.normal_noise(self.scale, values.shape, source)
+            return sampling.with_normal_noise(values, self.scale, source, in_place=given_up)
         width = len(self.covariance)
         if values.ndim != 2 or values.shape[1] != width:
             raise ValueError(

@@ -10,7 +10,7 @@ import sympy as sp
 from symdebias._arrays import FloatArray
 from symdebias._domains import EPSILON, SCALE
 from symdebias.mechanisms import rounded, sampling
-from symdebias.mechanisms.base import Mechanism, VectorColumns, independent_columns
+from symdebias.mechanisms.base import Clipped, Mechanism, VectorColumns, independent_columns
 from symdebias.mechanisms.ranges import Ball, Numbers, scale_of
 from symdebias.noise import FREQUENCY, VALUE, AdditiveNoise
 from symdebias.privacy import Guarantee
@@ -118,10 +118,14 @@ class LaplaceMechanism(Mechanism):
         """Return independent Laplace noise of the columns; that of a divided one has a divided scale."""
         return independent_columns(LaplaceMechanism.from_scale, self.scale, vector)
 
+    def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
+        return self._add_noise(self._given_up(clipped, LaplaceMechanism), source)
+
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
+        given_up = values.flags.writeable
         if source.hardened and self.guarantee is not None:
-            return rounded.noised(values, self.range, self.scale, rounded.laplace, source)
-        return values + sampling.laplace_noise(self.scale, values.shape, source)
+            return rounded.noised(values, self.range, self.scale, rounded.laplace, source, in_place=given_up)
+        return sampling.with_laplace_noise(values, self.scale, source, in_place=given_up)
 
 
 @lru_cache(maxsize=1024)

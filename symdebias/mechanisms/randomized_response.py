@@ -109,12 +109,9 @@ class RandomizedResponse(ChannelMechanism):
 
     def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:
         known = self.range.numbers
-        # A mechanism of one's own that draws otherwise is not this coin.
-        draws = getattr(self._add_noise, "__func__", None)
-        if len(known) != 2 or draws is not RandomizedResponse._add_noise:
-            return super()._noise_in_place(clipped, source)
         # The copy of `clip`: another one would take half of the time.
-        values = clipped.values
-        values.flags.writeable = True
+        values = self._given_up(clipped, RandomizedResponse)
+        if len(known) != 2 or not values.flags.writeable:
+            return super()._noise_in_place(clipped, source)
         sampling.exchange(values, (known[0], known[1]), 1 - self.keep_probability, source)
         return values

@@ -6,7 +6,7 @@ how far two values inside can lie apart, is exact: a fraction, rounded once and 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,21 +16,21 @@ import numpy as np
 
 from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, check_labels, places_among
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
+from symdebias.codegen import draws
+from symdebias.codegen.parallel import NUMBERS, over_chunks
+from symdebias.mechanisms.clipping import UNCLIPPED, any_column, between, nearest_places, row_blocks
+from symdebias.mechanisms.clipping import BoolArray as BoolArray
+from symdebias.mechanisms.clipping import in_ball as in_ball
 from symdebias.noise import declared_state
 
-BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
 Pair = tuple[Any, Any]
 
 _END = Interval(-1e100, 1e100, "both", "Give public bounds, known before the data.")
 _STEP = Interval(1e-100, 1e100, "both", "Give the step of the grid that the values lie on, such as 1 for counts.")
-_UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
 # A correction holds a table of their squares: at this number 0.8 GB.
 MOST_LABELS = 10_000
 # Places on the grid are exact integers in float64 up to here.
 _FARTHEST_PLACE = 2.0**52
-# Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
-# whose squares keep their digits, and factors that do.
-_NUMBERS, _FAR_SUM, _NEAR_RADIUS, _LEAST_FACTOR = 2**14, 2.0**900, 2.0**-400, 2.0**-1000
 
 
 class Range(ABC):
@@ -109,8 +109,7 @@ class Numbers(Range):
         if self.bounds is None:
             return _as_they_are(values)
         one_number_each(values)
-        low, high = self.bounds
-        return np.clip(values, low, high), _any_column((values < low) | (values > high))
+        return between(values, *self.bounds)
 
     def origin(self, step: float) -> int:
         """Return the multiple of a step that places are counted from: 0, or the lower of bounds that are far out."""
@@ -119,7 +118,7 @@ class Numbers(Range):
             return 0
         return math.ceil(Fraction(self.bounds[0]) / Fraction(step))
 
-    def multiples(self, values: FloatArray, step: float) -> IntegerArray:
+    def multiples(self, values: FloatArray, step: float, out: IntegerArray | None = None) -> IntegerArray:
         """Return the nearest multiples of a power of two, counted from `origin`; all are within the bounds.
 
         Parameters
@@ -128,16 +127,15 @@ class Numbers(Range):
             Numbers within the bounds.
         step : float
             A power of two; a multiple of it lies within the bounds.
+        out : array of the shape of `values`, int64, optional
+            For some of many contiguous values, what is written to, by a kernel; it may be in the place of the values.
         """
         assert self.bounds is not None
         low, high = (Fraction(end) / Fraction(step) for end in self.bounds)
         origin = self.origin(step)
         # The difference is rounded where the origin is not 0, which moves a place and not the bounds of places.
-        nearest = np.rint((values - self.bounds[0]) / step if origin else values / step)
-        inside = np.clip(nearest, math.ceil(low) - origin, math.floor(high) - origin)
-        if not np.all(np.abs(inside - nearest) <= 1):
-            raise ValueError(_UNCLIPPED)
-        return inside.astype(np.int64)
+        start = self.bounds[0] if origin else 0.0
+        return nearest_places(values, start, step, math.ceil(low) - origin, math.floor(high) - origin, out)
 
 
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ class Ball(Range):
         if self.radius is None:
             return _as_they_are(values)
         if values.ndim == 1:
-            return np.clip(values, -self.radius, self.radius), np.abs(values) > self.radius
+            return between(values, -self.radius, self.radius)
         return in_ball(values, self.radius, order=self.order)
 
     def origin(self, step: float) -> int:
@@ -219,7 +217,7 @@ class Ball(Range):
         """Return sums of the sizes of each row, or of their squares."""
         return sizes.sum(axis=1) if self.order == 1 else np.einsum("ij,ij->i", sizes, sizes)
 
-    def multiples(self, values: FloatArray, step: float) -> IntegerArray:
+    def multiples(self, values: FloatArray, step: float, out: IntegerArray | None = None) -> IntegerArray:
         """Return the nearest multiples of a power of two as integers, or those next to 0 where the norm asks for it.
 
         Parameters
@@ -228,6 +226,8 @@ class Ball(Range):
             Rows whose exact norm is at most the radius.
         step : float
             A power of two, more than 2^-31 of the radius.
+        out : array of the shape of `values`, int64, optional
+            As for `Numbers.multiples`.
 
         Returns
         -------
@@ -242,26 +242,27 @@ class Ball(Range):
                 "squares of places would overflow. Use more noise: a smaller budget, or a larger scale."
             )
         if values.ndim == 1:
-            nearest = np.rint(values / step)
-            inside = np.clip(nearest, -math.floor(reach), math.floor(reach))
-            if not np.all(np.abs(inside - nearest) <= 1):
-                raise ValueError(_UNCLIPPED)
-            return inside.astype(np.int64)
+            return nearest_places(values, 0.0, step, -math.floor(reach), math.floor(reach), out)
         limit = math.floor(reach**self.order)
         # Rounding moves a row within the ball by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
         most = (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)
+        if out is not None:
+            # The inverse of a power of two is exact.
+            if draws.compiled("place_rows")(values, 1 / step, limit, most, self.order == 2, out):
+                raise ValueError(UNCLIPPED)
+            return out
         places = np.empty(values.shape, dtype=np.int64)
-        for rows in _row_blocks(*values.shape):
+        for rows in row_blocks(*values.shape):
             steps = values[rows] / step
             nearest = np.rint(steps)
             if not np.all(self._powers(np.abs(nearest)) <= most):
-                raise ValueError(_UNCLIPPED)
+                raise ValueError(UNCLIPPED)
             found, towards = nearest.astype(np.int64), np.trunc(steps, out=steps).astype(np.int64)
             # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
             beyond = self._powers(np.abs(found)) > limit
             np.copyto(found, towards, where=beyond[:, None])
             if np.any(self._powers(np.abs(found)) > limit):
-                raise ValueError(_UNCLIPPED)
+                raise ValueError(UNCLIPPED)
             places[rows] = found
         return places
 
@@ -338,11 +339,11 @@ class Grid(Numbers):
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
         if self.bounds is None and far.any():
             raise ValueError(
-                f"the value in row {int(np.argmax(_any_column(far)))} is more than 2^52 steps of {shown(self.step)} "
+                f"the value in row {int(np.argmax(any_column(far)))} is more than 2^52 steps of {shown(self.step)} "
                 "from 0. Places must be exact integers. Declare bounds, or a larger step."
             )
         # Whether a number so far off is on the grid cannot be told; it is clipped to a bound, which is.
-        off = _any_column(~(far | self._holds(values)))
+        off = any_column(~(far | self._holds(values)))
         if off.any():
             raise ValueError(
                 f"the value in row {int(np.argmax(off))} is no multiple of step={shown(self.step)}: noise on a grid "
@@ -351,7 +352,7 @@ class Grid(Numbers):
         if self.bounds is None:
             return _as_they_are(values)
         low, high = self._ends
-        return np.clip(values, *self.bounds), _any_column((places < low) | (places > high))
+        return np.clip(values, *self.bounds), any_column((places < low) | (places > high))
 
     @property
     def _ends(self) -> tuple[int, int]:
@@ -462,6 +463,11 @@ class Labels(Range):
                 f"one label per record is noised; the values have the shape {values.shape}. Pass an array of shape "
                 "(n,)."
             )
+        if len(self.numbers) == 2 and len(values) >= draws.MANY and values.flags.c_contiguous:
+            kernel, copied = draws.compiled("labels"), np.empty(len(values))
+            pair, size = self.numbers, 4 * NUMBERS
+            if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
+                return copied, np.zeros(len(values), dtype=bool)
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:
@@ -522,68 +528,5 @@ def scale_of(sensitivity: Fraction, epsilon: float) -> float:
     return rounded_up(sensitivity / Fraction(epsilon))
 
 
-def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[FloatArray, BoolArray]:
-    """Return rows whose exact norm is at most the radius, and which of the given ones lay outside it.
-
-    A norm of k squares is computed to a relative error below (k/2 + 2) 2^-53, a sum of k absolute values to one below
-    k 2^-53, and the product of a row with a factor to 2^-53. Rows whose norm is within such rounding of the radius are
-    drawn in by a few units in the last place; they do not count as outside.
-
-    Parameters
-    ----------
-    values : array of shape (n, k), float64
-        The rows.
-    radius : float
-        Positive.
-    order : {1, 2}
-        Of the norm.
-    """
-    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
-    for rows in _row_blocks(*values.shape):
-        clipped[rows], outside[rows] = _in_ball(values[rows], radius, order)
-    return clipped, outside
-
-
-def _row_blocks(rows: int, columns: int) -> Iterator[slice]:
-    """Return slices of so many rows: their numbers stay in a cache."""
-    step = max(1, _NUMBERS // max(1, columns))
-    return (slice(start, start + step) for start in range(0, rows, step))
-
-
-def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
-    """Return the same of a block of rows."""
-    slack = (values.shape[1] + 8) * 2.0**-52
-    with np.errstate(over="ignore"):
-        sums = np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values)
-    lengths = sums if order == 1 else np.sqrt(sums)
-    if sums.max() < _FAR_SUM and radius >= max(_NEAR_RADIUS, _LEAST_FACTOR * lengths.max()):
-        # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside.
-        near = lengths > radius * (1 - slack)
-        factors = np.divide(radius * (1 - 3 * slack), lengths, out=np.ones(len(values)), where=near)
-        return values * factors[:, None], lengths > radius * (1 + slack)
-    # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
-    sizes = np.abs(values)
-    exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)
-    sizes *= np.ldexp(1.0, -exponents)[:, None]
-    norms = sizes.sum(axis=1) if order == 1 else np.sqrt(np.einsum("ij,ij->i", sizes, sizes))
-    # What overflows is the factor of a row too short for it, which is not used.
-    with np.errstate(over="ignore"):
-        lengths = np.ldexp(norms, exponents)
-        near = lengths > radius * (1 - slack)
-        factors = np.ldexp(radius * (1 - 3 * slack) / np.where(near, norms, 1.0), -exponents)
-    clipped = values * np.where(near, factors, 1.0)[:, None]
-    # A factor below the normal numbers has lost digits: such rows are divided by their power of two first.
-    coarse = near & (factors < 2.0**-1000)
-    if coarse.any():
-        scaled = np.ldexp(values[coarse], -exponents[coarse][:, None])
-        clipped[coarse] = scaled * (radius * (1 - 3 * slack) / norms[coarse])[:, None]
-    return clipped, lengths > radius * (1 + slack)
-
-
 def _as_they_are(values: FloatArray) -> tuple[FloatArray, BoolArray]:
     return values.copy(), np.zeros(len(values), dtype=bool)
-
-
-def _any_column(outside: BoolArray) -> BoolArray:
-    """Return which records have a True in some column."""
-    return np.asarray(outside.reshape(len(outside), -1).any(axis=1))

@@ -11,11 +11,13 @@ Notes
 -----
 **Exactly.** Noise is a function F of independent uniform numbers u, each of them a word of random bits and as many more
 bits as are asked for. A value of F/g in float64, from the words alone, is off by less than a tolerance whatever follows
-in u. Where two integers are within that, F/g is computed with 70 digits from 192 more bits of each u. What is drawn has
-the stated law up to 2^-120 of each probability.
+in u. Where two integers are within that, F/g is computed again from 192 more bits of each u: normal and Laplace noise
+in float64 first, and with 70 digits where two integers are still within the tolerance, as of all others. What is drawn
+has the stated law up to 2^-120 of each probability.
 
-The tolerances hold if NumPy's elementary functions are right to 32 units in the last place (the best libraries claim
-1 to 4): tests hold them against many digits.
+The tolerances hold if the elementary functions of NumPy, of Python and of the kernels that draw for many records
+(`symdebias.codegen.draws`) are right to 32 units in the last place (the best libraries claim 1 to 4): tests hold them
+against many digits. So kernels draw the same integers from the same words.
 
 **The step.** 2^20 to 2^21 steps are as long as the noise's scale, or more where the values would otherwise have fewer
 than 2^12 steps between them: rounding moves a value by half a step at most, and adds g^2/12, 2^-43 of itself, to the
@@ -31,7 +33,9 @@ Shrestha & Hay 2022 (arXiv 2207.13793); Karney 2016 (arXiv 1303.6257, exact samp
 
 import functools
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,12 +43,14 @@ import numpy as np
 from mpmath import fp as _FLOATS
 
 from symdebias._arrays import FloatArray, IntegerArray
-from symdebias.mechanisms.ranges import Ball, Numbers
-from symdebias.mechanisms.sampling import Source, integers
+from symdebias.codegen import draws
+from symdebias.codegen.parallel import over_chunks
+from symdebias.mechanisms.ranges import Ball, BoolArray, Numbers
+from symdebias.mechanisms.sampling import Source, in_parts, integers
 from symdebias.privacy import precise
 
-# Takes a scale in steps, a shape and a source, and returns noise in steps.
-Noise = Callable[[float, tuple[int, ...], Source], IntegerArray]
+# Takes a scale in steps, a shape, a source and what to write to, and returns noise in steps.
+Noise = Callable[[float, tuple[int, ...], Source, IntegerArray], IntegerArray]
 
 # Steps per scale of the noise, and between the farthest values.
 _FINE, _BETWEEN = 2.0**20, 2.0**12
@@ -54,6 +60,11 @@ _FEW = 2**46
 _MORE = 3
 # Noise that is computed at a time: it fits a cache.
 _BLOCK = 1 << 15
+# Noise that one thread draws at a time, in blocks, and the largest scale in steps of noise that kernels round.
+_PART, _LARGEST_SCALE = 1 << 17, 2.0**40
+# Numbers in doubt of a part, for which there is room: two or so are.
+_DOUBTS = 64
+_own = threading.local()
 # What float64 may be off by, relative to the largest that noise can be: 32 units in the last place and some products.
 _ROUNDING = 2.0**-46
 # -log u for the least u of a word.
@@ -80,15 +91,45 @@ def step_for(scale: float, sensitivity: Fraction) -> float:
     return math.ldexp(1.0, math.frexp(least)[1] - 1)
 
 
-def noised(values: FloatArray, inside: Numbers | Ball, scale: float, noise: Noise, source: Source) -> FloatArray:
+def noised(
+    values: FloatArray, inside: Numbers | Ball, scale: float, noise: Noise, source: Source, *, in_place: bool = False
+) -> FloatArray:
     """Return values within a range, which has bounds, with noise that is rounded exactly to a grid.
 
-    The noise is a function such as `laplace`, of a scale in steps, a shape and a source.
+    The noise is a function such as `laplace`, of a scale in steps, a shape, a source and what to write to. Values that
+    are given up, contiguous ones, are replaced by what is returned `in_place`.
     """
     step = step_for(scale, inside.sensitivity)
-    places = inside.multiples(values, step)
-    places += noise(scale / step, values.shape, source)
-    return _released(places, step, inside.origin(step))
+    origin = inside.origin(step)
+    if values.size < draws.MANY or not values.flags.c_contiguous:
+        places = inside.multiples(values, step)
+        places += noise(scale / step, values.shape, source, np.empty(values.size, dtype=np.int64))
+        return _released(places, step, origin)
+    drawn, kernel, first = replace(source, many=True), draws.compiled("release"), float(origin * Fraction(step))
+    released = values if in_place else np.empty(values.shape)
+    columns = values.size // len(values)
+
+    def place(rows: slice) -> None:
+        # Integers stand where the numbers will.
+        inside.multiples(values[rows], step, out=released[rows].view(np.int64))
+
+    def draw(part: slice) -> None:
+        there = released.reshape(-1)[part]
+        errors = noise(scale / step, there.shape, drawn, _scratch(1, len(there)))
+        kernel(there.view(np.int64), errors, step, first, there)
+
+    def both(rows: slice) -> None:
+        place(rows)
+        draw(slice(rows.start * columns, rows.stop * columns))
+
+    rows = max(1, _PART // columns)
+    if columns > _PART or source.seeded:
+        # A seeded stream goes through the numbers by blocks of one size, whatever rows they are of.
+        over_chunks(len(values), place, rows)
+        in_parts(values.size, draw, drawn, _PART)
+    else:
+        over_chunks(len(values), both, rows)
+    return released
 
 
 def with_radial_noise(
@@ -105,7 +146,7 @@ def with_radial_noise(
     return _released(places, step, inside.origin(step))
 
 
-def laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
+def laplace(scale: float, shape: tuple[int, ...], source: Source, out: IntegerArray | None = None) -> IntegerArray:
     """Return independent Laplace numbers of a scale, rounded to integers.
 
     Parameters
@@ -116,13 +157,19 @@ def laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArra
         The shape of what is returned.
     source : Source
         Where the bits come from.
+    out : array of as many entries, int64, optional
+        What is written to, and returned.
     """
-    return _in_blocks(functools.partial(_laplace, scale), shape, source)
+    if (kernel := _kernel("laplace", scale, shape, source)) is None:
+        return _in_blocks(functools.partial(_laplace, scale), shape, source, out)
+    return _by_kernel(functools.partial(_compiled_laplace, kernel, scale), shape, source, out)
 
 
-def normal(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
+def normal(scale: float, shape: tuple[int, ...], source: Source, out: IntegerArray | None = None) -> IntegerArray:
     """Return independent normal numbers of a standard deviation, rounded to integers; as `laplace`."""
-    return _in_blocks(functools.partial(_normal, scale), shape, source)
+    if (kernel := _kernel("normal", scale, shape, source)) is None:
+        return _in_blocks(functools.partial(_normal, scale), shape, source, out)
+    return _by_kernel(functools.partial(_compiled_normal, kernel, scale), shape, source, out)
 
 
 def discrete_laplace(scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
@@ -140,12 +187,19 @@ def geometric(rate: float, count: int, source: Source) -> IntegerArray:
     return _in_blocks(functools.partial(_geometric, 1.0, rate), (count,), source)
 
 
-def staircase(epsilon: float, gamma: float, scale: float, shape: tuple[int, ...], source: Source) -> IntegerArray:
+def staircase(
+    epsilon: float,
+    gamma: float,
+    scale: float,
+    shape: tuple[int, ...],
+    source: Source,
+    out: IntegerArray | None = None,
+) -> IntegerArray:
     """Return independent staircase noise (Geng & Viswanath 2014, Algorithm 1), rounded to integers.
 
     gamma is the width of the upper step, in sensitivities; the scale is the sensitivity in steps, at least 1.
     """
-    return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source)
+    return _in_blocks(functools.partial(_staircase, epsilon, gamma, scale), shape, source, out)
 
 
 def discrete_staircase(
@@ -198,12 +252,39 @@ def _released(places: IntegerArray, step: float, origin: int) -> FloatArray:
 # ---- from words to integers ----------------------------------------------------------------------------------------
 
 
-def _in_blocks(draw: Callable[[int, Source], IntegerArray], shape: tuple[int, ...], source: Source) -> IntegerArray:
-    found = np.empty(math.prod(shape), dtype=np.int64)
+def _in_blocks(
+    draw: Callable[[int, Source], IntegerArray],
+    shape: tuple[int, ...],
+    source: Source,
+    out: IntegerArray | None = None,
+) -> IntegerArray:
+    found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
     for start in range(0, len(found), _BLOCK):
         part = found[start : start + _BLOCK]
         part[:] = draw(len(part), source)
     return found.reshape(shape)
+
+
+def _by_kernel(
+    draw: Callable[[IntegerArray, Source], None], shape: tuple[int, ...], source: Source, out: IntegerArray | None
+) -> IntegerArray:
+    found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
+    in_parts(len(found), lambda part: draw(found[part], source), replace(source, many=True), _PART)
+    return found.reshape(shape)
+
+
+def _scratch(place: int, count: int) -> IntegerArray:
+    """Return integers of this thread's own to write to: one of two places, each of which is used at one time only."""
+    if not hasattr(_own, "integers"):
+        _own.integers = np.empty((2, _PART), dtype=np.int64)
+    found: IntegerArray = _own.integers[place, :count]
+    return found
+
+
+def _kernel(name: str, scale: float, shape: tuple[int, ...], source: Source) -> Callable[..., int] | None:
+    """Return the kernel that draws, or None for few numbers or a scale whose integers it does not hold."""
+    many = source.many or math.prod(shape) >= draws.MANY
+    return draws.compiled(name) if many and scale <= _LARGEST_SCALE else None
 
 
 def _exponential(words: IntegerArray) -> FloatArray:
@@ -220,16 +301,27 @@ def _settled(
 ) -> IntegerArray:
     """Return integers, those in doubt computed again by a function of the arithmetic and the place."""
     found = rounded.astype(np.int64)
-    places = np.flatnonzero(doubtful)
+    _settle(found, np.flatnonzero(doubtful), again)
+    return found
+
+
+def _settle(found: IntegerArray, places: IntegerArray, again: Callable[[Any, int], int]) -> None:
+    """Compute integers at some places again."""
     if len(places):
         mp = precise.context()
         for place in places.tolist():
             found[place] = again(mp, place)
-    return found
 
 
 def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     words = source.words(count)
+    nearest, doubtful = _laplace_sizes(scale, words)
+    # The sign bit of a word chooses the sign of its noise.
+    return _settled(np.where(words < 0, -nearest, nearest), doubtful, _exact_laplace(scale, words, source))
+
+
+def _laplace_sizes(scale: float, words: IntegerArray) -> tuple[FloatArray, BoolArray]:
+    """Return whole numbers next to the sizes of noise, and which of them are in doubt."""
     sizes = _exponential(words)
     sizes *= scale
     nearest = np.rint(sizes)
@@ -237,16 +329,50 @@ def _laplace(scale: float, count: int, source: Source) -> IntegerArray:
     np.abs(sizes, out=sizes)
     doubtful = sizes > 0.5 - scale * _LONGEST * _ROUNDING
     doubtful |= (words & _LARGEST) < _FEW
+    return nearest, doubtful
+
+
+def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
+    """Write what `_laplace` returns."""
+    for out in _blocks_of(found, source):
+        words, places = source.written(_scratch(0, len(out))), np.empty(_DOUBTS, dtype=np.int64)
+        least = _least(scale * _LONGEST, source)
+        if (doubts := kernel(words, scale, least, _FEW, out, places)) > _DOUBTS:
+            places = np.empty(doubts, dtype=np.int64)
+            kernel(words, scale, least, _FEW, out, places)
+        if doubts:
+            places = places[:doubts]
+            if source.seeded:
+                places = places[_laplace_sizes(scale, words[places])[1]]
+            _settle(out, places, _exact_laplace(scale, words, source))
+
+
+def _least(longest: float, source: Source) -> float:
+    """Return how far from a whole number a kernel has a result in doubt.
+
+    What is in doubt takes further words of a seeded stream, so that all that follows rests on it. Of those a kernel
+    returns more, among which NumPy's functions decide.
+    """
+    return 0.5 - longest * _ROUNDING * (1.5 if source.seeded else 1.0)
+
+
+def _exact_laplace(scale: float, words: IntegerArray, source: Source) -> Callable[[Any, int], int]:
+    """Return what computes a number in doubt again, from more bits."""
 
     def again(mp: Any, place: int) -> int:
-        return int(mp.nint(-scale * mp.log(_uniform(mp, words[place], source))))
+        bits, length = _more_bits(words[place], source)
+        size = _minus_log(bits, length) * scale
+        if abs(size - round(size)) > 0.5 - scale * _LONGEST * _ROUNDING:
+            size = mp.nint(-scale * mp.log(_number(mp, bits, length)))
+        return -round(size) if words[place] < 0 else round(size)
 
-    found = _settled(nearest, doubtful, again)
-    # The sign bit of a word chooses the sign of its noise.
-    signs = words >> 63
-    found ^= signs
-    found -= signs
-    return found
+    return again
+
+
+def _blocks_of(found: IntegerArray, source: Source) -> Iterator[IntegerArray]:
+    """Yield what is written to together: of a seeded stream the same whatever draws from it, of secret bits all."""
+    size = _BLOCK if source.seeded else _PART
+    return (found[start : start + size] for start in range(0, len(found), size))
 
 
 def _geometric(scale: float, rate: float, count: int, source: Source) -> IntegerArray:
@@ -309,6 +435,12 @@ def _staircase(epsilon: float, gamma: float, scale: float, count: int, source: S
 def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     pairs = (count + 1) // 2
     lengths, angles = source.words(pairs), source.words(pairs)
+    nearest, doubtful = _normal_sizes(scale, lengths, angles)
+    return _settled(nearest, doubtful, _exact_normal(scale, lengths, angles, source))[:count]
+
+
+def _normal_sizes(scale: float, lengths: IntegerArray, angles: IntegerArray) -> tuple[FloatArray, BoolArray]:
+    """Return whole numbers next to noise, the first coordinates before the second ones, and which are in doubt."""
     exponential = _exponential(lengths)
     # The square root is steep at 0, where its argument is known to 2^-53 only.
     unclear = ((lengths & _LARGEST) < _FEW) | (exponential < 2.0**-17)
@@ -320,18 +452,55 @@ def _normal(scale: float, count: int, source: Source) -> IntegerArray:
     np.abs(sizes, out=sizes)
     doubtful = sizes > 0.5 - scale * math.sqrt(2 * _LONGEST) * _ROUNDING
     doubtful |= np.concatenate((unclear, unclear))
+    return nearest, doubtful
+
+
+def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArray, source: Source) -> None:
+    """Write what `_normal` returns."""
+    for out in _blocks_of(found, source):
+        pairs = (len(out) + 1) // 2
+        whole = out if 2 * pairs == len(out) else np.empty(2 * pairs, dtype=np.int64)
+        words, places = _scratch(0, 2 * pairs), np.empty(_DOUBTS, dtype=np.int64)
+        lengths, angles = source.written(words[:pairs]), source.written(words[pairs:])
+        least = _least(scale * math.sqrt(2 * _LONGEST), source)
+        if (doubts := kernel(lengths, angles, scale, least, _FEW, whole, places)) > _DOUBTS:
+            places = np.empty(doubts, dtype=np.int64)
+            kernel(lengths, angles, scale, least, _FEW, whole, places)
+        if doubts:
+            # 1 stands for the first coordinate of a pair and 2 for the second one, and 3 for both.
+            pair, which = np.divmod(places[:doubts], 4)
+            some = np.concatenate((pair[which % 2 == 1], pair[which > 1] + pairs))
+            if source.seeded:
+                some = np.concatenate((pair, pair + pairs))[_normal_sizes(scale, lengths[pair], angles[pair])[1]]
+            _settle(whole, some, _exact_normal(scale, lengths, angles, source))
+        if whole is not out:
+            out[:] = whole[: len(out)]
+
+
+def _exact_normal(
+    scale: float, lengths: IntegerArray, angles: IntegerArray, source: Source
+) -> Callable[[Any, int], int]:
+    """Return what computes a number in doubt again, from more bits."""
+    pairs, least = len(lengths), 0.5 - scale * math.sqrt(2 * _LONGEST) * _ROUNDING
     # Both coordinates of a pair come from the same bits.
     known: dict[int, tuple[int, int]] = {}
 
     def again(mp: Any, place: int) -> int:
         pair, second = place % pairs, place >= pairs
         if pair not in known:
-            long = scale * mp.sqrt(-2 * mp.log(_uniform(mp, lengths[pair], source)))
-            angle = mp.pi * _signed(mp, angles[pair], source)
-            known[pair] = int(mp.nint(long * mp.cos(angle))), int(mp.nint(long * mp.sin(angle)))
+            bits, length = _more_bits(lengths[pair], source)
+            turn = (int(angles[pair]) << (64 * _MORE)) + _tail(source)
+            long = scale * math.sqrt(2 * _minus_log(bits, length))
+            angle = math.pi * math.ldexp(turn, -64 * _MORE - 63)
+            found = long * math.cos(angle), long * math.sin(angle)
+            if any(abs(size - round(size)) > least for size in found):
+                long = scale * mp.sqrt(-2 * mp.log(_number(mp, bits, length)))
+                angle = mp.pi * mp.ldexp(mp.mpf(2 * turn + 1), -64 * _MORE - 64)
+                found = mp.nint(long * mp.cos(angle)), mp.nint(long * mp.sin(angle))
+            known[pair] = round(found[0]), round(found[1])
         return known[pair][second]
 
-    return _settled(nearest, doubtful, again)[:count]
+    return again
 
 
 def _radial(scale: float, count: int, dimension: int, source: Source) -> IntegerArray:
@@ -377,14 +546,31 @@ def _tail(source: Source) -> int:
     return bits
 
 
-def _uniform(mp: Any, word: np.int64, source: Source) -> Any:
-    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-192 of itself."""
+def _more_bits(word: np.int64, source: Source) -> tuple[int, int]:
+    """Return the lower 63 bits of a word and what follows, and how many they are, for 192 or more that count."""
     bits, length = int(word) & _LARGEST, 63
     while True:
         # Leading zeros carry nothing.
         bits, length = (bits << (64 * _MORE)) | _tail(source), length + 64 * _MORE
         if bits >> (64 * _MORE):
-            return mp.ldexp(mp.mpf(2 * bits + 1), -length - 1)
+            return bits, length
+
+
+def _minus_log(bits: int, length: int) -> float:
+    """Return -log u of the number in (0, 1) that bits stand for, to a few units in the last place wherever it lies."""
+    if bits >> (length - 1):
+        return -math.log1p(-math.ldexp(2 * ((1 << length) - bits) - 1, -length - 1))
+    return -math.log(math.ldexp(2 * bits + 1, -length - 1))
+
+
+def _number(mp: Any, bits: int, length: int) -> Any:
+    """Return the number in (0, 1) that bits stand for."""
+    return mp.ldexp(mp.mpf(2 * bits + 1), -length - 1)
+
+
+def _uniform(mp: Any, word: np.int64, source: Source) -> Any:
+    """Return the number in (0, 1) that the lower 63 bits of a word and what follows stand for, to 2^-192 of itself."""
+    return _number(mp, *_more_bits(word, source))
 
 
 def _signed(mp: Any, word: np.int64, source: Source) -> Any:

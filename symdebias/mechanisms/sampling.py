@@ -12,11 +12,14 @@ generator a cryptographic one: PCG64 is seeded by the operating system, but its 
 its output, which somebody has who can guess the data (Bouillaguet, Martinez & Sauvage 2020).
 """
 
+import ctypes
+import functools
 import importlib
 import math
 import os
 import secrets
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +27,15 @@ from scipy import special
 
 from symdebias import _randomness
 from symdebias._arrays import FloatArray
-from symdebias.mechanisms import directions
+from symdebias.codegen import draws
+from symdebias.codegen.parallel import over_chunks
+from symdebias.mechanisms import directions, streams
 
 # How noise is drawn: as its law is realised exactly, or in floating point.
 NOISES = ("hardened", "plain")
 _REQUEST = 2**24
+# Requests that are worth a call which lets other threads go on.
+_LONG = 2**12
 # Coins that are thrown together: they fit a cache.
 _COINS = 2**16
 
@@ -45,6 +52,8 @@ class Source:
         Whether somebody else can know the stream: then what is drawn protects nothing.
     hardened : bool
         Whether noise is to be private as it is realised in floating point.
+    many : bool
+        Whether so many numbers are drawn in all that kernels are worth compiling; they draw the same ones.
 
     Examples
     --------
@@ -56,24 +65,33 @@ class Source:
     generator: np.random.Generator
     seeded: bool
     hardened: bool
+    many: bool = False
 
     def words(self, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return uniform integers of 64 bits: secret ones, or of the seeded stream."""
         if self.seeded:
             return self.generator.integers(-(2**63), 2**63 - 1, size=count, dtype=np.int64, endpoint=True)
-        return np.frombuffer(_secret_bytes(8 * count), dtype=np.int64)
+        return _secret_octets(np.empty(8 * count, dtype=np.uint8)).view(np.int64)
+
+    def written(self, out: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Write what `words` returns to an array, and return that."""
+        if self.seeded:
+            out[:] = self.words(len(out))
+        else:
+            _secret_octets(out.view(np.uint8))
+        return out
 
     def halves(self, count: int) -> np.ndarray[Any, np.dtype[np.int32]]:
         """Return uniform integers of 32 bits, from where `words` come from."""
         if self.seeded:
             return self.generator.integers(-(2**31), 2**31 - 1, size=count, dtype=np.int32, endpoint=True)
-        return np.frombuffer(_secret_bytes(4 * count), dtype=np.int32)
+        return _secret_octets(np.empty(4 * count, dtype=np.uint8)).view(np.int32)
 
     def octets(self, count: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Return uniform integers of 8 bits, from where `words` come from."""
         if self.seeded:
             return self.generator.integers(0, 255, size=count, dtype=np.uint8, endpoint=True)
-        return np.frombuffer(_secret_bytes(count), dtype=np.uint8)
+        return _secret_octets(np.empty(count, dtype=np.uint8))
 
     def uniform(self, count: int) -> FloatArray:
         """Return uniform multiples of 2^-53 in [0, 1)."""
@@ -89,12 +107,30 @@ def _openssl() -> Any:
     return importlib.import_module("ssl")
 
 
-def _secret_bytes(count: int) -> bytes:
-    """Return bytes of OpenSSL's generator, which takes a request of less than 2^31."""
-    if count <= _REQUEST:
-        found: bytes = _openssl().RAND_bytes(count)
-        return found
-    return b"".join(_openssl().RAND_bytes(min(_REQUEST, count - begin)) for begin in range(0, count, _REQUEST))
+def _secret_octets(out: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Write bytes of OpenSSL's generator, which takes a request of less than 2^31, to an array, and return that."""
+    for begin in range(0, len(out), _REQUEST):
+        part = out[begin : begin + _REQUEST]
+        fill = _filler() if len(part) >= _LONG else None
+        if fill is None:
+            part[:] = np.frombuffer(_openssl().RAND_bytes(len(part)), dtype=np.uint8)
+        elif fill(part.ctypes.data, len(part)) != 1:
+            raise OSError("OpenSSL's generator has no bits: it could not be seeded by the operating system.")
+    return out
+
+
+@functools.cache
+def _filler() -> Any:
+    """Return the function of OpenSSL behind that of Python's module, which holds up other threads; None if not found.
+
+    It is looked up in the library that the module itself uses, and asks the same generator.
+    """
+    try:
+        fill = ctypes.CDLL(importlib.import_module("_ssl").__file__).RAND_bytes
+    except (AttributeError, ImportError, OSError, TypeError):
+        return None
+    fill.argtypes, fill.restype = (ctypes.c_void_p, ctypes.c_int), ctypes.c_int
+    return fill
 
 
 def source(random_state: int | np.random.Generator | None, noise: str | None = None) -> Source:
@@ -130,6 +166,28 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)
 
 
+def in_parts(count: int, draw: Callable[[slice], Any], source: Source, size: int) -> None:
+    """Draw for each of so many things, part by part; many of them on all cores where the bits are secret.
+
+    Parameters
+    ----------
+    count : int
+        How many things there are.
+    draw : callable
+        Takes a slice of them, and writes what it draws from the source.
+    source : Source
+        Where the bits come from. Those of a seed are one stream, which parts take in their order; of secret bits each
+        part has its own, and nobody can tell in which order they were drawn.
+    size : int
+        How many things a part has.
+    """
+    if source.many and not source.seeded:
+        over_chunks(count, draw, size)
+        return
+    for start in range(0, count, size):
+        draw(slice(start, min(start + size, count)))
+
+
 def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return independent integers, uniform on low to high - 1."""
     if not source.hardened:
@@ -151,6 +209,35 @@ def integers(low: int, high: int, count: int, source: Source) -> np.ndarray[Any,
 def normal_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
     """Return independent plain normal noise of mean 0 and a standard deviation."""
     return scale * source.generator.standard_normal(shape)
+
+
+def with_normal_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
+    """Return values with plain noise as of `normal_noise`; those that are given up may be written over, in place."""
+    if values.size < streams.LEAST:
+        return values + normal_noise(scale, values.shape, source)
+    return _with_noise(streams.normal, values, scale, source, in_place)
+
+
+def with_laplace_noise(values: FloatArray, scale: float, source: Source, *, in_place: bool = False) -> FloatArray:
+    """Return values with plain noise as of `laplace_noise`, as `with_normal_noise`."""
+    if values.size < streams.LEAST:
+        return values + laplace_noise(scale, values.shape, source)
+    return _with_noise(streams.laplace, values, scale, source, in_place)
+
+
+def _with_noise(
+    draw: Callable[..., None], values: FloatArray, scale: float, source: Source, in_place: bool
+) -> FloatArray:
+    noised = values if in_place and values.flags.c_contiguous else np.empty(values.shape)
+    given, sums = values.reshape(-1), noised.reshape(-1)
+
+    def add(noise: FloatArray, start: int) -> None:
+        part = slice(start, start + len(noise))
+        noise *= scale
+        np.add(given[part], noise, out=sums[part])
+
+    draw(source.generator, values.size, add)
+    return noised
 
 
 def flips(probability: float | FloatArray, count: int, source: Source) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -194,6 +281,10 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
     Exclusive or with the bits in which the two differ exchanges them, in the same time for both.
     """
     low, high = (np.array(pair) + 0.0).view(np.int64)
+    threshold = math.ceil(probability * 2.0**53)
+    if source.hardened and 0 < threshold < 2**53 and len(values) >= draws.MANY:
+        _exchange_many(values, int(low ^ high), threshold, source)
+        return
     bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
     for begin in range(0, len(values), _COINS):
         part = values[begin : begin + _COINS]
@@ -206,6 +297,21 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
         changed &= low ^ high
         places = part.view(np.int64)
         places ^= changed
+
+
+def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source) -> None:
+    """Do what `exchange` does with coins as those of `flips`, of a probability of so many multiples of 2^-53."""
+    kernel, (first, rest) = draws.compiled("exchange"), divmod(threshold, 2**45)
+
+    def throw(rows: slice) -> None:
+        part = values[rows]
+        octets, ties = source.octets(len(part)), np.empty(len(part), dtype=np.int64)
+        places = part.view(np.int64)
+        ties = ties[: kernel(octets, first, bits, part, places, ties)]
+        changed = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
+        places[ties[changed]] ^= bits
+
+    in_parts(len(values), throw, replace(source, many=True), _COINS if source.seeded else 4 * _COINS)
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:

@@ -86,20 +86,22 @@ def in_order(values: PerColumn, columns: Sequence[str], *, absent: float) -> Flo
 
 
 def standardised(matrix: FloatArray, columns: Sequence[str], center: PerColumn, scale: PerColumn) -> FloatArray:
-    """Return a copy of records, centred and scaled.
+    """Return records, centred and scaled: a copy, or themselves where there is nothing to do.
 
     Raises
     ------
     ValueError
         A number overflows.
     """
+    if not (center or scale):
+        return matrix
     released = matrix.copy()
     with np.errstate(over="ignore"):
         if center:
             released -= in_order(center, columns, absent=0.0)
         if scale:
             released /= in_order(scale, columns, absent=1.0)
-    if (center or scale) and not np.isfinite(released).all():
+    if not np.isfinite(released).all():
         row, column = np.argwhere(~np.isfinite(released))[0]
         raise ValueError(
             f"X overflows when it is centred and scaled, in row {row}, column {column}. Entries must "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
+from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms.ranges import Labels
 from symdebias.release.categories import column_codes
 from symdebias.release.columns import standardised
@@ -122,7 +123,10 @@ def _coded(
 ) -> FloatArray:
     """Return X checked, with codes in columns of categories."""
     values = {name: one.values for name, one in labels.items()}
-    matrix = _arrays.features_array(X, columns, check_finite=check_finite, codes=values)
+    matrix = _arrays.features_array(X, columns, check_finite=False, codes=values)
+    if check_finite and not all_finite(matrix):
+        # The same once more, which looks at each entry and names the one.
+        _arrays.features_array(X, columns, codes=values)
     if labels and not _arrays.is_table(X):
         assert columns is not None
         matrix = matrix.copy()

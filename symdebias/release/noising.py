@@ -57,7 +57,8 @@ def noised_records(
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
-    clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+    # Entries were looked at where they came in, and again after they were centred and scaled.
+    clipped = [mechanism.clip(_taken(mechanism, released[:, place]), known_finite=True) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     collected = release.categories.collected
     outsiders = [
@@ -67,17 +68,21 @@ def noised_records(
     _report(Outside.of(outsiders, len(matrix)), outside, stacklevel=5)
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
-    for (place, mechanism), part in zip(placed, clipped, strict=True):
-        noised = mechanism.add_noise(part, source)
-        noised = noised.reshape(len(noised), -1)
-        if noised.shape == released.shape:
-            released = noised
-        else:
-            released[:, place] = noised
-    # A copy: an array of the caller's would take along the table that it is a view of, and what is changed in it later.
-    sent: Any = None if target is None else target.copy()
+    if len(clipped) == 1 and clipped[0].values.size == released.size:
+        # One mechanism takes all columns: those that were clipped are written over, and the true ones needed no more.
+        count = len(matrix)
+        del matrix, released
+        released = placed[0][1].noise_in_place(clipped.pop(), source).reshape(count, -1)
+    else:
+        # An array of the caller's would be written to, and change later.
+        released = matrix.copy() if released is matrix else released
+        for (place, mechanism), part in zip(placed, clipped, strict=True):
+            noised = mechanism.noise_in_place(part, source)
+            released[:, place] = noised.reshape(len(noised), -1)
+    # A copy: an array of the caller's would take along the table that it is a view of.
+    sent: Any = target.copy() if target is not None and clipped_target is None else None
     if clipped_target is not None and release.target is not None:
-        sent = release.target.add_noise(clipped_target, source)
+        sent = release.target.noise_in_place(clipped_target, source)
         labels = labels_of_target(release.target, "sent")
         is_text = labels is not None and labels.is_text and _arrays.is_column(y)
         if labels is not None and is_text:
@@ -114,7 +119,7 @@ def _in_one_vector(
     vector = coupling.released(mechanism)
     joined = vector.clip(coupling.vectors(clipped.values, inside))
     charge(len(features))
-    noised = vector.add_noise(joined, source)
+    noised = vector.noise_in_place(joined, source)
     sent, column = coupling.split(noised)
     own = None if column is None else _arrays.column_like(y, column, keep_index=keep_index)
     return Noised(

@@ -481,7 +481,7 @@ class Release:
             None draws on the operating system. A seed, for simulations, carries no guarantee: it tells the noise.
         noise : {"hardened", "plain"}, optional
             Hardened noise, the default without a seed, is private as it is realised in floating point. Plain noise, the
-            default with one, is NumPy's: faster, and readable by its low bits.
+            default with one, is NumPy's: for simulations, and readable by its low bits.
         outside : {"clip", "clip-all", "refuse"}
             What to do with records outside the bounds: clip them, with one `ClippingWarning` to the collector, or
             raise. ``"clip"`` raises where 10 records or more all lie outside, as by a mistake in the units.

@@ -343,6 +343,37 @@ def test_only_clipped_values_are_noised(name):
     np.testing.assert_array_equal(clipped.values, kept)
 
 
+@every
+def test_values_that_were_noised_in_their_place_are_not_noised_again(name):
+    mechanism, source = MECHANISMS[name], sampling.source(0)
+    clipped = mechanism.clip(values_within(mechanism, 4))
+    sent = mechanism.noise_in_place(clipped, source)
+    kept = sent.copy()
+    if clipped.values.flags.writeable:
+        for draw in (mechanism.add_noise, mechanism.noise_in_place):
+            with pytest.raises(ValueError, match="given up to be noised in their place"):
+                draw(clipped, source)
+    else:
+        assert not np.shares_memory(sent, clipped.values)
+        mechanism.add_noise(clipped, source)
+    np.testing.assert_array_equal(sent, kept)
+
+
+def test_values_given_up_to_a_draw_that_failed_are_not_noised_again(monkeypatch):
+    mechanism, source = sd.RandomizedResponse(1.0), sampling.source(None)
+    clipped = mechanism.clip(np.ones(4))
+    with monkeypatch.context() as broken:
+        broken.setattr(sampling, "_secret_octets", refused)
+        with pytest.raises(OSError, match="no bits"):
+            mechanism.noise_in_place(clipped, source)
+    with pytest.raises(ValueError, match="given up to be noised in their place"):
+        mechanism.add_noise(clipped, source)
+
+
+def refused(out):
+    raise OSError("no bits")
+
+
 # ---- what a record can change ----------------------------------------------------------------------------
 
 

@@ -1,0 +1,327 @@
+"""Kernels of the noise of many records: rounded noise from random words, and values clipped and placed on its grid.
+
+Each is a loop over records that takes no part of Python with it, so that several of them run at once. All that they
+return is integers, or floats that stand for integers, and which of them are in doubt: where they are not, they are
+those of any other way of computing them.
+"""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+
+from symdebias.codegen.cache import KernelSource, compile_kernel
+from symdebias.codegen.kernels import IMPORTS
+
+# Fewer numbers than these are drawn and clipped sooner than a kernel is compiled.
+MANY = 2**19
+# Numbers that are computed at a time: their workspace stays in the nearest cache.
+_TILE = 512
+
+_numbers = numba.types.Array(numba.float64, 1, "C")
+_given_numbers = numba.types.Array(numba.float64, 1, "C", readonly=True)
+_given_rows = numba.types.Array(numba.float64, 2, "C", readonly=True)
+_rows = numba.types.Array(numba.float64, 2, "C")
+_integers = numba.types.Array(numba.int64, 1, "C")
+_integer_rows = numba.types.Array(numba.int64, 2, "C")
+_given_integers = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_octets = numba.types.Array(numba.uint8, 1, "C")
+_given_octets = numba.types.Array(numba.uint8, 1, "C", readonly=True)
+
+
+def exponential(word):  # type: ignore[no-untyped-def]
+    """Return -log u of the number u = (k + 1/2) 2^-63 in (0, 1), k the lower 63 bits of a word, to 2 ulp or so.
+
+    u = 2^e m with m within sqrt(1/2) and sqrt(2), and log m = 2 artanh((m - 1)/(m + 1)), whose series has ten terms.
+    """
+    number = np.float64(np.float64(word & 0x7FFFFFFFFFFFFFFF) + 0.5)
+    bits = np.int64(np.float64(number).view(np.int64))
+    # Exponents count from sqrt(1/2) on.
+    shifted = np.int64(bits - 0x3FE6A09E667F3BCD)
+    exponent = np.int64(shifted >> 52)
+    m = np.int64(bits - (exponent << 52)).view(np.float64)
+    e = np.float64(exponent - 63)
+    f = m - 1.0
+    s = f / (m + 1.0)
+    z = s * s
+    p = 1.0 / 21.0
+    p = p * z + 1.0 / 19.0
+    p = p * z + 1.0 / 17.0
+    p = p * z + 1.0 / 15.0
+    p = p * z + 1.0 / 13.0
+    p = p * z + 1.0 / 11.0
+    p = p * z + 1.0 / 9.0
+    p = p * z + 1.0 / 7.0
+    p = p * z + 1.0 / 5.0
+    p = p * z + 1.0 / 3.0
+    # 2 s (1 + z p) = f - s (f - 2 z p), of which the first term is exact.
+    log = e * 0.693147180369123816490 + (f - (s * (f - 2.0 * z * p) - e * 1.90821492927058770002e-10))
+    return -log
+
+
+def nearest(x):  # type: ignore[no-untyped-def]
+    """Return the whole number that is nearest to x, of size below 2^51; of two the even one."""
+    return (x + 6755399441055744.0) - 6755399441055744.0
+
+
+_LAPLACE = f"""
+def kernel(words, scale, least, few, found, places):
+    doubts = np.empty({_TILE}, np.int64)
+    count = 0
+    for start in range(0, len(words), {_TILE}):
+        size = min({_TILE}, len(words) - start)
+        given, out = words[start:start + size], found[start:start + size]
+        any_doubt = 0
+        for i in range(size):
+            word = given[i]
+            length = exponential(word)*scale
+            whole = nearest(length)
+            doubt = np.int64(abs(length - whole) > least) | np.int64((word & 0x7FFFFFFFFFFFFFFF) < few)
+            doubts[i] = doubt
+            any_doubt |= doubt
+            sign = word >> 63
+            out[i] = (np.int64(whole) ^ sign) - sign
+        if any_doubt:
+            for i in range(size):
+                if doubts[i]:
+                    if count < len(places):
+                        places[count] = start + i
+                    count += 1
+    return count
+"""
+
+_NORMAL = f"""
+def kernel(lengths, angles, scale, least, few, found, places):
+    # The pairs of a tile, and of the whole the second coordinates begin after all of the first.
+    pairs = len(lengths)
+    doubts = np.empty({_TILE}, np.int64)
+    count = 0
+    for start in range(0, pairs, {_TILE}):
+        size = min({_TILE}, pairs - start)
+        first, second = lengths[start:start + size], angles[start:start + size]
+        one, two = found[start:start + size], found[pairs + start:pairs + start + size]
+        any_doubt = 0
+        for i in range(size):
+            half = exponential(first[i])
+            radius = np.sqrt(2.0*half)*scale
+            # Half turns, of which quarters are taken out exactly.
+            turn = np.float64(second[i])*{2.0**-63!r}
+            quarter = nearest(2.0*turn)
+            r = (turn - 0.5*quarter)*{math.pi!r}
+            z = r*r
+            p = -1.0/1307674368000.0
+            p = p*z + 1.0/6227020800.0
+            p = p*z - 1.0/39916800.0
+            p = p*z + 1.0/362880.0
+            p = p*z - 1.0/5040.0
+            p = p*z + 1.0/120.0
+            p = p*z - 1.0/6.0
+            odd = r + r*z*p
+            q = 1.0/20922789888000.0
+            q = q*z - 1.0/87178291200.0
+            q = q*z + 1.0/479001600.0
+            q = q*z - 1.0/3628800.0
+            q = q*z + 1.0/40320.0
+            q = q*z - 1.0/720.0
+            q = q*z + 1.0/24.0
+            q = q*z - 0.5
+            even = 1.0 + z*q
+            k = np.int64(quarter)
+            swapped = (k & 1) == 1
+            cosine = odd if swapped else even
+            sine = even if swapped else odd
+            cosine = -cosine if ((k + 1) & 2) == 2 else cosine
+            sine = -sine if (k & 2) == 2 else sine
+            a, b = radius*cosine, radius*sine
+            whole_a, whole_b = nearest(a), nearest(b)
+            unclear = np.int64(half < {2.0**-17!r}) | np.int64((first[i] & 0x7FFFFFFFFFFFFFFF) < few)
+            doubt = 3*unclear | np.int64(abs(a - whole_a) > least) | (np.int64(abs(b - whole_b) > least) << 1)
+            doubts[i] = doubt
+            any_doubt |= doubt
+            one[i], two[i] = np.int64(whole_a), np.int64(whole_b)
+        if any_doubt:
+            for i in range(size):
+                if doubts[i]:
+                    # 1 for the first coordinate and 2 for the second one.
+                    if count < len(places):
+                        places[count] = 4*(start + i) + doubts[i]
+                    count += 1
+    return count
+"""
+
+_PLACE_NUMBERS = """
+def kernel(values, start, per_unit, low, high, places):
+    bad = np.int64(0)
+    for i in range(len(values)):
+        whole = np.rint((values[i] - start)*per_unit)
+        inside = whole if whole > low else low
+        inside = inside if inside < high else high
+        # NaN is not within a step either.
+        bad |= np.int64(not abs(inside - whole) <= 1.0)
+        places[i] = np.int64(inside)
+    return bad
+"""
+
+_PLACE_ROWS = f"""
+def kernel(values, per_unit, limit, most, squared, places):
+    bad = np.int64(0)
+    columns = values.shape[1]
+    together = max(1, {_TILE}//columns)
+    # Of the numbers of some rows: powers of what is nearest and of what is next towards 0, and how far these are apart.
+    numbers, sizes = np.empty(together*columns), np.empty(together*columns)
+    powers, less = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
+    signed, apart = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
+    given, found = values.reshape(values.size), places.reshape(places.size)
+    power = 1 if squared else 0
+    for start in range(0, len(values), together):
+        rows = min(together, len(values) - start)
+        part, out = given[start*columns:(start + rows)*columns], found[start*columns:(start + rows)*columns]
+        # One loop for each, and what is written to apart from what is read, so that they go by vectors.
+        for i in range(rows*columns):
+            numbers[i] = part[i]*per_unit
+        for i in range(rows*columns):
+            near = nearest(abs(numbers[i]))
+            sizes[i] = near*(near if squared else 1.0)
+        for i in range(rows*columns):
+            length = abs(numbers[i])
+            near = nearest(length)
+            # What is larger is refused by its size, which does not overflow.
+            k = np.int64(near if near < 4294967296.0 else 0.0)
+            l = k - np.int64(near > length)
+            powers[i] = k*(k*power + (1 - power))
+            less[i] = l*(l*power + (1 - power))
+        for i in range(rows*columns):
+            length = abs(numbers[i])
+            near = nearest(length)
+            sign = np.int64(numbers[i] < 0.0)
+            signed[i] = (np.int64(near if near < 4294967296.0 else 0.0) ^ -sign) + sign
+            apart[i] = (np.int64(near > length) ^ -sign) + sign
+        for i in range(rows):
+            size, total, towards = 0.0, np.int64(0), np.int64(0)
+            for j in range(i*columns, (i + 1)*columns):
+                size += sizes[j]
+                total += powers[j]
+                towards += less[j]
+            # All rows are computed in both ways, so that the time says nothing of which ones are near.
+            far = np.int64(total > limit)
+            for j in range(i*columns, (i + 1)*columns):
+                out[j] = signed[j] - far*apart[j]
+            bad |= np.int64(not size <= most) | (far & np.int64(towards > limit))
+    return bad
+"""
+
+_CLIP_ROWS = """
+def kernel(values, lengths, least, wanted, most, clipped, outside):
+    # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there would
+    # make the time depend on how many rows are drawn in.
+    factors = np.empty(len(values))
+    for i in range(len(values)):
+        factors[i] = wanted/lengths[i]
+    for i in range(len(values)):
+        factor = factors[i]
+        factors[i] = factor if lengths[i] > least else 1.0
+        outside[i] = np.uint8(lengths[i] > most)
+    for i in range(len(values)):
+        for j in range(values.shape[1]):
+            clipped[i, j] = values[i, j]*factors[i]
+    return 0
+"""
+
+_CLIP_NUMBERS = """
+def kernel(values, low, high, clipped, outside):
+    for i in range(len(values)):
+        number = values[i]
+        inside = number if number > low else low
+        clipped[i] = inside if inside < high else high
+        outside[i] = np.uint8(number < low) | np.uint8(number > high)
+    return 0
+"""
+
+_LABELS = """
+def kernel(values, low, high, copied):
+    others = np.int64(0)
+    for i in range(len(values)):
+        others += np.int64((values[i] != low) & (values[i] != high))
+        copied[i] = values[i]
+    return others
+"""
+
+_RELEASE = """
+def kernel(places, noise, step, origin, released):
+    for i in range(len(places)):
+        released[i] = np.float64(places[i] + noise[i])*step + origin
+    return 0
+"""
+
+_EXCHANGE = """
+def kernel(octets, first, bits, numbers, values, places):
+    for i in range(len(octets)):
+        # Zero has two signs, and the sum with 0.0 one.
+        numbers[i] += 0.0
+    for i in range(len(octets)):
+        # 0 or -1, of which all bits are set.
+        changed = -np.int64(np.int64(octets[i]) < first)
+        values[i] ^= changed & bits
+    count = 0
+    for i in range(len(octets)):
+        places[count] = i
+        count += np.int64(np.int64(octets[i]) == first)
+    return count
+"""
+
+_integer, _number, _truth = numba.int64, numba.float64, numba.boolean
+_KERNELS: dict[str, tuple[str, Any]] = {
+    "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
+    "normal": (_NORMAL, _integer(_given_integers, _given_integers, _number, _number, _integer, _integers, _integers)),
+    "place_numbers": (_PLACE_NUMBERS, _integer(_given_numbers, _number, _number, _number, _number, _integers)),
+    "place_rows": (_PLACE_ROWS, _integer(_given_rows, _number, _integer, _number, _truth, _integer_rows)),
+    "clip_rows": (_CLIP_ROWS, _integer(_given_rows, _given_numbers, _number, _number, _number, _rows, _octets)),
+    "clip_numbers": (_CLIP_NUMBERS, _integer(_given_numbers, _number, _number, _numbers, _octets)),
+    "labels": (_LABELS, _integer(_given_numbers, _number, _number, _numbers)),
+    "release": (_RELEASE, _integer(_integers, _given_integers, _number, _number, _numbers)),
+    "exchange": (_EXCHANGE, _integer(_given_octets, _integer, _integer, _numbers, _integers, _integers)),
+}
+
+
+@functools.cache
+def source(name: str) -> KernelSource:
+    """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and exchange."""
+    body, signature = _KERNELS[name]
+    helpers = "\n\n".join(
+        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}" for one in (exponential, nearest)
+    )
+    text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}\n\n{body}'
+    # Nothing is left to the compiler: which results are in doubt rests on the arithmetic as it stands here.
+    return KernelSource(f"draw_{name}", text, signature, (), functools.partial(_probe, name))
+
+
+def compiled(name: str) -> Callable[..., Any]:
+    """Return the compiled kernel of a name."""
+    return compile_kernel(source(name))
+
+
+def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
+    """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
+    count, scale = 64, 1e6
+    words = np.arange(1, count + 1) * np.int64(0x1E3779B97F4A7C15)
+    numbers = np.sin(np.arange(1.0, count + 1))
+    found, more, places = np.zeros(count, np.int64), np.zeros(2 * count, np.int64), np.zeros(count, np.int64)
+    rows, floats, octets = numbers.reshape(-1, 4), np.zeros(count), (words & 255).astype(np.uint8)
+    calls: dict[str, tuple[Any, ...]] = {
+        "laplace": (words, scale, 0.4, 2**46, found, places),
+        "normal": (words, words[::-1].copy(), scale, 0.4, 2**46, more, places),
+        "place_numbers": (numbers, 0.0, 2.0**20, -(2.0**19), 2.0**19, found),
+        "place_rows": (rows, 2.0**20, 2**41, 1e14, True, found.reshape(-1, 4)),
+        "clip_rows": (rows, np.abs(rows).sum(axis=1), 2.0, 1.9, 2.1, floats.reshape(-1, 4), octets),
+        "clip_numbers": (numbers, -0.5, 0.5, floats, octets),
+        "labels": (np.sign(numbers), -1.0, 0.0, floats),
+        "release": (found, words >> 40, 2.0**-20, 1.0, floats),
+        "exchange": (octets, 100, 7, floats, floats.view(np.int64), places),
+    }
+    returned = kernel(*calls[name])
+    ends = (found, more[:count], more[count:], places, octets)
+    return [float(returned), *floats.tolist(), *(float(one @ np.arange(1, count + 1) % 2**50) for one in ends)]

@@ -1,0 +1,153 @@
+"""Numbers and rows drawn in to bounds, and put on the grid of a noise; many of them by kernels, on all cores."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, IntegerArray
+from symdebias.codegen import draws
+from symdebias.codegen.parallel import NUMBERS, over_chunks
+
+BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
+# Takes rows, their lengths, and three lengths; see `_draw_in`.
+DrawIn = Callable[[FloatArray, FloatArray, float, float, float], tuple[FloatArray, BoolArray]]
+
+UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
+# Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
+# whose squares keep their digits, and factors that do.
+_NUMBERS, _FAR_SUM, _NEAR_RADIUS, _LEAST_FACTOR = 2**14, 2.0**900, 2.0**-400, 2.0**-1000
+
+
+def any_column(outside: BoolArray) -> BoolArray:
+    """Return which records have a True in some column."""
+    return np.asarray(outside.reshape(len(outside), -1).any(axis=1))
+
+
+def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[FloatArray, BoolArray]:
+    """Return rows whose exact norm is at most the radius, and which of the given ones lay outside it.
+
+    A norm of k squares is computed to a relative error below (k/2 + 2) 2^-53, a sum of k absolute values to one below
+    k 2^-53, and the product of a row with a factor to 2^-53. Rows whose norm is within such rounding of the radius are
+    drawn in by a few units in the last place; they do not count as outside.
+
+    Parameters
+    ----------
+    values : array of shape (n, k), float64
+        The rows.
+    radius : float
+        Positive.
+    order : {1, 2}
+        Of the norm.
+    """
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    many = values.size >= draws.MANY and values.flags.c_contiguous
+    draw_in = _compiled_draw_in if many else _draw_in
+
+    def clip(rows: slice) -> None:
+        for block in row_blocks(rows.stop - rows.start, values.shape[1]):
+            part = slice(rows.start + block.start, min(rows.start + block.stop, rows.stop))
+            clipped[part], outside[part] = _in_ball(values[part], radius, order, draw_in)
+
+    if many:
+        size = _rows_at_once(values.shape[1])
+        over_chunks(len(values), clip, size * max(1, NUMBERS // (size * values.shape[1])))
+    else:
+        clip(slice(0, len(values)))
+    return clipped, outside
+
+
+def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Return slices of so many rows: their numbers stay in a cache."""
+    step = _rows_at_once(columns)
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _rows_at_once(columns: int) -> int:
+    return max(1, _NUMBERS // max(1, columns))
+
+
+def between(values: FloatArray, low: float, high: float) -> tuple[FloatArray, BoolArray]:
+    """Return numbers, one per record, drawn in to an interval, and which of the records lay outside."""
+    if values.size < draws.MANY or not values.flags.c_contiguous:
+        return np.clip(values, low, high), any_column((values < low) | (values > high))
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    kernel, given, flat, marks = draws.compiled("clip_numbers"), values.ravel(), clipped.ravel(), outside.view(np.uint8)
+    over_chunks(len(values), lambda part: kernel(given[part], low, high, flat[part], marks[part]), NUMBERS)
+    return clipped, outside
+
+
+def nearest_places(
+    values: FloatArray, start: float, step: float, low: int, high: int, out: IntegerArray | None
+) -> IntegerArray:
+    """Return the nearest whole numbers of steps from a start, drawn in to bounds that one is beyond by a step at most.
+
+    Parameters
+    ----------
+    values : array of shape (n,) or (n, 1), float64
+        Numbers.
+    start, step : float
+        What they are counted from, and in.
+    low, high : int
+        The bounds.
+    out : array of the same shape, int64, or None
+        As for `Numbers.multiples`.
+    """
+    if out is not None:
+        if draws.compiled("place_numbers")(values.reshape(-1), start, 1 / step, low, high, out.reshape(-1)):
+            raise ValueError(UNCLIPPED)
+        return out
+    nearest = np.rint((values - start) / step if start else values / step)
+    inside = np.clip(nearest, low, high)
+    if not np.all(np.abs(inside - nearest) <= 1):
+        raise ValueError(UNCLIPPED)
+    return inside.astype(np.int64)
+
+
+def _in_ball(values: FloatArray, radius: float, order: int, draw_in: DrawIn) -> tuple[FloatArray, BoolArray]:
+    """Return the same of a block of rows."""
+    slack = (values.shape[1] + 8) * 2.0**-52
+    with np.errstate(over="ignore"):
+        sums = np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values)
+    lengths = sums if order == 1 else np.sqrt(sums)
+    if sums.max() < _FAR_SUM and radius >= max(_NEAR_RADIUS, _LEAST_FACTOR * lengths.max()):
+        # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside.
+        return draw_in(values, lengths, radius * (1 - slack), radius * (1 - 3 * slack), radius * (1 + slack))
+    # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
+    sizes = np.abs(values)
+    exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)
+    sizes *= np.ldexp(1.0, -exponents)[:, None]
+    norms = sizes.sum(axis=1) if order == 1 else np.sqrt(np.einsum("ij,ij->i", sizes, sizes))
+    # What overflows is the factor of a row too short for it, which is not used.
+    with np.errstate(over="ignore"):
+        lengths = np.ldexp(norms, exponents)
+        near = lengths > radius * (1 - slack)
+        factors = np.ldexp(radius * (1 - 3 * slack) / np.where(near, norms, 1.0), -exponents)
+    clipped = values * np.where(near, factors, 1.0)[:, None]
+    # A factor below the normal numbers has lost digits: such rows are divided by their power of two first.
+    coarse = near & (factors < 2.0**-1000)
+    if coarse.any():
+        scaled = np.ldexp(values[coarse], -exponents[coarse][:, None])
+        clipped[coarse] = scaled * (radius * (1 - 3 * slack) / norms[coarse])[:, None]
+    return clipped, lengths > radius * (1 + slack)
+
+
+def _draw_in(
+    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return rows of some lengths, those longer than the least drawn in to what is wanted, and which exceed the most.
+
+    All factors are computed, so that the time says little of how many rows are drawn in.
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = np.where(lengths > least, wanted / lengths, 1.0)
+    return values * factors[:, None], lengths > most
+
+
+def _compiled_draw_in(
+    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return what `_draw_in` does."""
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    draws.compiled("clip_rows")(values, lengths, least, wanted, most, clipped, outside.view(np.uint8))
+    return clipped, outside

@@ -1,0 +1,195 @@
+"""Tables that are read where they are: the rows of the table, and no copy of it."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import symdebias as sd
+from symdebias import _table_rows, records
+from symdebias._rows import Rows
+
+pd = pytest.importorskip("pandas")
+
+N = 301
+NAMES = ("age", "pay", "hours", "place", "member", "grade")
+RELEASE = sd.Release(
+    {
+        ("age", "pay"): sd.GaussianMechanism.from_scale(0.1),
+        "place": sd.RandomizedResponse(3.0, categories=("n", "e", "s")),
+        "member": sd.RandomizedResponse(3.0, categories=(0, 1)),
+        "grade": sd.RandomizedResponse(3.0, categories=(1, 2, 5)),
+    },
+    target=sd.RandomizedResponse(3.0, categories=(-1, 1)),
+    noiseless=("hours",),
+)
+
+
+def people():
+    rng = np.random.default_rng(0)
+    columns = {
+        "pay": rng.normal(size=N),
+        "place": np.array(["n", "e", "s"])[rng.integers(0, 3, N)],
+        "age": rng.integers(0, 90, N),
+        "grade": np.array([1, 2, 5])[rng.integers(0, 3, N)],
+        "hours": rng.normal(size=N).astype(np.float32),
+        "member": rng.integers(0, 2, N),
+    }
+    return columns, rng.choice([-1.0, 1.0], N)
+
+
+def table_of(kind):
+    columns, y = people()
+    frame = pd.DataFrame(columns)
+    if kind == "pandas":
+        return frame, y
+    if kind == "pandas, odd types":
+        return frame.astype({"pay": "Float64", "age": "Int32", "place": "category", "member": "Int8"}), pd.Series(y)
+    if kind.startswith("polars"):
+        polars = pytest.importorskip("polars")
+        table = polars.DataFrame({name: np.asarray(values).tolist() for name, values in columns.items()})
+        pieces = [table] if kind == "polars" else [table[:7], table[7:100], table[100:]]
+        return polars.concat(pieces, rechunk=False), polars.Series("y", y)
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table({name: np.asarray(values).tolist() for name, values in columns.items()})
+    pieces = [table] if kind == "pyarrow" else [table.slice(0, 7), table.slice(7, 93), table.slice(100)]
+    return arrow.concat_tables(pieces), y
+
+
+KINDS = ["pandas", "pandas, odd types", "polars", "polars in pieces", "pyarrow", "pyarrow in pieces"]
+
+
+@pytest.fixture
+def by_blocks(monkeypatch):
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    return sd.debias(sd.losses.exponential(), RELEASE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_those_of_the_table_as_a_whole(kind, by_blocks):
+    X, y = table_of(kind)
+    whole, read = by_blocks.records(X, y), by_blocks.records(X, y, by_blocks=True)
+    assert isinstance(read.matrix, Rows)
+    assert len(read) == N
+    for rows in (slice(None), slice(3, 200), slice(5, 290, 7), np.array([299, 0, 7, 6, 100, 7])):
+        assert np.array_equal(read.matrix[rows], whole.matrix[rows])
+        assert np.array_equal(read.target[rows], whole.target[rows])
+
+
+def test_a_target_that_is_text_is_read_as_its_codes(monkeypatch):
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    release = sd.Release(
+        {("age", "pay"): sd.GaussianMechanism.from_scale(0.1)},
+        target=sd.RandomizedResponse(3.0, categories=("no", "yes")),
+    )
+    frame, y = table_of("pandas")
+    answers = pd.Series(np.where(y > 0, "yes", "no"))
+    u, target = sp.symbols("u y", real=True)
+    loss = sd.Loss(sp.exp(u) - target * u, score=u, target=target, target_values=(0, 1))
+    corrected = sd.debias(loss, release)
+    read = corrected.records(frame[["pay", "age"]], answers, by_blocks=True)
+    assert isinstance(read.matrix, Rows)
+    assert np.array_equal(read.target[:], (y > 0).astype(float))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"pay": float("nan")}, r"X has NaN in row 17, column 1 \(pay\)"),
+        ({"place": "w"}, "column place of X has a value in row 17 that was not declared"),
+        ({"grade": 3}, "column grade of X has a value in row 17 that was not declared"),
+        ({"member": 2}, "column member of X has a value in row 17 that was not declared"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, dict) else "",
+)
+def test_a_bad_value_is_named_by_its_row_and_column(kind, change, error, by_blocks, monkeypatch):
+    columns, y = people()
+    for name, value in change.items():
+        columns[name][17] = value
+    monkeypatch.setitem(globals(), "people", lambda: (columns, y))
+    X, y = table_of(kind)
+    with pytest.raises(ValueError, match=error):
+        by_blocks.records(X, y, by_blocks=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda X: X.drop(columns="age"), ValueError, "missing: age"),
+        (lambda X: X.assign(other=1.0), ValueError, "not in the release: other"),
+        (lambda X: X.assign(pay="a"), TypeError, "column pay of X must hold real numbers"),
+        (lambda X: X.assign(pay=True), TypeError, "column pay of X must hold real numbers"),
+        (lambda X: X.assign(pay=None), (TypeError, ValueError), "pay"),
+        (lambda X: X[:300], ValueError, "y has 301 entries, but X has 300 rows"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(change, error, message, by_blocks):
+    X, y = table_of("pandas")
+    with pytest.raises(error, match=message):
+        by_blocks.records(change(X), y, by_blocks=True)
+
+
+def test_missing_values_of_tables_are_found(by_blocks):
+    X, y = table_of("pandas, odd types")
+    X.loc[200, "age"] = pd.NA
+    with pytest.raises(ValueError, match=r"X has NaN in row 200, column 0 \(age\)"):
+        by_blocks.records(X, y, by_blocks=True)
+
+
+def test_columns_of_one_array_are_that_array():
+    X = np.arange(12.0).reshape(4, 3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], copy=False)
+    found = _table_rows.rows_of_table(frame, ("a", "b", "c"), {})
+    assert isinstance(found, np.ndarray)
+    assert np.array_equal(found, X)
+    assert np.shares_memory(found, frame["a"].to_numpy())
+    other = _table_rows.rows_of_table(frame, ("b", "a", "c"), {})
+    assert isinstance(other, Rows)
+    assert np.array_equal(other[:], X[:, [1, 0, 2]])
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_table_is_not_copied_as_a_whole(kind, by_blocks):
+    """A copy of the records takes 38.4 MB; a window of them 8.4 MB, and what is made of it as much."""
+    n, names = 600_000, [f"x{place}" for place in range(8)]
+    X = np.random.default_rng(0).normal(size=(8, n))
+    columns = dict(zip(names, X, strict=True))
+    table = {
+        "pandas": lambda: pd.DataFrame(X.T, columns=names, copy=False),
+        "polars": lambda: pytest.importorskip("polars").DataFrame(columns),
+        "pyarrow": lambda: pytest.importorskip("pyarrow").table(columns),
+    }[kind]()
+    y = np.where(X[0] > 0, 1.0, -1.0)
+    corrected = sd.debias(sd.losses.exponential(), sd.Release(sd.GaussianMechanism.from_scale(0.1)))
+    corrected.records(table, y, by_blocks=True)
+    tracemalloc.start()
+    try:
+        read = corrected.records(table, y, by_blocks=True)
+        for start in range(0, n, 30_000):
+            read.matrix[start : start + 30_000]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 24e6
+    assert np.array_equal(read.matrix[1_000:1_010], X.T[1_000:1_010])
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas"])
+def test_a_release_takes_no_more_than_what_is_released_besides(kind):
+    """The records take 16 MB; the noised ones as much, and a table of them once more."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (500_000, 4))
+    given = X if kind == "array" else pd.DataFrame(X, columns=list("abcd"))
+    release = sd.Release(sd.GaussianMechanism(1.0, 1e-5, radius=1.0))
+    for seed in (None, 0):
+        release.privatize(given, random_state=seed)
+        tracemalloc.start()
+        try:
+            noised = release.privatize(given, random_state=seed)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert len(noised.X) == 500_000
+        assert peak < (28e6 if kind == "array" else 44e6)
+    assert not np.shares_memory(release.privatize(X, random_state=0).X, X)
