@@ -254,15 +254,13 @@ class Mechanism(ABC):
             "SphericalLaplaceMechanism."
         )
 
-    def clip(self, values: ArrayLike, *, known_finite: bool = False) -> Clipped:
+    def clip(self, values: ArrayLike) -> Clipped:
         """Return values within the declared bounds.
 
         Parameters
         ----------
         values : array of shape (n,) or (n, k)
             Finite numbers or row vectors; they are not changed.
-        known_finite : bool
-            Whether the caller has looked for NaN and infinity, and nobody else need do so.
 
         Returns
         -------
@@ -276,7 +274,7 @@ class Mechanism(ABC):
             declared).
         """
         array = value_array(values, check_finite=False)
-        if not (known_finite or self.range.refuses_infinite or all_finite(array)):
+        if not (self.range.refuses_infinite or all_finite(array)):
             check_finite_values(array)
         inside, outside = self.range.clip(array)
         return Clipped(inside, outside, self, maker=_MAKER)

@@ -92,20 +92,20 @@ class ClippedMechanism(Mechanism):
         """One column."""
         return 1
 
-    def clip(self, values: ArrayLike, *, known_finite: bool = False) -> Clipped:
+    def clip(self, values: ArrayLike) -> Clipped:
         """Return values within the bounds of the mechanism; one number per record.
 
         Parameters
         ----------
-        values, known_finite
-            As for `Mechanism.clip`.
+        values : array of shape (n,) or (n, 1)
+            Finite numbers; they are not changed.
 
         Raises
         ------
         TypeError, ValueError
             Values are not finite numbers, or vectors.
         """
-        clipped = super().clip(values, known_finite=known_finite)
+        clipped = super().clip(values)
         if clipped.values.ndim > 1 and clipped.values.shape[1] != 1:
             raise ValueError(
                 f"the values have the shape {clipped.values.shape}, and what is clipped to "

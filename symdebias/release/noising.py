@@ -57,8 +57,7 @@ def noised_records(
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
-    # Entries were looked at where they came in, and again after they were centred and scaled.
-    clipped = [mechanism.clip(_taken(mechanism, released[:, place]), known_finite=True) for place, mechanism in placed]
+    clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     collected = release.categories.collected
     outsiders = [
