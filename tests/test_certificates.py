@@ -195,12 +195,13 @@ def test_what_rounding_leaves_of_a_high_power_is_called_rounding(mechanism):
 
 
 @pytest.mark.parametrize(
-    ("loss", "release"),
-    [(sd.losses.poisson(), sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0))),
-     (sd.losses.exponential(), sd.Release(None, fit_intercept=True))],
-    ids=["by quadrature", "by a search"],
+    ("loss", "release", "method"),
+    [(sd.losses.poisson(), sd.Release(sd.LaplaceMechanism(epsilon=30.0, radius=300.0)), "none"),
+     (sd.losses.exponential(), sd.Release(None, fit_intercept=True), "none"),
+     (sd.losses.gamma(), sd.Release(sd.GaussianMechanism.from_scale(1e-3)), "auto")],
+    ids=["of columns", "by a search", "of a score"],
 )  # fmt: skip
-def test_a_bias_beyond_what_floats_hold_is_infinite(loss, release):
+def test_a_bias_beyond_what_floats_hold_is_infinite(loss, release, method):
     """Means of exp(u) at scores where it overflows: infinite and nothing else, and no warning."""
-    found = sd.debias(loss, release, method="none").certify(theta_radius=1000.0)
+    found = sd.debias(loss, release, method=method).certify(theta_radius=1000.0)
     assert found.loss_bias == found.gradient_bias == np.inf

@@ -137,6 +137,8 @@ def _with_variance_last(function: Callable[..., FloatArray]) -> Callable[..., Fl
     return lambda scores, target, variance: function(scores, target, np.full((1, 1), variance))
 
 
+# What overflows counts as infinite, and so do differences of such.
+@np.errstate(over="ignore", invalid="ignore")
 def score_biases(
     functions: ScoreFunctions,
     *,
