@@ -452,8 +452,15 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
 
 
 def _distances(records: Records, rows: slice, root: FloatArray, square: float, *, compiled: bool = False) -> FloatArray:
-    """Return how far some records are from the rest, with the target where its mean square is not 0."""
-    found = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
+    """Return how far some records are from the rest, with the target where its mean square is not 0.
+
+    Noise of their own counts by its variance: a design rests on the noisiest records, wherever their values lie.
+    """
+    design = records.correction.design
+    found = leverages(design, records.matrix[rows], root, compiled=compiled)
+    if records.scales is not None:
+        units = np.einsum("ij,ij->i", root, root)[design.linear_parameters]
+        found = found + records.scales[rows][:, design.linear_columns] ** 2 @ units
     return found if square == 0 else found + records.target[rows] ** 2 / square
 
 

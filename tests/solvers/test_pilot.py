@@ -58,6 +58,18 @@ def test_the_pilot_holds(design):
     assert known.size(again.theta - found.theta) < 0.1 * known.size(truth)
 
 
+def test_the_noisiest_records_are_among_those_that_a_design_rests_on():
+    """A sample of 50,000 is looked at; one record lies amid the rest and has a hundred times their noise."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50_000, 2))
+    y, scales = np.where(rng.random(len(X)) < 0.5, 1.0, -1.0), np.full(X.shape, 0.1)
+    X[33_335], scales[33_335] = 0.0, 10.0
+    corrected = sd.debias(sd.losses.logistic(), sd.Release(MEASURED))
+    known = known_scores(corrected, corrected.records(X, y, noise_scale=scales))
+    assert known.part_of().own_variances.max() == 100.0
+    assert known.variances(np.array([1.0, 0.0])).max() > 50
+
+
 def test_a_free_form_loss_has_no_pilot():
     x1, a = sp.symbols("x1 a", real=True)
     loss = sd.Loss.of_features(
