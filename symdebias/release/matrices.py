@@ -70,9 +70,14 @@ def check_count(release: "Release", number_of_columns: int) -> None:
     least = len(release.noiseless) + len(release.groups)
     if (known is not None and number_of_columns != known) or number_of_columns < least:
         expected = str(known) if known is not None else f"at least {least}"
-        raise ValueError(
-            f"X has {number_of_columns} columns, but the release has {expected}. Pass the columns of the release."
-        )
+        advice = "Pass the columns of the release."
+        if release.columns is None and known == 1 and release.groups:
+            name = type(release.groups[0][1]).__name__
+            advice = (
+                f"This {name} noises one column: give each column its own, as in Release({{'a': ..., 'b': ...}}), or "
+                "take a mechanism of vectors (radius=)."
+            )
+        raise ValueError(f"X has {number_of_columns} columns, but the release has {expected}. {advice}")
 
 
 def released_matrix(release: "Release", X: Any, *, check_finite: bool) -> FloatArray:

@@ -10,7 +10,7 @@ from instances import RELEASES
 from sampling_statistics import coin_faults, normal_faults
 
 from symdebias.exceptions import ClippingWarning
-from symdebias.mechanisms import GaussianMechanism, RandomizedResponse
+from symdebias.mechanisms import GaussianMechanism, LaplaceMechanism, RandomizedResponse
 from symdebias.privacy import Guarantee, compose
 from symdebias.release import Noised, Release
 
@@ -384,3 +384,9 @@ def test_noiseless_columns_of_an_array_without_names_are_not_guessed():
         release.privatize(bounded(3, 3), random_state=0)
     noised = release.bind(["a", "b", "year"]).privatize(bounded(3, 3), random_state=0)
     np.testing.assert_array_equal(noised.X[:, 2], bounded(3, 3)[:, 2])
+
+
+def test_one_interval_is_that_of_one_column():
+    release = Release(LaplaceMechanism(epsilon=2.0, bounds=(-1.0, 1.0)))
+    with pytest.raises(ValueError, match=r"X has 3 columns.*This LaplaceMechanism noises one column: give each"):
+        release.privatize(np.zeros((4, 3)), random_state=0)
