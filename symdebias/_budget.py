@@ -26,7 +26,7 @@ _SECONDS, _OPERATIONS = 10.0, 20_000
 class Limits:
     """The limits of the derivations of a thread or task."""
 
-    seconds: float = _SECONDS  # How long one derivation may take.
+    seconds: float = _SECONDS  # Of a processor, for one derivation: what else the machine does is not counted.
     # How many operations an expression may have, and how many terms it may be multiplied out to.
     operations: int = _OPERATIONS
 
@@ -43,7 +43,8 @@ def derivation_limits(*, seconds: float = _SECONDS, operations: int = _OPERATION
     Parameters
     ----------
     seconds : float
-        How long one derivation may take, positive; 10 by default.
+        Of a processor, how long one derivation may take, positive; 10 by default. Other work of the machine is not
+        counted.
     operations : int
         How many operations an expression may have, and how many terms it may be multiplied out to, at least 1;
         20,000 by default.
@@ -84,7 +85,7 @@ def timed() -> Iterator[None]:
     if _ends.get() < math.inf:
         yield
         return
-    token = _ends.set(time.monotonic() + _limits.get().seconds)
+    token = _ends.set(time.thread_time() + _limits.get().seconds)
     try:
         yield
     finally:
@@ -105,7 +106,7 @@ def check(*expressions: sp.Basic) -> None:
         One has more operations than are allowed, or the clock of `timed` has run out.
     """
     limits = _limits.get()
-    if time.monotonic() > _ends.get():
+    if time.thread_time() > _ends.get():
         raise DerivationLimitError(
             f"the derivation takes more than the {limits.seconds:g} seconds that it is allowed. Write the loss with "
             "fewer terms, lower powers or less nesting, or allow more with symdebias.derivation_limits(seconds=...).",
