@@ -23,14 +23,12 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 import symdebias as sd
-from symdebias import _budget
 from symdebias.codegen import cache
 
 U, Y = sp.symbols("u y", real=True)
@@ -447,14 +445,10 @@ def _limited(seed: int, *, seconds: float, compile_kernels: bool, plain: int | N
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGPROF, _stop)
         signal.setitimer(signal.ITIMER_PROF, LONGEST)
-    clock = _budget.time
     try:
-        # Derivations by the processor's time: other work on the machine is not to be seen in what is refused.
-        _budget.time = SimpleNamespace(monotonic=time.process_time)  # type: ignore[assignment]
         with sd.derivation_limits(seconds=seconds):
             return run(seed, compile_kernels=compile_kernels)
     finally:
-        _budget.time = clock
         if hasattr(signal, "setitimer"):
             signal.setitimer(signal.ITIMER_PROF, 0.0)
 
