@@ -268,19 +268,32 @@ def _machine() -> tuple[str, ...]:
 def _from_folder(folder: Path, source: KernelSource) -> Callable[..., Any]:
     entry = folder / source.key
     key = _own_key(folder)
-    if entry.exists() or entry.is_symlink():
-        kernel = _load(entry, source, key)
-        if kernel is not None:
-            return kernel
-        warnings.warn(
-            f"a compiled kernel in {folder} was damaged or foreign; it was deleted and compiled again.",
-            CacheWarning,
-            stacklevel=2,
-        )
-        _delete(entry)
+    kernel: Callable[..., Any] | None = _trusted(
+        entry, lambda: _load(entry, source, key), ("a compiled kernel", "compiled again")
+    )
+    if kernel is not None:
+        return kernel
     _sweep(folder)
     with _waiting.compiling(kept=True):
         return _build(folder, entry, source, key)
+
+
+def _trusted(path: Path, load: Callable[[], Any], words: tuple[str, str]) -> Any:
+    """Return what is kept at a path; None where nothing is, or what is not as this user has left it: that is deleted.
+
+    The words are what a reader is told that it was, and what becomes of it.
+    """
+    if not (path.exists() or path.is_symlink()):
+        return None
+    found = load()
+    if found is None:
+        warnings.warn(
+            f"{words[0]} in {path.parent} was damaged or foreign; it was deleted and {words[1]}.",
+            CacheWarning,
+            stacklevel=3,
+        )
+        _delete(path)
+    return found
 
 
 def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -304,16 +317,11 @@ def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     path = folder / f"{name}{_KEPT}"
     try:
         key = _own_key(folder)
-        if path.exists() or path.is_symlink():
-            found = _signed_text(path, name, key)
-            if found is not None:
-                return found
-            warnings.warn(
-                f"a derivation kept in {folder} was damaged or foreign; it was deleted and is done again.",
-                CacheWarning,
-                stacklevel=2,
-            )
-            _delete(path)
+        found: dict[str, Any] | None = _trusted(
+            path, lambda: _signed_text(path, name, key), ("a derivation kept", "is done again")
+        )
+        if found is not None:
+            return found
     except OSError as error:
         _warn(f"the cache folder {folder} could not be used ({error.strerror or error})")
         return make()
@@ -321,7 +329,9 @@ def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     made = make()
     if time.process_time() - began > _WORTH_KEEPING:
         with contextlib.suppress(OSError):
-            _keep(folder, path, {"manifest": made, "signature": _signature(made, name, key)})
+            signed = {"manifest": made, "signature": _signature(made, name, key)}
+            with _beside(folder, json.dumps(signed).encode()) as aside:
+                aside.replace(path)
     return made
 
 
@@ -338,14 +348,16 @@ def _signed_text(path: Path, name: str, key: bytes) -> dict[str, Any] | None:
     return found if whole else None
 
 
-def _keep(folder: Path, path: Path, signed: dict[str, Any]) -> None:
+@contextlib.contextmanager
+def _beside(folder: Path, content: bytes) -> Iterator[Path]:
+    """Give a file of this user alone, with its content on the disk; it is gone afterwards, unless it was renamed."""
     descriptor, aside = tempfile.mkstemp(prefix=_ASIDE, dir=folder)
     try:
-        with open(descriptor, "w") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
-            json.dump(signed, stream)
+        with open(descriptor, "wb") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(aside).replace(path)
+        yield Path(aside)
     finally:
         with contextlib.suppress(FileNotFoundError):
             Path(aside).unlink()
@@ -361,23 +373,15 @@ def _own_key(folder: Path) -> bytes:
             return path.read_bytes()
         # Entries that it signed are rebuilt.
         _delete(path)
-    descriptor, aside = tempfile.mkstemp(prefix=_ASIDE, dir=folder)
-    try:
-        with open(descriptor, "wb") as stream:  # noqa: PTH123  (mkstemp has opened it, for this user alone)
-            stream.write(os.urandom(_KEY_BYTES))
-            stream.flush()
-            os.fsync(stream.fileno())
+    with _beside(folder, os.urandom(_KEY_BYTES)) as aside:
         # Where another process was faster its key stays; a file system without links takes the last one.
         try:
             os.link(aside, path)
         except FileExistsError:
             pass
         except OSError:
-            Path(aside).replace(path)
+            aside.replace(path)
         return path.read_bytes()
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            Path(aside).unlink()
 
 
 @functools.cache

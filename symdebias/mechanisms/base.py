@@ -16,7 +16,8 @@ from symdebias._arrays import FloatArray, check_finite_values, value_array
 from symdebias._domains import NON_NEGATIVE
 from symdebias.codegen.parallel import all_finite
 from symdebias.mechanisms import sampling
-from symdebias.mechanisms.ranges import BoolArray, Labels, Pair, Range
+from symdebias.mechanisms.clipping import BoolArray
+from symdebias.mechanisms.ranges import Labels, Pair, Range
 from symdebias.noise import (
     AdditiveNoise,
     ChannelNoise,

@@ -11,8 +11,9 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, DELTA, OPEN_UNIT, RADIUS, SCALE
 from symdebias.mechanisms import rounded, sampling
 from symdebias.mechanisms.base import Mechanism
+from symdebias.mechanisms.clipping import BoolArray, in_ball
 from symdebias.mechanisms.gaussian import gaussian_vector_noise
-from symdebias.mechanisms.ranges import Ball, BoolArray, Pair, Range, in_ball
+from symdebias.mechanisms.ranges import Ball, Pair, Range
 from symdebias.noise import AdditiveNoise
 from symdebias.privacy import Guarantee, analytic_gaussian_epsilon, analytic_gaussian_scale
 

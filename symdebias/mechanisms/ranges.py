@@ -18,9 +18,15 @@ from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, che
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
-from symdebias.mechanisms.clipping import UNCLIPPED, any_column, between, nearest_places, row_blocks
-from symdebias.mechanisms.clipping import BoolArray as BoolArray
-from symdebias.mechanisms.clipping import in_ball as in_ball
+from symdebias.mechanisms.clipping import (
+    UNCLIPPED,
+    BoolArray,
+    any_column,
+    between,
+    in_ball,
+    nearest_places,
+    row_blocks,
+)
 from symdebias.noise import declared_state
 
 Pair = tuple[Any, Any]

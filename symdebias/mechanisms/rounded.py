@@ -45,7 +45,8 @@ from mpmath import fp as _FLOATS
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
-from symdebias.mechanisms.ranges import Ball, BoolArray, Numbers
+from symdebias.mechanisms.clipping import BoolArray
+from symdebias.mechanisms.ranges import Ball, Numbers
 from symdebias.mechanisms.sampling import Source, in_parts, integers
 from symdebias.privacy import precise
 

@@ -1,6 +1,6 @@
 """One of the released columns as the target: a release with several outcomes, of which a fit takes one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,10 +70,6 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
             )
         if left:
             groups[names] = mechanism
-    both = {
-        argument: {one: value for one, value in dict(as_json(getattr(release, argument))).items() if one in kept}
-        for argument in ("center", "scale")
-    }
     indicators = {column: set(names) for column, names in one_hot.indicators.items()}
     split = [column for column, names in indicators.items() if name in names or 0 < len(names & kept) < len(names)]
     if split:
@@ -81,15 +77,8 @@ def with_target(release: "Release", name: str, features: Sequence[str] | None = 
             f"{split[0]} was released as indicators of its categories, which stay together, as features. Name all of "
             f"them, or {split[0]}, or none."
         )
-    return type(release)(
-        groups or None,
-        target,
-        noiseless=tuple(one for one in release.noiseless if one in kept),
-        fit_intercept=release.fit_intercept,
-        categories={column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept},
-        center=both["center"],
-        scale=both["scale"],
-    )
+    categories = {column: own for column, own in one_hot.as_json().items() if indicators[column] <= kept}
+    return _remade(release, groups, target, categories, kept.__contains__)
 
 
 def without(release: "Release", name: str) -> "Release":
@@ -105,18 +94,29 @@ def without(release: "Release", name: str) -> "Release":
             f"{shown(name, 60)} is no column without noise; these are {', '.join(release.noiseless) or 'none'}."
         )
     groups: dict[str | tuple[str, ...], Mechanism] = {names or (): mechanism for names, mechanism in release.groups}
-    both = {
-        argument: {one: value for one, value in dict(getattr(release, argument)).items() if one != name}
-        for argument in ("center", "scale")
-    }
+    return _remade(release, groups, release.target, release.categories.as_json(), lambda one: one != name)
+
+
+def _remade(
+    release: "Release",
+    groups: "Mapping[str | tuple[str, ...], Mechanism]",
+    target: "Mechanism | str | None",
+    categories: Any,
+    keeps: Callable[[str], bool],
+) -> "Release":
+    """Return a release of other groups, target and categories, with what else it says of the columns that it keeps."""
+    center, scale = (
+        {one: value for one, value in dict(as_json(own)).items() if keeps(one)}
+        for own in (release.center, release.scale)
+    )
     return type(release)(
         groups or None,
-        release.target,
-        noiseless=tuple(one for one in release.noiseless if one != name),
+        target,
+        noiseless=tuple(one for one in release.noiseless if keeps(one)),
         fit_intercept=release.fit_intercept,
-        categories=release.categories.as_json(),
-        center=both["center"],
-        scale=both["scale"],
+        categories=categories,
+        center=center,
+        scale=scale,
     )
 
 

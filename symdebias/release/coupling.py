@@ -19,7 +19,8 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import Interval, LabelSet, shown
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.base import VectorColumns
-from symdebias.mechanisms.ranges import Ball, BoolArray, Numbers, checked_bounds
+from symdebias.mechanisms.clipping import BoolArray
+from symdebias.mechanisms.ranges import Ball, Numbers, checked_bounds
 from symdebias.release.groups import Groups
 
 KINDS = ("margin", "joint")

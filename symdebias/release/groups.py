@@ -12,8 +12,9 @@ from symdebias._arrays import FloatArray
 from symdebias.exceptions import ClippingWarning, NoExactCorrectionError
 from symdebias.mechanisms import ChannelMechanism, Mechanism
 from symdebias.mechanisms.base import Noise
+from symdebias.mechanisms.clipping import BoolArray
 from symdebias.mechanisms.coordinates import Coordinates, TargetCoordinate
-from symdebias.mechanisms.ranges import BoolArray, Labels
+from symdebias.mechanisms.ranges import Labels
 from symdebias.noise import AdditiveNoise, ChannelNoise, ClippedNoise, CoordinateNoise, SphericalNoise
 from symdebias.release.columns import checked_names
 from symdebias.release.one_hot import OneHot

@@ -286,12 +286,11 @@ class Examination:
         if key not in self._begun:
             if self._has_derivatives and tested.has_slopes:
                 _, first = self._relative(tested, start)
-                self._begun[key] = float(np.linalg.norm(first + (penalty * start) @ root))
             else:
                 # A journal knows the gradient with weights.
                 unweighted = replace(tested, weights=np.zeros(0), journal=None)
-                first = unweighted.mean_gradient(start)
-                self._begun[key] = float(np.linalg.norm((first + penalty * start) @ root))
+                first = unweighted.mean_gradient(start) @ root
+            self._begun[key] = float(np.linalg.norm(first + (penalty * start) @ root))
         before = self._begun[key]
         if not (after > _STANDSTILL * before and after > _CERTAIN * noise):
             return None

@@ -59,7 +59,8 @@ def note_on_longer_parameters(
     outwards = theta / length
     along = metric @ outwards
     step = max(length / 2, 2 * math.sqrt(max(float(along @ covariance @ along), 0.0)))
-    derivatives, _ = records.derivatives_or_differences()
+    # Of the Hessian nothing is asked.
+    derivatives, _ = records.derivatives_or_differences(roughly=True)
     largest = 0.0
     for times in _MOVES:
         moved = theta + times * step * outwards

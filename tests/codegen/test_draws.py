@@ -10,7 +10,8 @@ import pytest
 import symdebias as sd
 from symdebias.codegen import draws
 from symdebias.mechanisms import clipping, rounded, sampling
-from symdebias.mechanisms.ranges import Numbers, in_ball
+from symdebias.mechanisms.clipping import in_ball
+from symdebias.mechanisms.ranges import Numbers
 
 MECHANISMS = {
     "normal": (sd.GaussianMechanism(1.0, 1e-5, radius=1.0), 3),

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from symdebias.mechanisms.clipping import in_ball
 from symdebias.mechanisms.input_perturbation import Halves
-from symdebias.mechanisms.ranges import Ball, Grid, Labels, Numbers, in_ball, rounded_up
+from symdebias.mechanisms.ranges import Ball, Grid, Labels, Numbers, rounded_up
 
 # range, bound, width, sensitivity (None where nothing is declared), the farthest values
 RANGES = [

@@ -1,7 +1,6 @@
 """A column without noise as a known term of the score: what --offset and --exposure name."""
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from symdebias._arrays import FloatArray, real_array
 from symdebias._columns import Table
 from symdebias._domains import shown
-from symdebias._rows import WINDOW, Rows
+from symdebias._rows import Rows
 from symdebias.losses import Loss
 from symdebias.losses.offsets import has_rate
 from symdebias.release import Noised
@@ -123,7 +122,7 @@ class KnownTerm:
         place = columns.index(self.column)
         if isinstance(noised.X, Rows):
             rest: Any = Rows.made_of(noised.X, lambda part: np.ascontiguousarray(np.delete(part, place, axis=1)))
-            values: Any = np.concatenate(list(_column(noised.X, place)))
+            values: Any = np.concatenate(noised.X.over_blocks(lambda part: part[:, place].copy()))
         else:
             rest = Table({name: noised.X[name] for name in columns if name != self.column})
             values = noised.X[self.column]
@@ -139,9 +138,3 @@ class KnownTerm:
                 )
             known = np.log(known)
         return replace(noised, X=rest, release=without(release, self.column)), np.asarray(known)
-
-
-def _column(rows: Rows, place: int) -> Iterator[FloatArray]:
-    """Yield a column of records that are read by blocks."""
-    for start in range(0, len(rows), WINDOW):
-        yield rows[slice(start, min(start + WINDOW, len(rows)))][:, place].copy()

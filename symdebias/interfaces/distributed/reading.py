@@ -21,7 +21,7 @@ from symdebias.solvers.offsets import as_offset, moved_target, moved_weights
 
 
 @dataclass(frozen=True)
-class KnownTerm:
+class SharedOffset:
     """What an offset is to the records of all partitions.
 
     Attributes
@@ -41,7 +41,7 @@ class KnownTerm:
     @property
     def gain(self) -> float:
         """What the mean gradient is multiplied with, and a penalty has to be."""
-        return 1.0 if self.rule is None or self.rule.power == 0 else self.factor / self.rule.weight(self.largest)
+        return self.factor / self.rule.weight(self.largest) if self.rule is not None and self.weighs else 1.0
 
     @property
     def is_column(self) -> bool:
@@ -73,7 +73,7 @@ class Reading:
         What columns and targets are checked under.
     correction : Correction
         That of the records: with an offset as a column more it is another one.
-    term : KnownTerm or None
+    term : SharedOffset or None
         What the offset is.
     frame : Held or None
         What holds the parameter of that column.
@@ -81,7 +81,7 @@ class Reading:
 
     given: Correction
     correction: Correction
-    term: KnownTerm | None = None
+    term: SharedOffset | None = None
     frame: Held | None = None
 
     def records(self, X: Any, y: Any, weights: Any, scales: Any, offset: Any) -> Records:
@@ -125,7 +125,7 @@ class Checked:
     @classmethod
     def of(
         cls, X: Any, y: Any, weights: Any, scales: Any, clusters: Any, offset: Any, *,
-        corrected: CorrectedLoss, term: KnownTerm | None,
+        corrected: CorrectedLoss, term: SharedOffset | None,
     ) -> "Checked | None":  # fmt: skip
         """Check the records of a partition; None says that there are none."""
         if not len(X):
@@ -138,7 +138,7 @@ class Checked:
                 largest = term.rule.largest(known) if term.weighs else 0.0
                 if term.weighs:
                     given = moved_weights(term.rule, known, weights, largest)[1]
-                y, weights = KnownTerm(term.rule, largest).moved(y, weights, known)
+                y, weights = SharedOffset(term.rule, largest).moved(y, weights, known)
         records = corrected.records(X, y, sample_weight=weights, noise_scale=scales)
         if clusters is not None:
             cluster_labels(clusters, rows=len(records))
@@ -148,7 +148,7 @@ class Checked:
         )  # fmt: skip
 
 
-def together(said: Sequence[Checked], rule: Offset | None) -> tuple[KnownTerm, float, float]:
+def together(said: Sequence[Checked], rule: Offset | None) -> tuple[SharedOffset, float, float]:
     """Return what an offset is to the records of all partitions, the sum of their weights, and that of their squares.
 
     Raises
@@ -165,8 +165,6 @@ def together(said: Sequence[Checked], rule: Offset | None) -> tuple[KnownTerm, f
             "one: its records have no weight. Check their units."
         )
     total = sum(share * one.total for share, one in zip(shares, said, strict=True))
-    factor = sum(one.given for one in said) / total
     squares = sum(share**2 * one.squares for share, one in zip(shares, said, strict=True))
-    if rule is None or rule.power == 0:
-        factor = 1.0
-    return KnownTerm(rule, largest, factor), factor * total, factor**2 * squares
+    factor = sum(one.given for one in said) / total if SharedOffset(rule).weighs else 1.0
+    return SharedOffset(rule, largest, factor), factor * total, factor**2 * squares

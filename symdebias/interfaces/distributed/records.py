@@ -15,7 +15,7 @@ from symdebias._rows import Rows
 from symdebias.corrected import CorrectedLoss
 from symdebias.correction import Correction
 from symdebias.interfaces.distributed.partitions import Partitions
-from symdebias.interfaces.distributed.reading import Checked, KnownTerm, Reading, together
+from symdebias.interfaces.distributed.reading import Checked, Reading, SharedOffset, together
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.held import Held, HeldRecords, lengthened
 from symdebias.solvers.offsets import rule_for
@@ -151,7 +151,7 @@ class PartedRecords(Records):
         partitions = Partitions(
             X=X, y=y, sample_weight=sample_weight, noise_scale=noise_scale, clusters=clusters, offset=offset
         )
-        term = None if offset is None else KnownTerm(rule_for(corrected))
+        term = None if offset is None else SharedOffset(rule_for(corrected))
         said = partitions.each(functools.partial(Checked.of, corrected=corrected, term=term))
         full = [place for place, one in enumerate(said) if one is not None]
         if not full:

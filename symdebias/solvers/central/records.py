@@ -18,7 +18,8 @@ from symdebias.corrected import CorrectedLoss
 from symdebias.driver import debias
 from symdebias.exceptions import ClippingWarning
 from symdebias.losses import Loss
-from symdebias.mechanisms.ranges import checked_bounds, in_ball
+from symdebias.mechanisms.clipping import in_ball
+from symdebias.mechanisms.ranges import checked_bounds
 from symdebias.records import Records
 from symdebias.release import Release
 
