@@ -329,9 +329,7 @@ def kept(name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     made = make()
     if time.process_time() - began > _WORTH_KEEPING:
         with contextlib.suppress(OSError):
-            signed = {"manifest": made, "signature": _signature(made, name, key)}
-            with _beside(folder, json.dumps(signed).encode()) as aside:
-                aside.replace(path)
+            _keep(folder, path, {"manifest": made, "signature": _signature(made, name, key)})
     return made
 
 
@@ -346,6 +344,11 @@ def _signed_text(path: Path, name: str, key: bytes) -> dict[str, Any] | None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return found if whole else None
+
+
+def _keep(folder: Path, path: Path, signed: dict[str, Any]) -> None:
+    with _beside(folder, json.dumps(signed).encode()) as aside:
+        aside.replace(path)
 
 
 @contextlib.contextmanager

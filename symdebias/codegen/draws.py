@@ -14,7 +14,6 @@ from typing import Any
 import numba
 import numpy as np
 
-from symdebias.codegen import elementary
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import IMPORTS
 
@@ -113,7 +112,24 @@ def kernel(lengths, angles, scale, least, few, found, places):
             turn = np.float64(second[i])*{2.0**-63!r}
             quarter = nearest(2.0*turn)
             r = (turn - 0.5*quarter)*{math.pi!r}
-            odd, even = short_sine(r), short_cosine(r)
+            z = r*r
+            p = -1.0/1307674368000.0
+            p = p*z + 1.0/6227020800.0
+            p = p*z - 1.0/39916800.0
+            p = p*z + 1.0/362880.0
+            p = p*z - 1.0/5040.0
+            p = p*z + 1.0/120.0
+            p = p*z - 1.0/6.0
+            odd = r + r*z*p
+            q = 1.0/20922789888000.0
+            q = q*z - 1.0/87178291200.0
+            q = q*z + 1.0/479001600.0
+            q = q*z - 1.0/3628800.0
+            q = q*z + 1.0/40320.0
+            q = q*z - 1.0/720.0
+            q = q*z + 1.0/24.0
+            q = q*z - 0.5
+            even = 1.0 + z*q
             k = np.int64(quarter)
             swapped = (k & 1) == 1
             cosine = odd if swapped else even
@@ -276,8 +292,7 @@ def source(name: str) -> KernelSource:
     """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and exchange."""
     body, signature = _KERNELS[name]
     helpers = "\n\n".join(
-        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}"
-        for one in (elementary.short_sine, elementary.short_cosine, exponential, nearest)
+        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}" for one in (exponential, nearest)
     )
     text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}\n\n{body}'
     # Nothing is left to the compiler: which results are in doubt rests on the arithmetic as it stands here.

@@ -44,33 +44,6 @@ def exp(x: float) -> float:
     return value
 
 
-def short_sine(r: float) -> float:
-    """Return sin(r) for |r| <= 0.8: Taylor polynomial of degree 15."""
-    z = r * r
-    p = -1.0 / 1307674368000.0
-    p = p * z + 1.0 / 6227020800.0
-    p = p * z - 1.0 / 39916800.0
-    p = p * z + 1.0 / 362880.0
-    p = p * z - 1.0 / 5040.0
-    p = p * z + 1.0 / 120.0
-    p = p * z - 1.0 / 6.0
-    return r + r * z * p
-
-
-def short_cosine(r: float) -> float:
-    """Return cos(r) for |r| <= 0.8: Taylor polynomial of degree 16."""
-    z = r * r
-    q = 1.0 / 20922789888000.0
-    q = q * z - 1.0 / 87178291200.0
-    q = q * z + 1.0 / 479001600.0
-    q = q * z - 1.0 / 3628800.0
-    q = q * z + 1.0 / 40320.0
-    q = q * z - 1.0 / 720.0
-    q = q * z + 1.0 / 24.0
-    q = q * z - 0.5
-    return 1.0 + z * q
-
-
 def wave(x: float, quarters: float) -> float:
     """Return sin(x + quarters pi/2): reduction to |r| <= pi/4 and Taylor polynomials.
 
@@ -84,7 +57,24 @@ def wave(x: float, quarters: float) -> float:
     r = -0.8 if r < -0.8 else (0.8 if r > 0.8 else r)
     k = k + quarters
     quarter = k - 4.0 * np.floor(0.25 * k)
-    odd, even = short_sine(r), short_cosine(r)
+    z = r * r
+    p = -1.0 / 1307674368000.0
+    p = p * z + 1.0 / 6227020800.0
+    p = p * z - 1.0 / 39916800.0
+    p = p * z + 1.0 / 362880.0
+    p = p * z - 1.0 / 5040.0
+    p = p * z + 1.0 / 120.0
+    p = p * z - 1.0 / 6.0
+    odd = r + r * z * p
+    q = 1.0 / 20922789888000.0
+    q = q * z - 1.0 / 87178291200.0
+    q = q * z + 1.0 / 479001600.0
+    q = q * z - 1.0 / 3628800.0
+    q = q * z + 1.0 / 40320.0
+    q = q * z - 1.0 / 720.0
+    q = q * z + 1.0 / 24.0
+    q = q * z - 0.5
+    even = 1.0 + z * q
     value: float = even if quarter == 1.0 or quarter == 3.0 else odd
     value = -value if quarter >= 2.0 else value
     value += 0.0 * x

@@ -591,8 +591,6 @@ def _indent(text: str, by: int) -> str:
 def prelude(functions: frozenset[str]) -> str:
     """Return the imports and the elementary functions that a module needs, in order of their use."""
     needed = {name for name in functions if hasattr(elementary, name)} | {"exp"}
-    if "wave" in needed:
-        needed |= {"short_sine", "short_cosine"}
     if "step" in needed:
         needed.add("sign")
     if "log_normal_cdf" in needed:
