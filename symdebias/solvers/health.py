@@ -340,9 +340,9 @@ def _large_bias(
     if factor * largest <= most * spread:
         return []
     return [
-        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
-        f"{variance:.3g} of the noise in it leaves waves of at most {fastest / unit:.3g} per unit, which are not close "
-        "enough to the loss"
+        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: noise of the variance "
+        f"{variance:.3g} in the score leaves waves of at most {fastest / unit:.3g} per unit, which are not close enough "
+        "to the loss"
     ]
 
 
