@@ -341,8 +341,8 @@ def _large_bias(
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: noise of the variance "
-        f"{variance:.3g} in the score leaves waves of at most {fastest / unit:.3g} per unit, which are not close enough "
-        "to the loss"
+        f"{variance:.3g} in the score leaves waves of at most {fastest / unit:.3g} per unit, which are not close "
+        "enough to the loss"
     ]
 
 
