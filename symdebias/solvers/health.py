@@ -34,8 +34,8 @@ _STANDSTILL, _CERTAIN = 0.5, 5.0
 _LEAST_CURVATURE, _LEAST_WHERE_CERTAIN, _CERTAIN_SHARE = 2.5, 0.5, 0.3
 # The root mean square of what the bias of a surrogate may do to scores, relative to their spread.
 _MOST_BIAS = 0.9
-# Slow waves cannot follow a loss over true scores of more than the first figure, root mean square in units in which it
-# bends: fits are then farther off than they say. The slower the fastest wave, in these, the less bias is let pass.
+# Slow waves cannot follow a loss of unit width over true scores of more than the first figure, root mean square: fits
+# are then farther off than they say. The slower the fastest wave (per unit of the score), the less bias is let pass.
 _WIDE, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES = 3.0, (1.0, 1.5, 1.9), (0.0, 0.15, _MOST_BIAS)
 # By how much what a part of m records says of a surrogate is to stay clear of a limit, for all records to be spared;
 # and a share of 3/m lies beyond all that it has in at most one of twenty draws.
@@ -332,16 +332,17 @@ def _large_bias(
     variances = known.variances(theta)
     variance = float(variances.mean())
     unit = known.unit(theta)
-    fastest = affordable_frequency(variances / unit**2, known.records)
+    fastest = affordable_frequency(variances / unit**2, known.records) / unit
     most = _MOST_BIAS
-    # Over a few units a quadratic and slow waves will do.
-    if factor * known.mean_square(theta) > (_WIDE * unit) ** 2:
+    # Over a few units a quadratic and slow waves will do. Residuals are wider than their loss by design, and the bound
+    # on the bias holds for them.
+    if not known.parts.is_residual and factor * known.mean_square(theta) > _WIDE**2:
         most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
     if factor * largest <= most * spread:
         return []
     return [
         f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: noise of the variance "
-        f"{variance:.3g} in the score leaves waves of at most {fastest / unit:.3g} per unit, which are not close "
+        f"{variance:.3g} in the score leaves waves of at most {fastest:.3g} per unit, which are not close "
         "enough to the loss"
     ]
 
