@@ -420,3 +420,49 @@ def test_high_powers_beside_surrogates_come_with_their_recurrence():
         problem = Problem(sd.Loss(U**power + sp.Abs(U), score=U, target=Y), release, 2)
         expression = Surrogate().derive(problem).program.expression
         assert len(expression.atoms(heat_power)) == recurrences
+
+
+WIDTHS = {
+    "Huber": (sd.losses.huber, 1.345, 1.0),
+    "Cauchy": (sd.losses.cauchy, 2.69, 1.0),
+    "quantile": (lambda width: sd.losses.quantile(0.3, width), 1.0, 1.4237978),
+    "log cosh": (
+        lambda width: sd.Loss(
+            sp.nsimplify(width) * sp.log(sp.cosh((U - Y) / sp.nsimplify(width))), score=U, target=Y
+        ), 1.0, 0.7118990,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(WIDTHS))
+def test_the_unit_of_a_residual_loss_is_its_width(name):
+    """Where the slope is half of what the curvature at 0 makes it, in that of the Huber loss of 1.345."""
+    build, width, expected = WIDTHS[name]
+    for scale in (1.0, 4096.0, 1 / 64):
+        parts = sd.debias(build(width * scale), sd.Release(NORMAL), method="surrogate").surrogate_parts
+        assert parts.unit(77.0) == pytest.approx(expected * scale, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "unit"),
+    [(sd.losses.expectile(0.7), 3.0), (sd.Loss(sp.Abs(U - Y), score=U, target=Y), 3.0), (sd.losses.logistic(), 1.0)],
+)
+def test_a_loss_without_a_width_takes_the_size_of_residuals(loss, unit):
+    parts = sd.debias(loss, sd.Release(NORMAL), method="surrogate").surrogate_parts
+    assert parts.unit(9.0) == unit
+    assert parts.in_units(1.0) is parts
+
+
+@pytest.mark.parametrize("unit", [1e4, 1e-3])
+def test_surrogates_by_hand_know_no_units(unit):
+    release = sd.Release(NORMAL)
+    of = {}
+    for own in (1.0, unit):
+        corrected = sd.debias(sd.losses.huber(0.7 * own), release)
+        design = corrected.resolve(radius=4 * own, score_variance=0.5 * own**2, n=1e4).design
+        curve = corrected.tradeoff(radius=4 * own, score_variance=0.5 * own**2, n=1e4)
+        of[own] = np.array([
+            design.bias / own**2, design.slope_bias / own, design.frequency * own, design.waves,
+            *(choice.slope_bias / own for choice in curve.choices),
+        ])  # fmt: skip
+    np.testing.assert_allclose(of[unit], of[1.0], rtol=1e-6, atol=1e-9)

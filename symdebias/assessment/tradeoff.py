@@ -5,6 +5,7 @@ comes from the integral formula (`symdebias.transforms.series.truncation_bias`),
 from the loss; variances are means over the noise by the trapezoidal rule, and over label noise by enumeration.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import ChannelNoise
 from symdebias.release import Release
-from symdebias.transforms import surrogate, truncation_bias, waves
+from symdebias.transforms import surrogate, truncation_bias
 from symdebias.transforms.series import truncated_series
 
 # Scores within the range at which biases are looked at (of series and of variances fewer, which are smooth).
@@ -159,13 +160,10 @@ def tradeoff(
             choices.append(scene.series(order))
         except NoExactCorrectionError:
             continue
-    settings: dict[str, Any] = {"radius": radius, "score_variance": numbers.score_variance, "records": records}
-    inputs = [part.numbers for part in parts.replaced]
-    quadratic = waves.design(inputs, **settings, waves=0)
+    designed = functools.partial(parts.design, radius=radius, score_variance=score_variance)
+    quadratic = designed(records=records, waves_of_each=0)
     choices.append(replace(scene.surrogate(quadratic), method="quadratic", records=None))
-    for dial in _DIALS:
-        settings["records"] = max(1.0, records * dial)
-        choices.append(scene.surrogate(waves.design(inputs, **settings)))
+    choices += [scene.surrogate(designed(records=max(1.0, records * dial))) for dial in _DIALS]
     return Tradeoff(tuple(choices), radius, score_variance, records)
 
 
@@ -179,6 +177,11 @@ class _Scene:
     radius: float
     variance: float
     records: float
+
+    @property
+    def unit(self) -> float:
+        """The unit of scores in which surrogates are designed."""
+        return self.parts.unit_within(self.radius)
 
     def surrogate(self, design: surrogate.Design) -> Choice:
         pairs = [
@@ -202,8 +205,11 @@ class _Scene:
                 for form in (part.function, derivative)
             ]
             pairs.append((forms[0], forms[1]))
-            values.append(truncation_bias(part.function, variable, self.variance, order=order, at=u))
-            slopes.append(truncation_bias(derivative, variable, self.variance, order=order, at=u))
+            biases_of = functools.partial(
+                truncation_bias, variable=variable, variance=self.variance, order=order, at=u, unit=self.unit
+            )
+            values.append(biases_of(part.function))
+            slopes.append(biases_of(derivative))
         biases: tuple[list[Any], list[Any]] = ([], [])
         for y in self._targets():
             multipliers = [m[0] for m in self.parts.multipliers(np.array([y]))]
@@ -236,7 +242,7 @@ class _Scene:
         `exact` is 0 for the loss and 1 for its slope.
         """
         u = self._scores()
-        count = max(48, math.ceil(2 * _REACH * math.sqrt(self.variance) / _STEP))
+        count = max(48, math.ceil(2 * _REACH * math.sqrt(self.variance) / (_STEP * self.unit)))
         t = np.linspace(-_REACH, _REACH, count + 1)
         weights = np.exp(-(t**2) / 2)
         weights /= weights.sum()

@@ -7,12 +7,14 @@ noises is a factor for each wave.
 """
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import sympy as sp
+from scipy.optimize import brentq
 
 from symdebias import _budget
 from symdebias._arrays import FloatArray
@@ -34,8 +36,12 @@ from symdebias.transforms import ExponentialSum, inverse_heat, polynomial, surro
 from symdebias.transforms.exponential import Mode
 from symdebias.zonal import ZonalNoise
 
-# Where parts are looked at to see whether they are even, odd, or vanish.
+# Where parts are looked at to see whether they are even, odd, or vanish, in their units.
 _PROBES = np.linspace(0.05, 7.9, 64)
+# How many standard deviations of scores a range is taken to reach that says nothing of them.
+_SPREADS = 5.0
+# Residuals among which the width of a loss is looked for, and the width of the Huber loss whose unit is 1.
+_RESIDUALS, _USUAL_WIDTH = np.logspace(15, -15, 241), 2.69
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,9 @@ class SurrogateParts:
     parts: tuple[SurrogatePart, ...]
     target: sp.Symbol
     classes: tuple[float, ...] | None = None  # The values of the target whose weights are looked up.
+    # Of a residual loss: the unit of the target in which it bends as the Huber loss with the threshold 1.345 does. None
+    # for a loss whose shape is the same in all units.
+    width: float | None = None
 
     @property
     def replaced(self) -> tuple[SurrogatePart, ...]:
@@ -69,6 +78,47 @@ class SurrogateParts:
     def is_residual(self) -> bool:
         """Whether they are functions of the residual."""
         return bool(self.variable != self.argument)
+
+    def unit(self, mean_square: float) -> float:
+        """Return the unit of scores in which surrogates are designed: 1, or that of the target for a residual loss.
+
+        Waves are as fast as a loss needs that bends within a unit or so. A residual loss bends where its target is
+        measured: within its own width, or, where it has none, within the size of the residuals.
+
+        Parameters
+        ----------
+        mean_square : float
+            That of true scores (residuals).
+        """
+        if not self.is_residual:
+            return 1.0
+        if self.width is not None:
+            return self.width
+        return math.sqrt(mean_square) if mean_square > 0 else 1.0
+
+    def unit_within(self, radius: float) -> float:
+        """Return the unit of scores of which a range alone is known.
+
+        Parameters
+        ----------
+        radius : float
+            Scores (residuals) are at most so large.
+        """
+        return self.unit((radius / _SPREADS) ** 2)
+
+    def in_units(self, unit: float) -> "SurrogateParts":
+        """Return the parts as functions of scores that are measured in a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+        """
+        if unit == 1:
+            return self
+        return replace(
+            self, parts=tuple(replace(part, numbers=part.numbers.in_units(unit)) for part in self.parts), width=None
+        )
 
     @functools.cached_property
     def has_target_in_curvature(self) -> bool:
@@ -182,7 +232,13 @@ class SurrogateParts:
         return largest(at, ranges, -bound, bound)
 
     def design(
-        self, *, radius: float, score_variance: float, records: float, zonal: ZonalNoise | None = None
+        self,
+        *,
+        radius: float,
+        score_variance: float,
+        records: float,
+        zonal: ZonalNoise | None = None,
+        waves_of_each: int | None = None,
     ) -> surrogate.Design:
         """Return surrogates for the parts that need one; see `symdebias.transforms.waves.design`.
 
@@ -192,6 +248,8 @@ class SurrogateParts:
             As there.
         zonal : ZonalNoise, optional
             The noise of the vector that the score is one of; see `symdebias.transforms.polynomial.design`.
+        waves_of_each : int, optional
+            The number of waves, as there.
         """
         extra = 0.0 if self.target_noise is None else self.target_noise.variance
         if zonal is not None:
@@ -199,12 +257,14 @@ class SurrogateParts:
             return polynomial.design(
                 numbers, zonal, radius=radius, score_variance=score_variance + extra, records=records
             )
+        unit = self.unit_within(radius)
         return waves.design(
-            [part.numbers for part in self.replaced],
-            radius=radius,
-            score_variance=score_variance + extra,
+            [part.numbers for part in self.in_units(unit).replaced],
+            radius=radius / unit,
+            score_variance=(score_variance + extra) / unit**2,
             records=records,
-        )
+            waves=waves_of_each,
+        ).from_units(unit)
 
 
 @functools.lru_cache(maxsize=256)
@@ -231,8 +291,9 @@ def parts_of(loss: Loss, release: Release, symbols: NoiseSymbols) -> SurrogatePa
         noise = release.target_noise
         assert not isinstance(noise, ChannelNoise)
         labelled = Labelled(expression, variance=noise.variance if isinstance(noise, AdditiveNoise) else 0.0)
-        part = _part(written, residual, sp.Integer(1), 1.0)
-        return SurrogateParts(residual, score - target, labelled, noise, (part,), target)
+        width = _width(written, residual)
+        part = _part(written, residual, sp.Integer(1), 1.0, unit=width or 1.0)
+        return SurrogateParts(residual, score - target, labelled, noise, (part,), target, width=width)
     labelled = label_noise_undone(loss, release, symbols, rewrite=True)
     if labelled.levels:
         raise NoExactCorrectionError(
@@ -314,7 +375,40 @@ def _inflation(multiplier: sp.Expr, release: Release, labelled: Labelled, symbol
     return float(np.max(matrix @ values**2) / np.max((matrix @ values) ** 2))
 
 
-def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float) -> SurrogatePart:
+def _width(function: sp.Expr, residual: sp.Symbol) -> float | None:
+    """Return the unit of a function of the residual, see `SurrogateParts.width`.
+
+    Its slope is in proportion to the residual near 0; where it is half of what that makes it, or half as much more, the
+    function bends.
+    """
+    slope = sp.diff(function, residual)
+    # A kink at 0 is no curvature, and one elsewhere is not at 0.
+    curvature_of = sp.diff(slope, residual).replace(sp.DiracDelta, lambda *_: sp.Integer(0))
+    with np.errstate(all="ignore"):
+        curvature = float(np.ravel(numeric(curvature_of, (residual,))(np.zeros(1)))[0])
+        if not (math.isfinite(curvature) and curvature > 0):
+            return None
+        of = numeric(slope, (residual,))
+
+        def changed(logarithm: float | FloatArray) -> Any:
+            at = np.atleast_1d(np.exp(logarithm))
+            share = (of(at) - of(-at)) / (2 * curvature * at)
+            found = np.where(np.isfinite(share), np.abs(share - 1), np.inf) - 0.5
+            return np.minimum(found, 1.0) if np.ndim(logarithm) else min(float(found[0]), 1.0)
+
+        places = np.log(_RESIDUALS)
+        apart = changed(places) > 0
+        # From far out: near 0 differences of slopes are rounding.
+        last = int(np.argmin(apart))
+        if last == 0:
+            return None
+        found = brentq(changed, places[last], places[last - 1], xtol=1e-15, rtol=1e-15)
+    return float(f"{math.exp(found) / _USUAL_WIDTH:.11g}")
+
+
+def _part(
+    function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation: float, unit: float = 1.0
+) -> SurrogatePart:
     expanded = _budget.expand(function)
     if expanded.is_polynomial(variable):
         function, exact = sp.Integer(0), expanded
@@ -325,11 +419,11 @@ def _part(function: sp.Expr, variable: sp.Symbol, multiplier: sp.Expr, inflation
         function = function - exact
     value = numeric(function, (variable,))
     slope = numeric(sp.diff(function, variable), (variable,))
-    right, left = value(_PROBES), value(-_PROBES)
+    right, left = value(unit * _PROBES), value(-unit * _PROBES)
     # Where a side overflows nothing is seen of its parity.
     seen = np.isfinite(right) & np.isfinite(left)
     right, left = right[seen], left[seen]
-    size = 1e-12 * (1 + np.abs(right) + np.abs(left))
+    size = 1e-12 * ((1.0 if unit == 1 else 0.0) + np.abs(right) + np.abs(left))
     numbers = surrogate.Part(
         value,
         slope,

@@ -367,15 +367,9 @@ def sign_surrogate(radius: float, noise: float, records: float, unit: float) -> 
             "are bounded, or evaluate another metric."
         )
     (one,) = waves.design(
-        [_ABSOLUTE], radius=radius / unit, score_variance=noise / unit**2, records=records, waves=count
+        [_ABSOLUTE.in_units(unit)], radius=radius / unit, score_variance=noise / unit**2, records=records, waves=count
     ).surrogates
-    constant, linear, square = one.polynomial
-    return Surrogate(
-        one.frequency / unit,
-        (constant * unit, linear, square / unit),
-        tuple(unit * value for value in one.cosines),
-        tuple(unit * value for value in one.sines),
-    )
+    return one.from_units(unit)
 
 
 def usual_size(sizes: FloatArray) -> float:

@@ -72,7 +72,12 @@ def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
         return value
     if not node.args:
         return math.nan
-    parts = [value_of(part, at) for part in node.args]
+    try:
+        parts = [value_of(part, at) for part in node.args]
+    except OverflowError:
+        if isinstance(node, sp.log):
+            return _log_of_sum(node.args[0], at)
+        raise
     if node.is_Add:
         found = math.fsum(parts) if all(map(math.isfinite, parts)) else math.nan
     elif node.is_Mul:
@@ -96,6 +101,31 @@ def value_of(node: sp.Basic, at: Mapping[Any, float]) -> float:
     if math.isinf(found) and all(map(math.isfinite, parts)):
         raise OverflowError
     return found
+
+
+def _log_of_sum(total: sp.Basic, at: Mapping[Any, float]) -> float:
+    """Return the logarithm of a sum of positive constants times exponentials, one of them beyond float64.
+
+    So do kernels: log(1 + e^x) is x for large x.
+
+    Raises
+    ------
+    OverflowError
+        It is another sum, or its logarithm is beyond float64 as well.
+    """
+    logarithms = []
+    for term in sp.Add.make_args(total):
+        found = 0.0
+        for factor in sp.Mul.make_args(term):
+            if isinstance(factor, sp.exp):
+                found += value_of(factor.args[0], at)
+            elif factor.is_number and factor.is_positive:
+                found += math.log(value_of(factor, at))
+            else:
+                raise OverflowError
+        logarithms.append(found)
+    largest = max(logarithms)
+    return largest + math.log(math.fsum(math.exp(one - largest) for one in logarithms))
 
 
 def singular_score(expression: sp.Expr, score: sp.Symbol, at: Mapping[sp.Symbol, float]) -> float | None:

@@ -331,20 +331,19 @@ def _large_bias(
     spread = known.spread(theta)
     variances = known.variances(theta)
     variance = float(variances.mean())
-    fastest = affordable_frequency(variances, known.records)
+    unit = known.unit(theta)
+    fastest = affordable_frequency(variances / unit**2, known.records) / unit
     most = _MOST_BIAS
-    # Over a few units a quadratic and slow waves will do.
-    if factor * known.mean_square(theta) > _WIDE**2:
+    # Over a few units a quadratic and slow waves will do. Residuals are wider than their loss by design, and the bound
+    # on the bias holds for them.
+    if not known.parts.is_residual and factor * known.mean_square(theta) > _WIDE**2:
         most = float(np.interp(fastest, _SLOW_WAVES, _MOST_BIAS_OF_SLOW_WAVES))
     if factor * largest <= most * spread:
         return []
-    # Waves are as fast as a loss of unit width needs: a residual loss of another width is one in other units.
-    in_units = known.parts.is_residual and most < _MOST_BIAS
-    measured = " (measure the target in units in which the loss bends within about 1)" if in_units else ""
     return [
-        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: a variance of "
-        f"{variance:.3g} of the noise in the score leaves waves of at most {fastest:.3g} per unit, which are not close "
-        f"enough to the loss{measured}"
+        f"the surrogate may move scores by {largest:.3g}, where they spread by {spread:.3g}: noise of the variance "
+        f"{variance:.3g} in the score leaves waves of at most {fastest:.3g} per unit, which are not close "
+        "enough to the loss"
     ]
 
 

@@ -123,7 +123,9 @@ def quadratic_pilot(
     centre = moments.mean[0]
     penalty = correction.penalty(l2)
     theta: FloatArray = np.zeros(len(gram))
-    middle, v = 0.0, 1.0
+    # Residuals are as large as the target is.
+    unit = moments.target_square if parts.is_residual and moments.target_square > 0 else 1.0
+    middle, v = 0.0, unit
     nodes, chances = _normal_rule()
     slopes = [numeric(sp.diff(part.exact, parts.variable), (parts.variable,)) for part in parts.parts]
     moved = math.inf
@@ -150,16 +152,16 @@ def quadratic_pilot(
             wanted = theta @ gram @ theta - 2 * theta @ moments.cross + moments.target_square - own
         else:
             wanted = theta @ gram @ theta
-        signal = min(float(wanted), _WIDEST)
+        signal = min(float(wanted), _WIDEST * unit)
         at = 0.0 if parts.is_residual else float(centre @ theta)
-        spread = max(signal - at**2, 1e-4)
+        spread = max(signal - at**2, 1e-4 * unit)
         moved = max(abs(spread - v) / spread, abs(at - middle) / (1 + abs(at)))
         # Where full steps go to and fro between two points, half steps settle between them.
         share = 1.0 if turn < _FULL_STEPS else 0.5
         middle, v = middle + share * (at - middle), v * (spread / v) ** share
         if moved <= 1e-8:
             break
-    if signal >= _WIDEST:
+    if signal >= _WIDEST * unit:
         raise DivergenceError(
             f"the pilot estimate runs away (||theta|| = {np.linalg.norm(theta):.4g}): nothing in {len(records):,} "
             "records holds theta back. Use more records, raise l2, or release with less noise."
@@ -172,7 +174,7 @@ def quadratic_pilot(
     return QuadraticPilot(
         theta,
         float(theta @ design.released_covariance(covariance) @ theta),
-        max(signal, 1e-4),
+        max(signal, 1e-4 * unit),
         moments.records,
         clipped,
         gram,

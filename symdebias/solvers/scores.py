@@ -305,7 +305,8 @@ class ReleasedRecords:
         own = np.sort(own_variances @ theta**2) + self.target_noise
         # A wave costs e^(s w^2) in the mean over records: a cell stands for what its records cost at the fastest wave,
         # which is mostly that of its largest variance, and no less than its mean.
-        fastest = affordable_frequency(own, self.records) ** 2
+        unit = self.unit(theta)
+        fastest = (affordable_frequency(own / unit**2, self.records) / unit) ** 2
         cells = np.array_split(own, min(_LEVELS, len(own)))
         return np.array([_costing(cell, fastest) for cell in cells])
 
@@ -319,6 +320,10 @@ class ReleasedRecords:
         square += target - 2 * float(theta @ self.moments.cross)
         released = square + (self.score_variance(theta) + self.target_noise) / gain
         return max(square, released * math.sqrt(2 / max(self.records, 2)))
+
+    def unit(self, theta: FloatArray) -> float:
+        """Return the unit of scores in which surrogates are designed; see `SurrogateParts.unit`."""
+        return self.parts.unit(self.mean_square(theta))
 
     def scores(self, theta: FloatArray) -> Scores:
         """Return the estimated distribution of true scores (of residuals, for a residual loss) at theta."""

@@ -268,6 +268,25 @@ def designed(
     DivergenceError
         The loss is so steep over these scores that squares of squares of its slopes are not finite.
     """
+    unit = parts.unit(scores.mean_square)
+    return _designed(
+        parts.in_units(unit), scores.scaled(1 / unit), variances / unit**2, records, targets,
+        share_of_noise=share_of_noise, shape=shape, quick=quick,
+    ).from_units(unit)  # fmt: skip
+
+
+def _designed(
+    parts: SurrogateParts,
+    scores: Scores,
+    variances: FloatArray,
+    records: float,
+    targets: Sequence[float],
+    *,
+    share_of_noise: float,
+    shape: float,
+    quick: bool,
+) -> surrogate.Design:
+    """Return the surrogates of `designed` for parts and scores in their units."""
     numbers = [part.numbers for part in parts.replaced]
     variance = float(np.mean(variances))
     stated = max(scores.radius(STATED_OUTSIDE), 1e-6)

@@ -19,7 +19,8 @@ from symdebias.codegen.numeric import numeric
 from symdebias.codegen.stable import in_logistic_density, rewrite
 from symdebias.exceptions import NoExactCorrectionError
 
-# Levels of the integral over the noise, and the rule over it: steps in units of the variable, reach in its deviations.
+# Levels of the integral over the noise, and the rule over it: steps in units in which the function bends, reach in
+# deviations.
 _LEVELS, _STEP, _REACH = 40, 0.15, 8.5
 
 # A longer series is of no use to anybody, and takes minutes to derive.
@@ -78,7 +79,7 @@ def truncated_series(expression: sp.Expr, variances: Mapping[Any, sp.Expr], *, o
 
 
 def truncation_bias(
-    expression: sp.Expr, variable: sp.Symbol, variance: float, *, order: int, at: FloatArray
+    expression: sp.Expr, variable: sp.Symbol, variance: float, *, order: int, at: FloatArray, unit: float = 1.0
 ) -> FloatArray:
     """Return the bias of a truncated series by its integral formula, W_s g_K - f.
 
@@ -98,6 +99,8 @@ def truncation_bias(
         K, at least 0.
     at : array of shape (m,)
         Where.
+    unit : float
+        A length of u on which f hardly bends more than the log loss does on 1, positive: steps are a share of it.
 
     Returns
     -------
@@ -132,7 +135,7 @@ def truncation_bias(
     for position, weight in zip(x, weights / 2, strict=True):
         r = variance / 2 * position**2
         scale = math.sqrt(2 * r)
-        t = np.linspace(-_REACH, _REACH, max(48, math.ceil(2 * _REACH * scale / _STEP)) + 1)
+        t = np.linspace(-_REACH, _REACH, max(48, math.ceil(2 * _REACH * scale / (_STEP * unit))) + 1)
         density = np.exp(-(t**2) / 2)
         mean = function(at[:, None] + scale * t) @ (density / density.sum())
         total += weight * variance * position * r**order * mean

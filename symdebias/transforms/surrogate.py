@@ -61,6 +61,16 @@ class Part:
     odd: bool = True
     inflation: float = 1.0
 
+    def in_units(self, unit: float) -> "Part":
+        """Return the function of scores that are measured in a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+        """
+        return replace(self, value=lambda v: self.value(unit * v), slope=lambda v: unit * self.slope(unit * v))
+
 
 @dataclass(frozen=True)
 class Surrogate:
@@ -127,6 +137,17 @@ class Surrogate:
         angle = np.multiply.outer(u, w)
         found = self.power_sum(u, 1, variance)
         return found + np.cos(angle) @ (w * grown * self.sines) - np.sin(angle) @ (w * grown * self.cosines)
+
+    def from_units(self, unit: float) -> "Surrogate":
+        """Return S(u/unit): what stands for a function, from what stands for that of scores in a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+        """
+        polynomial = tuple(c / unit**j for j, c in enumerate(self.polynomial))
+        return replace(self, frequency=self.frequency / unit, polynomial=polynomial)
 
     def errors(self, part: Part) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]]:
         """Return S - f and S' - f', as a function of scores."""
@@ -245,6 +266,23 @@ class Design:
     surrogates: tuple[Surrogate, ...]
     bias: float
     slope_bias: float
+
+    def from_units(self, unit: float) -> "Design":
+        """Return the design of functions, from that of the same functions of scores in a unit.
+
+        Parameters
+        ----------
+        unit : float
+            Positive.
+        """
+        return Design(
+            self.radius * unit,
+            self.score_variance * unit**2,
+            self.records,
+            tuple(one.from_units(unit) for one in self.surrogates),
+            self.bias,
+            self.slope_bias / unit,
+        )
 
     @property
     def frequency(self) -> float:

@@ -130,3 +130,44 @@ def test_what_the_table_would_see():
     first = sd.sgd(sd.debias(sd.losses.exponential(), release), X, y, **options).theta
     second = sd.sgd(sd.debias(sd.losses.exponential(), wide), X * [2.0, 1.0], y, **options).theta
     assert abs(2 * second[0] - first[0]) > 1e-3
+
+
+@pytest.mark.parametrize("solver", list(SOLVERS))
+@pytest.mark.parametrize(
+    ("loss", "is_noised"),
+    [
+        ("huber", True),
+        *(
+            pytest.param(loss, is_noised, marks=pytest.mark.exhaustive)
+            for loss in ("huber", "cauchy", "quantile", "expectile", "declared")
+            for is_noised in (True, False)
+            if (loss, is_noised) != ("huber", True)
+        ),
+    ],
+)
+def test_units_of_the_target_change_nothing(loss, is_noised, solver):
+    """A target in thousandths or in ten thousands, its loss and its noise with it: all else in the same proportion."""
+    u, y = sp.symbols("u y", real=True)
+    losses = {
+        "huber": sd.losses.huber,
+        "cauchy": sd.losses.cauchy,
+        "quantile": lambda width: sd.losses.quantile(0.7, width),
+        "expectile": lambda width: sd.losses.expectile(0.7),
+        "declared": lambda width: sd.Loss(
+            sp.nsimplify(width, rational=True) * sp.sqrt((y - u) ** 2 + sp.nsimplify(width, rational=True) ** 2),
+            score=u, target=y,
+        ),
+    }  # fmt: skip
+    X, target = RECORDS["number"]
+    found = []
+    for unit in (1.0, 1e4, 1e-3):
+        noise = sd.GaussianMechanism.from_scale(0.5 * unit) if is_noised else None
+        noised = sd.Release(GAUSSIAN(1.0), noise).privatize(X, unit * target, random_state=3)
+        corrected = sd.debias(losses[loss](0.7 * unit), noised.release)
+        fit = SOLVERS[solver](corrected, noised.X, noised.y)
+        sizes = [fit.theta / unit]
+        if solver == "m_estimate":
+            sizes += [fit.standard_errors / unit, fit.bias_bound / unit, [fit.corrected.design.waves]]
+        found.append(np.concatenate(sizes))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-5, atol=1e-7)

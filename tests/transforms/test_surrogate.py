@@ -237,3 +237,22 @@ def test_outliers_have_their_share_of_a_distribution():
     assert with_some.chances[is_out] @ with_some.values[is_out] ** 2 / 0.01 == pytest.approx(28 / 3, rel=0.03)
     np.testing.assert_allclose(with_some.values, -with_some.values[::-1])
     np.testing.assert_array_equal(scores.with_outliers(0.0, 2.0, 4.0).mean_square, scores.mean_square)
+
+
+def test_a_surrogate_in_other_units_is_the_same_function():
+    u = np.linspace(-40.0, 40.0, 41)
+    found = design([LOG], radius=5.0, score_variance=0.5, records=1e4)
+    (one,), unit = found.surrogates, 8.0
+    (other,) = found.from_units(unit).surrogates
+    np.testing.assert_allclose(other.value(u), one.value(u / unit), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(other.slope(u), one.slope(u / unit) / unit, rtol=1e-12, atol=1e-12)
+    for variance in (0.0, 30.0):
+        np.testing.assert_allclose(
+            other.inverse(u, variance), one.inverse(u / unit, variance / unit**2), rtol=1e-12, atol=1e-12
+        )
+    part = LOG.in_units(unit)
+    np.testing.assert_allclose(part.value(u / unit), LOG.value(u), rtol=1e-13)
+    np.testing.assert_allclose(part.slope(u / unit), unit * LOG.slope(u), rtol=1e-13)
+    assert (found.from_units(unit).radius, found.from_units(unit).bias) == (40.0, found.bias)
+    largest = np.abs(other.slope(u) - LOG.slope(u / unit) / unit)[np.abs(u) <= 40].max()
+    assert largest <= found.from_units(unit).slope_bias * 1.001
