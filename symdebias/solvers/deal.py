@@ -76,12 +76,14 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
 
 
 def checked_run(
-    corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any
-) -> tuple[CorrectedLoss, Records, float, dict[str, Any]]:
+    corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any,
+    is_part: bool = False,
+) -> tuple[CorrectedLoss, Records, float, dict[str, Any]]:  # fmt: skip
     """Return the records that a descent takes, with their loss, and what to tell of an offset.
 
     An offset without another target and weights that stand for it is a column more, whose parameter the records hold.
-    The number is what an offset multiplies penalties with.
+    So it is for records that are a part of a stream, unless another target alone stands for it. The number is what an
+    offset multiplies gradients and penalties with.
 
     Raises
     ------
@@ -94,7 +96,7 @@ def checked_run(
     named = not (corrected.is_resolved and corrected.declared.scores)
     marked, factor, is_held = {} if offset is None else {"offset": True}, 1.0, False
     if offset is not None:
-        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
     run = corrected.records(
         X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True
     )

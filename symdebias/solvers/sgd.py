@@ -215,11 +215,14 @@ class Reached:
         The rule of the step sizes, learned where it was to be.
     scaling : array of shape (Q, Q) or (0, 0), float64
         What learned steps multiply gradients with.
+    gain : float
+        What an offset has multiplied gradients with: the steps of further records are to be as long.
     """
 
     descent: Descent
     step_size: Any
     scaling: FloatArray
+    gain: float = 1.0
 
 
 def continued(
@@ -284,8 +287,9 @@ def _trained(
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
     rng = generator(random_state)
     corrected, run, factor, marked = checked_run(
-        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
-    )
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset,
+        is_part=is_stream,
+    )  # fmt: skip
     l2 *= factor
     frame = frame_of(run)
     penalty = frame.penalty(run, l2)
@@ -302,7 +306,7 @@ def _trained(
         journal.begin(described(corrected, run, arguments))
         run = replace(run, journal=journal)
     if after is not None:
-        begin, step_size = after.descent.theta.copy(), after.step_size
+        begin, step_size, factor = after.descent.theta.copy(), after.step_size, after.gain
     scores = max(1, len(corrected.declared.scores))
     smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
     with np.errstate(all="ignore"):
@@ -311,7 +315,7 @@ def _trained(
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
-        journal=journal, has_pilot=not corrected.is_resolved,
+        journal=journal, has_pilot=not corrected.is_resolved, gain=factor,
     )  # fmt: skip
 
     def examine(
@@ -427,6 +431,8 @@ class _Training:
         What keeps how far it has come.
     has_pilot : bool
         Whether a pilot has compiled the pass of derivatives: then no kernel for gradients is needed.
+    gain : float
+        As for `Reached`.
     """
 
     step_size: Any
@@ -446,6 +452,7 @@ class _Training:
     after: Reached | None = None
     journal: Checkpoint | None = None
     has_pilot: bool = False
+    gain: float = 1.0
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -479,7 +486,8 @@ class _Training:
                 by_derivatives=self.has_pilot,
             )  # fmt: skip
         before = 0 if earlier is None else earlier.all_steps
-        sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
+        gain = 1.0 if self.after is None else self.gain
+        sizes = gain * step_sizes(step_size, first=before, count=total, l2=self.l2 * gain)
         kernel = correction.kernels.sgd_pass(
             weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
             held=frame.place,
@@ -556,7 +564,7 @@ class _Training:
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, notes, Reached(descent, step_size, scaling)
+        return descent, notes, Reached(descent, step_size, scaling, self.gain)
 
 
 class _BestEpoch:
