@@ -427,11 +427,15 @@ def curvatures(
 
     Curvatures, shape (Q,), the least first, are relative to `weighing`; a parameter that is held has none. The two mean
     squares are those of the records' own in the directions of the least and of the largest. `metric`, the second
-    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`.
+    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`. All are
+    NaN where a gradient is not finite.
     """
     frame = frame_of(records)
     look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
-    sizes, vectors = eigh(frame.freed(look.hessian() + np.diag(penalty)), frame.freed(weighing))
+    found = frame.freed(look.hessian() + np.diag(penalty))
+    if not np.all(np.isfinite(found)):
+        return np.full(len(found), math.nan), np.full(2, math.nan)
+    sizes, vectors = eigh(found, frame.freed(weighing))
     ends = (frame.direction(vectors[:, place]) for place in (0, -1))
     return sizes, np.array([float(np.mean(look.along(direction) ** 2)) for direction in ends])
 

@@ -192,7 +192,7 @@ def learned_steps(
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
             "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
-            "or another start."
+            "or another start, and check the units of an offset."
         )
     least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
     noisy = max(squares[0] / least, squares[1] / largest)

@@ -7,10 +7,6 @@ from instances import free_form_loss, gaussian_release, records
 
 import symdebias as sd
 from symdebias._randomness import generator
-from symdebias.codegen import cache
-from symdebias.codegen import kernels as plain_kernels
-from symdebias.codegen import replicates as passes
-from symdebias.codegen.kernels import Kernels
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InfiniteVarianceError, VarianceWarning
 from symdebias.solvers import checkpoint, saved_fit
 from symdebias.solvers.deal import Deal
@@ -19,19 +15,6 @@ solver = importlib.import_module("symdebias.solvers.replicates")
 
 RELEASE = gaussian_release(0.1, epsilon=4.0)
 CORRECTED = sd.debias(sd.losses.exponential(), RELEASE)
-CACHED = (Kernels.sgd_pass, Kernels.mean_gradient, Kernels.mean_derivatives, passes.replicates_pass)
-
-
-@pytest.fixture
-def in_python(monkeypatch):
-    """Kernels run as plain Python: they are one text with the compiled ones, which few records are not worth."""
-    for module in (plain_kernels, passes):
-        monkeypatch.setattr(module, "compile_kernel", cache.plain_kernel)
-    for cached in CACHED:
-        cached.cache_clear()
-    yield
-    for cached in CACHED:
-        cached.cache_clear()
 
 
 def learnable(n=4000, columns=2, seed=0, release=RELEASE):
