@@ -246,11 +246,11 @@ def sgd_replicates(
     result; a checkpoint is kept.
 
     **Several orders.** What replicates share is that a batch is fetched once, and orders that are drawn by themselves
-    have other batches: for these call this once for each `random_state`. With ``shift`` replicates go round one random
-    order from different places, and end with different records, at the cost of a second reading: for k in range(K)
-    ``{"shift": k / K}``. They tell how far the order moves a fit: for 20 of them the standard deviation was 0.9 to
-    1.05 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of the
-    records. The mean of all is mostly the better one for it: each record is among the last ones of some replicate.
+    have other batches: for these call this once for each `random_state`. With ``shift`` replicates go round the random
+    order of an epoch from different places, and end with different records, at the cost of a second reading: for k in
+    range(K) ``{"shift": k / K}``. They tell how far the order moves a fit: for 20 of them the standard deviation was
+    0.9 to 1.05 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of
+    the records. The mean of all is mostly the better one for it: each record is among the last ones of some replicate.
 
     Examples
     --------
