@@ -344,7 +344,17 @@ def test_a_run_that_is_killed_goes_on_with_its_offset(monkeypatch, tmp_path):
 
     def run(offset=OFFSET, **more):
         return quietly(
-            sd.sgd, CORRECTED, X, Y, offset=offset, epochs=3, average=True, batch_size=16, random_state=7, **more
+            sd.sgd,
+            CORRECTED,
+            X,
+            Y,
+            offset=offset,
+            step_size=0.1,
+            epochs=3,
+            average=True,
+            batch_size=16,
+            random_state=7,
+            **more,
         )
 
     whole, write = run(), saved_fit.write
@@ -421,11 +431,12 @@ def test_a_stream_with_offsets_is_one_pass():
         theta = theta - 0.1 * (slopes.mean(axis=0) + 0.1 * theta * [1, 1, 0])
     np.testing.assert_allclose(model.fit_.theta, theta, rtol=1e-11)
     # A fit makes weights of exposures, with their mean 1: what comes after it goes on with steps of that size.
+    model.set_params(solver_options={**options, "step_size": 0.005})
     quietly(model.fit, X[halves[0]], counts[halves[0]], offset=np.log(exposure[halves[0]]))
     theta, gain = model.fit_.theta.copy(), 1 / exposure[halves[0]].mean()
     quietly(model.partial_fit, X[halves[1]], counts[halves[1]], offset=np.log(exposure[halves[1]]))
     for start in range(48, FEW, 16):
         part = slice(start, start + 16)
         slopes = (exposure[part] * np.exp(rows[part] @ theta) - counts[part])[:, None] * rows[part]
-        theta = theta - 0.1 * gain * (slopes.mean(axis=0) + 0.1 * theta * [1, 1, 0])
+        theta = theta - 0.005 * gain * (slopes.mean(axis=0) + 0.1 * theta * [1, 1, 0])
     np.testing.assert_allclose(model.fit_.theta, theta, rtol=1e-11)
