@@ -136,7 +136,7 @@ def sgd(
     offset : array of shape (n,), optional
         A known term of the score, without noise, for every loss of one score; see `m_estimate`. `l2`, `radius`,
         `smoothing` and `start` are those of the other parameters. Where it is a column that is held, as for losses of
-        labels, the columns are copied beside it.
+        labels, columns in memory are copied beside it.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
