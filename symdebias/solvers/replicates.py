@@ -249,7 +249,7 @@ def sgd_replicates(
     have other batches: for these call this once for each `random_state`. With ``shift`` replicates go round the random
     order of an epoch from different places, and end with different records, at the cost of a second reading: for k in
     range(K) ``{"shift": k / K}``. They tell how far the order moves a fit: for 20 of them the standard deviation was
-    0.9 to 1.05 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of
+    0.9 to 1.2 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of
     the records. The mean of all is mostly the better one for it: each record is among the last ones of some replicate.
 
     Examples
