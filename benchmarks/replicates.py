@@ -2,8 +2,9 @@
 
     python benchmarks/replicates.py [--records 200000 1000000] [--columns 10] [--replicates 100] [--repeats 5]
 
-A grid of step sizes and penalties, exponential loss, batches of 128, one pass; checks of the data and the examination
-of every fit are included. One thread. In the order "circle" replicates begin at as many places of one random order.
+A grid of step sizes and penalties, exponential loss, batches of 128, one pass or `--epochs`; checks of the data and the
+examination of every fit are included. One thread. In the order "circle" replicates begin at as many places of one
+random order, that of the epoch.
 Then, for 20 of them on 60,000 records of 5 columns: the standard deviation of a parameter over the places, over that
 of as many random orders, and the same for the mean of the 20, in so many runs.
 """
@@ -43,6 +44,7 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=1)
     options = parser.parse_args()
     numba.set_num_threads(1)
     warnings.simplefilter("ignore", sd.exceptions.ConvergenceWarning)
@@ -53,7 +55,9 @@ def main() -> None:
     for records in options.records:
         corrected, X, y = problem(records, options.columns)
         for order in ("shuffled", "given", "circle"):
-            how = {"order": "given" if order == "given" else "shuffled", "random_state": 0}
+            how = {
+                "order": "given" if order == "given" else "shuffled", "random_state": 0, "epochs": options.epochs
+            }  # fmt: skip
             shifts = np.arange(len(grid)) / len(grid) if order == "circle" else np.zeros(len(grid))
             own = [{**one, "shift": shift} for one, shift in zip(grid, shifts.tolist(), strict=True)]
 
@@ -69,16 +73,19 @@ def main() -> None:
             times = np.array([[seconds(alone), seconds(together)] for _ in range(options.repeats)])
             one, many = 1e3 * times.min(axis=0)
             print(f"{records:10,}  {order:9}{one:12.1f}{many:20.1f}{many / one:7.1f}{apart:9.0e}", flush=True)
-    spread(min(60_000, options.records[0]), min(5, options.columns), options.runs, min(20, options.replicates))
+    spread(
+        min(60_000, options.records[0]), min(5, options.columns), options.runs, min(20, options.replicates),
+        options.epochs,
+    )  # fmt: skip
 
 
-def spread(records: int, columns: int, runs: int, count: int) -> None:
+def spread(records: int, columns: int, runs: int, count: int, epochs: int) -> None:
     """Print how far fits from different places of one order lie apart, beside fits in orders of their own."""
     corrected, X, y = problem(records, columns)
     print(f"{'step size':>10}{'average':>9}{'places / orders':>17}{'of the means':>14}")
     for size in (0.005, 0.02, 0.1):
         for average in (False, 0.5, True):
-            how = {"average": average, "order": "shuffled"}
+            how = {"average": average, "order": "shuffled", "epochs": epochs}
             settings = [{"step_size": size, "shift": place / count} for place in range(count)]
             thetas = [
                 (

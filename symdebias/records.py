@@ -338,15 +338,18 @@ class Records:
             value, gradient = self.mean_loss(theta), self.mean_gradient(theta)
             # The cube root of the rounding error balances it with the error of the differences.
             scales = np.ones(len(theta)) if units is None else units
-            steps = 6e-6 * scales * (1 + float(np.abs(theta / scales).max()))
-            columns = []
-            for step, move in zip(steps, np.diag(steps), strict=True):
-                columns.append((part.mean_gradient(theta + move) - part.mean_gradient(theta - move)) / (2 * step))
-            hessian = np.array(columns)
+            hessian = part.differenced(theta, 6e-6 * scales * (1 + float(np.abs(theta / scales).max())))
             outer = self.meat(theta, np.zeros(len(theta))) if meat else np.zeros((0, 0))
-            return Derivatives(value, gradient, (hessian + hessian.T) / 2, outer)
+            return Derivatives(value, gradient, hessian, outer)
 
         return derivatives
+
+    def differenced(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return the mean Hessian at theta by central differences of the mean gradient, with a step per parameter."""
+        moves = np.diag(steps)
+        columns = [self.mean_gradient(theta + move) - self.mean_gradient(theta - move) for move in moves]
+        found = np.array(columns) / (2 * steps[:, None])
+        return np.asarray((found + found.T) / 2)
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return the corrected losses of the records at theta, shape (n,), unweighted."""

@@ -18,7 +18,8 @@ import turns
 from hypothesis import settings
 
 import symdebias as sd
-from symdebias.codegen import cache
+from symdebias.codegen import cache, kernels, replicates
+from symdebias.codegen.kernels import Kernels
 from symdebias.mechanisms import sampling
 
 # Before any kernel is compiled; workers of one run share the folder of the first process.
@@ -60,6 +61,19 @@ def compile_at_once(request, monkeypatch):
     if request.node.get_closest_marker("compiled") or "codegen" in request.path.parts:
         monkeypatch.setattr(tiers, "RECORDS", 0)
         monkeypatch.setattr(cache, "_compile", tiers.COMPILE)
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """Kernels run as plain Python: they are one text with the compiled ones, which few records are not worth."""
+    cached = (Kernels.sgd_pass, Kernels.mean_gradient, Kernels.mean_derivatives, replicates.replicates_pass)
+    for module in (kernels, replicates):
+        monkeypatch.setattr(module, "compile_kernel", cache.plain_kernel)
+    for one in cached:
+        one.cache_clear()
+    yield
+    for one in cached:
+        one.cache_clear()
 
 
 @pytest.fixture

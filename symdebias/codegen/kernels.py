@@ -28,7 +28,7 @@ from symdebias.codegen import elementary, tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK, Piece, Program
-from symdebias.codegen.smoothing import STEP_FUNCTION, smoothing_function
+from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # Sums may be reordered, so that they vectorise; NaN and infinity keep their meaning.
 FASTMATH = ("contract", "reassoc")
@@ -181,16 +181,24 @@ class Kernels:
         return MeanDerivatives(compiled, self._derivatives(weighted), self.program.number_of_parameters)
 
     @functools.cache  # noqa: B019  (as for `source`)
-    def sgd_pass(self, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> WithWorkspace:
+    def sgd_pass(
+        self, *, weighted: bool, smoothed: bool = False, scaled: bool = False, held: int | None = None
+    ) -> WithWorkspace:
         """Return the compiled pass of stochastic gradient descent; see `_sgd_pass` for its arguments."""
-        compiled = compile_kernel(self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled))
-        q = self.program.number_of_parameters if smoothed or scaled else 0
+        compiled = compile_kernel(
+            self.source("sgd_pass", weighted=weighted, smoothed=smoothed, scaled=scaled, held=held)
+        )
+        q = self.program.number_of_parameters - (held is not None) if smoothed or scaled else 0
 
         def sgd_pass(*arguments: Any) -> int:
             # theta once more, as what is read only: one type for all calls of a function, and an array that a kernel
             # gives a second name would be counted at each step.
-            work = *self._sums(), np.empty(q), *self._tile(weighted=weighted)
-            taken: int = compiled(*arguments, arguments[0], *work)
+            sums, gradient, kept = self._sums()
+            whole = self._whole(held)
+            if whole:
+                gradient = gradient[:-1]
+            work = sums, gradient, kept, np.empty(q), *self._tile(weighted=weighted)
+            taken: int = compiled(*arguments, *(whole[:1] or arguments[:1]), *work, *whole)
             return taken
 
         return WithWorkspace(compiled, sgd_pass)
@@ -215,6 +223,11 @@ class Kernels:
     def _tile(self, *, weighted: bool) -> tuple[Any, ...]:
         return tiles.workspace(self.program, weighted=weighted, is_by_columns=tiles.by_columns(self.program))
 
+    def _whole(self, held: int | None) -> tuple[FloatArray, ...]:
+        """Return workspaces for all parameters, one of which is held at 1, and their gradient; none without it."""
+        q = self.program.number_of_parameters
+        return () if held is None else (np.ones(q), np.empty(q))
+
     @functools.cached_property
     def _numbers(self) -> tuple[int, int, int]:
         program = self.program
@@ -222,7 +235,13 @@ class Kernels:
 
     @functools.cache  # noqa: B019  (kernels are few, and their sources are asked for at every call)
     def source(
-        self, name: str, *, weighted: bool = False, smoothed: bool = False, scaled: bool = False
+        self,
+        name: str,
+        *,
+        weighted: bool = False,
+        smoothed: bool = False,
+        scaled: bool = False,
+        held: int | None = None,
     ) -> KernelSource:
         """Return the generated source of a kernel by its name."""
         templates: dict[str, Callable[[], tuple[str, frozenset[str], Any]]] = {
@@ -230,14 +249,14 @@ class Kernels:
             "mean_loss": lambda: self._mean_loss(weighted),
             "mean_gradient": lambda: self._mean_gradient(weighted),
             "mean_derivatives": lambda: self._mean_derivatives(weighted),
-            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled),
+            "sgd_pass": lambda: self._sgd_pass(weighted, smoothed, scaled, held),
             "noisy_pass": lambda: self._noisy_pass(smoothed),
         }
         if name not in templates:
             raise ValueError(f"there is no kernel {name!r}; there are {', '.join(templates)}.")
         body, functions, signature = templates[name]()
         text = f'"""Generated: {name} for {self.program.width} columns."""\n{prelude(functions)}\n\n{body}\n'
-        return KernelSource(name, text, signature, FASTMATH, self._probe(name))
+        return KernelSource(name, text, signature, FASTMATH, self._probe(name, held))
 
     def _loss(self) -> tuple[str, frozenset[str], Any]:
         code = self.program.loss()
@@ -342,7 +361,9 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         signature = numba.float64(*_data, _given_vector, numba.float64, _given_vector, _vector, _matrix, _matrix, *work)
         return text, piece.functions, signature
 
-    def _sgd_pass(self, weighted: bool, smoothed: bool, scaled: bool) -> tuple[str, frozenset[str], Any]:
+    def _sgd_pass(
+        self, weighted: bool, smoothed: bool, scaled: bool, held: int | None
+    ) -> tuple[str, frozenset[str], Any]:
         """Minibatch steps over the records from position ``begin`` on.
 
         Where ``order`` is not empty it permutes the runs of ``run_length`` consecutive rows; ``runs`` of them
@@ -356,11 +377,14 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         ``runaway``; 2 what the program's `guard` computes is at or above one of the two ``limits``. ``report[1]``
         counts the projections onto the ball. ``smoothing`` is as `smoothing.STEP_FUNCTION` has it; without smoothing it
         is not read. Nor is the matrix ``scaling``, which a scaled step multiplies the gradient with.
+
+        A parameter that is ``held`` at 1 is none of theta, and steps are those of the others: ``whole`` has all of
+        them, ``slopes`` the gradient for all.
         """
         turned = tiles.by_columns(self.program)
         piece = self._accumulate(weighted)
         assembled = self.program.assemble()
-        q = self.program.number_of_parameters
+        q = self.program.number_of_parameters - (held is not None)
         how = {"weighted": weighted, "is_by_columns": turned}
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
@@ -374,19 +398,24 @@ accumulate(point, read_tile, read_targets, read_weights, noise, first, first + p
         dealt, rest, both = in_tile, as_they_stand, ""
         if turned:
             dealt, rest, both = "", tiles.rows_lines(self.program, **how), in_tile
+        within, guard, more = "", f"{self.program.guard()}\nif not (variance < limits[0] and reach < limits[1]):", ""
+        assemble = "assemble(point, noise, sums, total, gradient)"
+        if held is not None:
+            within, more = is_within(self.program), ", whole, slopes"
+            guard = f"{put_lines('whole', 'theta', q, held)}\nif not is_within(point, noise, limits):"
+            assemble = f"assemble(point, noise, sums, total, slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
         text = f"""{tiles.functions_text(self.program)}{smoothing_text(smoothed)}{piece.text}
-{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
+{function("assemble(theta, noise, sums, total, gradient)", assembled.text)}{within}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radius, growth, runaway, limits, smoothing, scaling, average, averaged, report, point, sums, gradient,
-           kept, smoothed, {tiles.ARGUMENTS}):
+           kept, smoothed, {tiles.ARGUMENTS}{more}):
 {_indent(tiles.BEGIN_DEALING, 4)}
     filled = 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
-{_indent(self.program.guard(), 8)}
-        if not (variance < limits[0] and reach < limits[1]):
+{_indent(guard, 8)}
             report[0] = 2
             return step
         for j in range({self.program.number_of_sums}):
@@ -407,7 +436,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 {_indent(both, 12)}
             position += part
 {_indent(skip, 8)}
-        assemble(point, noise, sums, total, gradient)
+{_indent(assemble, 8)}
 {_indent(step_lines(q, smoothed, scaled), 8)}
     return step_sizes.shape[0]
 """
@@ -417,6 +446,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             _given_vector, _given_vector, count, _given_vector, number, number, number, _given_vector, _given_vector,
             _given_matrix, _vector, number, numba.types.Array(numba.int64, 1, "C"), _given_vector, _vector, _vector,
             _vector, _vector, *tiles.workspace_types(is_by_columns=tiles.by_columns(self.program)),
+            *(() if held is None else (_vector, _vector)),
         )  # fmt: skip
         return text, piece.functions | assembled.functions, signature
 
@@ -462,7 +492,7 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
         )  # fmt: skip
         return text, piece.functions, signature
 
-    def _probe(self, name: str) -> Callable[[Callable[..., Any]], Sequence[float]]:
+    def _probe(self, name: str, held: int | None) -> Callable[[Callable[..., Any]], Sequence[float]]:
         """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
         p, q, n = self.program.width, self.program.number_of_parameters, 3
         X = np.sin(1.0 + np.arange(n * p, dtype=float)).reshape(n, p)
@@ -487,13 +517,15 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             out = np.zeros((n,) if name == "loss" else (q,))
             work = self._sums()
             if name == "sgd_pass":
-                out += theta
+                count, whole = q - (held is not None), self._whole(held)
+                out = theta[:count].copy()
                 order, report = np.zeros(0, np.int64), np.zeros(2, np.int64)
-                steps, penalty = np.full(2, 0.1), np.zeros(q)
+                steps, penalty = np.full(2, 0.1), np.zeros(count)
+                smoothing[3] = count
                 kernel(
                     out, X, y, weights, order, 0, 0, 0, 0, noise, steps, 2, penalty, 1.0, np.inf, np.inf, limits,
-                    smoothing, 0.5 * np.eye(q), theta.copy(), 0.0, report, out, *work, np.empty(q),
-                    *self._tile(weighted=True),
+                    smoothing, 0.5 * np.eye(count), out.copy(), 0.0, report, *(whole[:1] or (out,)), work[0],
+                    work[1][:count], work[2], np.empty(count), *self._tile(weighted=True), *whole,
                 )  # fmt: skip
             elif name == "noisy_pass":
                 out += theta
@@ -510,78 +542,6 @@ def kernel(theta, X, y, norms, rows, ends, draws, noise, step_sizes, clip, grain
             return [float(value) for value in out.ravel()]
 
         return probe
-
-
-def smoothing_text(smoothed: bool) -> str:
-    """Return the functions that a smoothed step calls."""
-    return f"{smoothing_function()}\n{STEP_FUNCTION}" if smoothed else ""
-
-
-def step_lines(
-    q: int, smoothed: bool, scaled: bool = False, *, row: str = "", stop: str = "report[0] = 1\nreturn step"
-) -> str:
-    """Return lines that take a step along ``gradient``, and project and average theta.
-
-    Parameters
-    ----------
-    q : int
-        The number of parameters.
-    smoothed, scaled : bool
-        Whether gradients are smoothed, or multiplied with ``scaling``.
-    row : str
-        The first index of theta, step sizes, penalty, scaling, average and report where each replicate has a row of
-        them, with its comma.
-    stop : str
-        Lines for a step that is not to be taken.
-    """
-    direction = ""
-    if smoothed or scaled:
-        direction = f"""for j in range({q}):
-    gradient[j] += penalty[{row}j]*theta[{row}j]"""
-    if smoothed:
-        direction += "\nsmooth_gradient(gradient, smoothing, smoothed)"
-    if scaled:
-        direction += f"""
-for j in range({q}):
-    smoothed[j] = gradient[j]
-for j in range({q}):
-    turned = 0.0
-    for k in range({q}):
-        turned += scaling[{row}j, k]*smoothed[k]
-    gradient[j] = turned"""
-    slope = "gradient[j]" if smoothed or scaled else f"(gradient[j] + penalty[{row}j]*theta[{row}j])"
-    return f"""{direction}
-before = 0.0
-norm = 0.0
-for j in range({q}):
-    before += theta[{row}j]*theta[{row}j]
-    gradient[j] = theta[{row}j] - step_sizes[{row}step]*{slope}
-    norm += gradient[j]*gradient[j]
-norm = math.sqrt(norm)
-limit = growth*(1.0 + math.sqrt(before))
-if not norm < (runaway if runaway < limit else limit):
-{_indent(stop, 4)}
-if norm > radius:
-    shrink = radius/norm
-    for j in range({q}):
-        gradient[j] *= shrink
-    report[{row}1] += 1
-# Not theta[:] = gradient, for which Numba compiles the text of an error about shapes: as long as all the rest.
-for j in range({q}):
-    theta[{row}j] = gradient[j]
-if averaged >= 0.0:
-    averaged += 1.0
-    for j in range({q}):
-        average[{row}j] += (theta[{row}j] - average[{row}j])/averaged"""
-
-
-def function(head: str, body: str) -> str:
-    """Return a function of the module, whose names are its own."""
-    return f"""
-@helper()
-def {head}:
-{_indent(body, 4)}
-"""
 
 
 def _indent(text: str, by: int) -> str:

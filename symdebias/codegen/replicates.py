@@ -18,9 +18,10 @@ import numpy as np
 from symdebias._arrays import FloatArray
 from symdebias.codegen import tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
-from symdebias.codegen.kernels import FASTMATH, Kernels, function, prelude, smoothing_text, step_lines
+from symdebias.codegen.kernels import FASTMATH, Kernels, prelude
 from symdebias.codegen.parallel import over_parts
 from symdebias.codegen.program import BLOCK, Program
+from symdebias.codegen.steps import function, is_within, put_lines, smoothing_text, step_lines, taken_lines
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
@@ -45,12 +46,15 @@ class ReplicatesPass:
         The corrected loss.
     weighted, turned : bool
         Whether records have weights; whether gradients are smoothed or scaled.
+    held : int or None
+        The place of a parameter that is held at 1, and is none of the replicates'.
     """
 
     compiled: Any
     program: Program
     weighted: bool
     turned: bool
+    held: int | None = None
 
     def __call__(
         self,
@@ -93,19 +97,21 @@ class ReplicatesPass:
         """
         program = self.program
         q = program.number_of_parameters
+        free, more = (q, ()) if self.held is None else (q - 1, (np.empty(q),))
         turned = tiles.by_columns(program, is_read_often=True)
 
         def passed(part: slice) -> None:
             described = thetas[part], *records, noise, step_sizes[part], batch_size, *(bound[part] for bound in bounds)
-            sums, own = program.number_of_sums, np.empty(q)
+            # One where a parameter is held.
+            sums, own = program.number_of_sums, np.ones(q)
             # Twice what is written and read: as what is read only, it has one type for all calls of a function.
             self.compiled(
                 *described, limits, smoothing, scalings[part], averages[part], averaged[part],
                 reports[part],
-                np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(q),
+                np.empty((len(thetas[part]), sums)), own, own, np.empty(sums), np.empty(free),
                 np.empty(program.number_kept),
-                np.empty(q if self.turned else 0),
-                *tiles.workspace(program, weighted=self.weighted, is_by_columns=turned),
+                np.empty(free if self.turned else 0),
+                *tiles.workspace(program, weighted=self.weighted, is_by_columns=turned), *more,
             )  # fmt: skip
 
         over_parts(len(thetas), _FEWEST, passed)
@@ -113,30 +119,36 @@ class ReplicatesPass:
 
 @functools.cache
 def replicates_pass(
-    kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False
+    kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False, held: int | None = None
 ) -> ReplicatesPass:
     """Return the compiled pass for many parameters at once."""
-    compiled = compile_kernel(source(kernels, weighted=weighted, smoothed=smoothed, scaled=scaled))
-    return ReplicatesPass(compiled, kernels.program, weighted, smoothed or scaled)
+    compiled = compile_kernel(source(kernels, weighted=weighted, smoothed=smoothed, scaled=scaled, held=held))
+    return ReplicatesPass(compiled, kernels.program, weighted, smoothed or scaled, held)
 
 
 @functools.cache
-def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False) -> KernelSource:
+def source(
+    kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: bool = False, held: int | None = None
+) -> KernelSource:
     """Return the generated source of the pass: `Kernels.sgd_pass` with a loop over replicates inside that over steps.
 
     What that takes one of, this takes a row of for each replicate, and works on in ``own`` and ``own_sums``: a row of
     an array that is given a name is counted each time. ``report[r, 2]`` counts the steps of a replicate that has
-    stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records.
+    stopped. ``tile`` holds the records of a part of a batch, ``read_tile`` is the same as the rows of records. Where a
+    parameter is ``held``, ``own`` has it besides, and ``slopes`` is the gradient for all.
     """
     program = kernels.program
     turned = tiles.by_columns(program, is_read_often=True)
     how = {"weighted": weighted, "is_by_columns": turned}
     piece = program.accumulate(weighted=weighted, by_columns=turned)
     assembled = program.assemble()
-    q, p, sums = program.number_of_parameters, program.width, program.number_of_sums
+    q, p, sums = program.number_of_parameters - (held is not None), program.width, program.number_of_sums
     block = max(_FEWEST_RECORDS, min(BLOCK, _NUMBERS // p // 8 * 8))
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
     skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
+    put, more, assemble = put_lines("own", "theta", q, held, row="r, "), "", "gradient)"
+    if held is not None:
+        more, assemble = ", slopes", f"slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
 
     text = f"""{tiles.functions_text(program)}{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
@@ -144,16 +156,11 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
 {_indent(piece.text, 4)}
 
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
-
-@helper()
-def is_within(theta, noise, limits):
-{_indent(program.guard(), 4)}
-    return variance < limits[0] and reach < limits[1]
-
+{is_within(program)}
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
-           own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}):
+           own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}{more}):
 {_indent(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
@@ -162,8 +169,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         for r in range(theta.shape[0]):
             if report[r, 0] != 0:
                 continue
-            for j in range({q}):
-                own[j] = theta[r, j]
+{_indent(put, 12)}
             if not is_within(point, noise, limits):
                 report[r, 0] = 2
                 report[r, 2] = step
@@ -193,8 +199,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
                     continue
-                for j in range({q}):
-                    own[j] = theta[r, j]
+{_indent(put, 16)}
                 for j in range({sums}):
                     own_sums[j] = sums[r, j]
                 accumulate(point, read_tile, read_targets, read_weights, noise, 0, length, kept, own_sums)
@@ -204,11 +209,10 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         for r in range(theta.shape[0]):
             if report[r, 0] != 0:
                 continue
-            for j in range({q}):
-                own[j] = theta[r, j]
+{_indent(put, 12)}
             for j in range({sums}):
                 own_sums[j] = sums[r, j]
-            assemble(point, noise, own_sums, total, gradient)
+{_indent(f"assemble(point, noise, own_sums, total, {assemble}", 12)}
             radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
 {_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
             before_these[r] = averaged
@@ -216,10 +220,10 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
     name = "replicates_pass"
     functions = piece.functions | assembled.functions
     whole = f'"""Generated: {name} for {p} columns."""\n{prelude(functions)}\n\n{text}\n'
-    return KernelSource(name, whole, _signature(turned), FASTMATH, _probe(program, smoothed or scaled))
+    return KernelSource(name, whole, _signature(turned, held), FASTMATH, _probe(program, smoothed or scaled, held))
 
 
-def _signature(columnwise: bool) -> Any:
+def _signature(columnwise: bool, held: int | None) -> Any:
     number, count = numba.float64, numba.int64
     vector, given_vector = (numba.types.Array(number, 1, "C", readonly=given) for given in (False, True))
     matrix, given_matrix = (numba.types.Array(number, 2, "C", readonly=given) for given in (False, True))
@@ -229,13 +233,13 @@ def _signature(columnwise: bool) -> Any:
         matrix, given_matrix, given_vector, given_vector, order, count, count, count, count, given_vector,
         given_matrix, count, given_matrix, given_vector, given_vector, given_vector, given_vector, given_vector,
         scalings, matrix, vector, reports, matrix, vector, given_vector, vector, vector, vector, vector,
-        *tiles.workspace_types(is_by_columns=columnwise),
+        *tiles.workspace_types(is_by_columns=columnwise), *(() if held is None else (vector,)),
     )  # fmt: skip
 
 
-def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Sequence[float]]:
+def _probe(program: Program, turned: bool, held: int | None) -> Callable[[Callable[..., Any]], Sequence[float]]:
     """Return a call on fixed inputs whose answer a kernel read from disk must repeat."""
-    p, q, n = program.width, program.number_of_parameters, 3
+    p, q, n = program.width, program.number_of_parameters - (held is not None), 3
     X = np.sin(1.0 + np.arange(n * p, dtype=float)).reshape(n, p)
     y = np.array([0.0 if program.codes else -1.0, 1.0, 1.0])
     noise = np.full(program.layout.length, 0.05)
@@ -243,7 +247,7 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
 
     def probe(kernel: Callable[..., Any]) -> Sequence[float]:
         thetas = 0.2 * np.cos(1.0 + np.arange(2.0 * q)).reshape(2, q)
-        own = np.empty(q)
+        own = np.ones(program.number_of_parameters)
         averages, reports, infinite = thetas.copy(), np.zeros((2, 3), np.int64), np.full(2, math.inf)
         by_columns = tiles.by_columns(program, is_read_often=True)
         kernel(
@@ -253,6 +257,7 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
             np.empty((2, program.number_of_sums)), own, own, np.empty(program.number_of_sums), np.empty(q),
             np.empty(program.number_kept), np.empty(q if turned else 0),
             *tiles.workspace(program, weighted=True, is_by_columns=by_columns),
+            *(() if held is None else (np.empty(q + 1),)),
         )  # fmt: skip
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
 

@@ -221,6 +221,11 @@ class Debiased(_base.BaseEstimator):
                 f"average={shown(share, 60)} is a share of all steps, whose number a stream does not know. Pass "
                 "average=True or average=False."
             )
+        if not is_first and self.fit_.diagnostics.get("offset") and "offset" not in options:
+            raise ValueError(
+                "earlier records had an offset, and further ones need theirs. Pass offset=, with zeros for an exposure "
+                "of 1."
+            )
         options["epochs"] = 1
         corrected = self._corrected(loss, release) if is_first else self.fit_.corrected
         earlier = 0 if is_first else self.fit_.diagnostics["records"]

@@ -171,7 +171,14 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
 
     @OfStreams
     def partial_fit(
-        self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None, *, noise_scale: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        noise_scale: Any = None,
+        offset: Any = None,
     ) -> "DebiasedClassifier":
         """Take one pass over further released records, from where the earlier ones have led; for ``solver="sgd"``.
 
@@ -187,6 +194,8 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
             Non-negative weights.
         noise_scale : array of shape (n,) or (n, p), optional
             As for `fit`.
+        offset : array of shape (n,), optional
+            As for `fit`, of these records. Where earlier ones had one, it is needed.
 
         Returns
         -------
@@ -213,7 +222,9 @@ class DebiasedClassifier(_base.ClassifierMixin, Debiased):
         """
         is_first = not self._has_begun
         loss, release, X, y, sample_weight = self._taken(X, y, sample_weight, classes, is_first=is_first)
-        self._continued(loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale)
+        self._continued(
+            loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
+        )
         return self._with_classes()
 
     def _with_classes(self) -> "DebiasedClassifier":
@@ -510,13 +521,13 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
 
     @OfStreams
     def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, noise_scale: Any = None, offset: Any = None
     ) -> "DebiasedRegressor":
         """Take one pass over further released records, from where the earlier ones have led; for ``solver="sgd"``.
 
         Parameters
         ----------
-        X, y, sample_weight, noise_scale
+        X, y, sample_weight, noise_scale, offset
             As for `DebiasedClassifier.partial_fit`, which says what goes on.
 
         Returns
@@ -532,7 +543,7 @@ class DebiasedRegressor(_base.RegressorMixin, Debiased):
         is_first = not self._has_begun
         loss, release, X, y, sample_weight = self._taken(X, y, sample_weight, is_first=is_first)
         return self._continued(  # type: ignore[no-any-return]
-            loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale
+            loss, release, X, y, is_first, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
         )
 
     def _taken(

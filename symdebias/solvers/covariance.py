@@ -121,7 +121,9 @@ def at_root(
     missing = np.zeros(len(theta))
     if by_descent:
         step = np.linalg.solve(hessian, found.gradient + penalty * theta)
-        away = float(np.max(np.abs(step) / np.sqrt(np.diag(covariance))))
+        # What does not move is where it belongs, as a parameter that is held.
+        moved = np.flatnonzero(step)
+        away = float(np.max(np.abs(step[moved]) / np.sqrt(np.diag(covariance)[moved]), initial=0.0))
         notes.append(f"theta is {away:.2g} standard errors from the root of the mean corrected score")
         if away > 1:
             refusal = (

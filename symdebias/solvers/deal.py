@@ -1,7 +1,7 @@
 """The records that descent takes, and their order: as they stand, or shuffled as cards are dealt."""
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from symdebias._arrays import IntegerArray
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss
 from symdebias.records import Records
-from symdebias.solvers.offsets import with_offset
+from symdebias.solvers.held import holding
+from symdebias.solvers.offsets import as_offset, with_offset
 
 # How many runs of rows are dealt out at a time, and of how many rows they are at most.
 RUNS = 32
@@ -74,19 +75,15 @@ def read(run: Records, deal: Deal, first: int, end: int) -> tuple[Any, ...]:
     return *taken, given.order, RUNS, given.run_length, given.shift, 0
 
 
-def raise_held(corrected: CorrectedLoss) -> NoReturn:
-    """Raise ValueError: an offset is a column more for this loss, whose parameter no descent holds."""
-    raise ValueError(
-        f"descent takes an offset as another target and a weight, and there is none for "
-        f"{corrected.declared.expression} under this release. Use m_estimate, which takes offsets for every loss of "
-        "one score."
-    )
-
-
 def checked_run(
-    corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any
-) -> tuple[Records, float, dict[str, Any]]:
-    """Return the records that a descent takes, what an offset multiplies penalties with, and what to tell of it.
+    corrected: CorrectedLoss, X: Any, y: Any, *, order: str, sample_weight: Any, noise_scale: Any, offset: Any,
+    is_part: bool = False,
+) -> tuple[CorrectedLoss, Records, float, dict[str, Any]]:  # fmt: skip
+    """Return the records that a descent takes, with their loss, and what to tell of an offset.
+
+    An offset without another target and weights that stand for it is a column more, whose parameter the records hold.
+    So it is for records that are a part of a stream, unless another target alone stands for it. The number is what an
+    offset multiplies gradients and penalties with.
 
     Raises
     ------
@@ -97,13 +94,11 @@ def checked_run(
         raise ValueError(f'order={order!r} is not known. Choose "shuffled" or "given".')
     # A score that is not finite makes the step so, and the kernel stops: the pass itself checks X.
     named = not (corrected.is_resolved and corrected.declared.scores)
-    marked, factor = {} if offset is None else {"offset": True}, 1.0
+    marked, factor, is_held = {} if offset is None else {"offset": True}, 1.0, False
     if offset is not None:
-        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset)
-        if is_held:
-            raise_held(corrected)
+        y, sample_weight, factor, is_held = with_offset(corrected, X, y, sample_weight, offset, is_part=is_part)
     run = corrected.records(
-        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named, by_blocks=True
+        X, y, sample_weight=sample_weight, noise_scale=noise_scale, check_finite=named or is_held, by_blocks=True
     )
     if order == "shuffled" and not run.has_any_row:
         raise ValueError(
@@ -112,4 +107,6 @@ def checked_run(
         )
     refuse_scaled(corrected, run.matrix)
     refuse_other_labels(corrected, run.target)
-    return run, factor, marked
+    if is_held:
+        corrected, run = holding(corrected, run, as_offset(offset, len(run)), at_a_glance=True)
+    return corrected, run, factor, marked

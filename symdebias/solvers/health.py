@@ -18,6 +18,7 @@ from symdebias.correction import Correction
 from symdebias.exceptions import ConvergenceWarning, DivergenceError, InferenceError, VarianceWarning
 from symdebias.inference import sandwich
 from symdebias.records import LOOKED_AT, Records
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, inverse_root
 from symdebias.solvers.scores import REACH, ReleasedRecords, Whole
 from symdebias.transforms.surrogate import affordable_frequency
@@ -221,7 +222,7 @@ class Examination:
         self._has_derivatives = self.by_derivatives or hessian is not None
         norms, _ = self._tested(theta)
         share, size = _carrying_share(self._squares(norms), theta)
-        count = len(theta)
+        count = len(frame_of(records).reported(theta))
         # Without noise a few records may well be all that there is to fit.
         if records.is_noised and tested >= 10 * _FEWEST_CARRIERS and share * tested < _FEWEST_CARRIERS:
             signs.append(
@@ -423,13 +424,19 @@ def curvatures(
 ) -> tuple[FloatArray, FloatArray]:
     """Return curvatures of the mean corrected loss on a part of the records, and the mean squares of records'.
 
-    Curvatures, shape (Q,), the least first, are relative to `weighing`; the two mean squares are those of the records'
-    own in the directions of the least and of the largest. `metric`, the second moments of released records, gives the
-    steps of differences; `by_derivatives` is as for `Records.gradients`.
+    Curvatures, shape (Q,), the least first, are relative to `weighing`; a parameter that is held has none. The two mean
+    squares are those of the records' own in the directions of the least and of the largest. `metric`, the second
+    moments of released records, gives the steps of differences; `by_derivatives` is as for `Records.gradients`. All are
+    NaN where a gradient is not finite.
     """
+    frame = frame_of(records)
     look = _Look(records.looked_at, theta, metric + np.diag(penalty), _goes_by_derivatives(theta) or by_derivatives)
-    sizes, vectors = eigh(look.hessian() + np.diag(penalty), weighing)
-    return sizes, np.array([float(np.mean(look.along(vectors[:, place]) ** 2)) for place in (0, -1)])
+    found = frame.freed(look.hessian() + np.diag(penalty))
+    if not np.all(np.isfinite(found)):
+        return np.full(len(found), math.nan), np.full(2, math.nan)
+    sizes, vectors = eigh(found, frame.freed(weighing))
+    ends = (frame.direction(vectors[:, place]) for place in (0, -1))
+    return sizes, np.array([float(np.mean(look.along(direction) ** 2)) for direction in ends])
 
 
 @dataclass(frozen=True)
@@ -449,7 +456,7 @@ class _Look:
 
     @property
     def step(self) -> float:
-        return 1e-4 * (1 + float(np.abs(self.theta / self.units).max()))
+        return 1e-4 * (1 + float(np.abs(frame_of(self.records).reported(self.theta / self.units)).max()))
 
     def _difference(self, move: FloatArray) -> FloatArray:
         above, below = (
@@ -462,10 +469,7 @@ class _Look:
         """Return the mean Hessian."""
         if self.by_derivatives and self.records.has_slopes:
             return self.records.derivatives()(self.theta).hessian
-        part, moves = self.records, np.diag(self.step * self.units)
-        columns = [part.mean_gradient(self.theta + move) - part.mean_gradient(self.theta - move) for move in moves]
-        found = np.array(columns) / (2 * self.step * self.units[:, None])
-        return np.asarray((found + found.T) / 2)
+        return self.records.differenced(self.theta, self.step * self.units)
 
     def along(self, direction: FloatArray) -> FloatArray:
         """Return direction'(Hessian of a record) direction for each record."""
@@ -527,15 +531,15 @@ def least_curvature(
     n = len(records.matrix)
     if n < _FEWEST_LOOKED_AT:
         return None, np.zeros((0, 0))
-    part = records.looked_at
+    part, frame = records.looked_at, frame_of(records)
     stride = max(1, n // LOOKED_AT)
     while True:
         look = _Look(part, theta, weighing, _goes_by_derivatives(theta) or by_derivatives or hessian is not None)
         found = look.hessian() if hessian is None else hessian
         if not np.all(np.isfinite(found)):
             return -math.inf, found
-        sizes, vectors = eigh(found + np.diag(penalty), weighing, subset_by_index=(0, 0))
-        own = look.along(vectors[:, 0])
+        sizes, vectors = eigh(frame.freed(found + np.diag(penalty)), frame.freed(weighing), subset_by_index=(0, 0))
+        own = look.along(frame.direction(vectors[:, 0]))
         error = float(own.std()) / math.sqrt(len(own) if hessian is None else n)
         least = float(sizes[0]) / error if error > 0 else math.copysign(math.inf, float(sizes[0]))
         if hessian is not None or least >= _LEAST_CURVATURE or stride == 1:

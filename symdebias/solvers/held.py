@@ -6,8 +6,9 @@ surrogates are designed for the scores with their offsets. The parameter that is
 with another.
 """
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,29 @@ from symdebias.records import Derivatives, Records
 from symdebias.release.known_term import with_known_term
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.regions import Region, region_of
-from symdebias.solvers.scores import ReleasedRecords
+from symdebias.solvers.scores import ReleasedRecords, Whole, known_scores
 
 
 class Frame:
     """What a solver asks of parameters, of which none is held."""
+
+    place: int | None = None  # That of the parameter that is held, among all.
+
+    def lifted(self, vector: FloatArray) -> FloatArray:
+        """Return all parameters from those that are not held."""
+        return vector
+
+    def direction(self, vector: FloatArray) -> FloatArray:
+        """Return a direction of all parameters from that of those that are not held."""
+        return vector
+
+    def freed(self, matrix: FloatArray) -> FloatArray:
+        """Return the entries of a matrix that are those of parameters that are not held."""
+        return matrix
+
+    def whole(self, whole: Whole | None) -> Whole | None:
+        """Return all records that a fit may ask for, in the metric of `metric`."""
+        return whole
 
     def penalty(self, records: Records, l2: float) -> FloatArray:
         """Return l2 for each parameter, 0 for those without a penalty."""
@@ -61,6 +80,10 @@ class Frame:
         """Return what a pilot tells, without a held parameter."""
         return {**told, "theta": self.reported(told["theta"])}
 
+    def loss(self, corrected: CorrectedLoss) -> CorrectedLoss:
+        """Return the loss under the release as it was given."""
+        return corrected
+
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return what a fit says of its loss and its accuracy, without a held parameter."""
         return corrected, inference
@@ -70,9 +93,25 @@ class Frame:
 class Held(Frame):
     """What a solver asks of parameters, one of which is 1."""
 
-    place: int  # That of the parameter.
+    place: int = field()  # That of `Frame` is no default.
     squares: FloatArray  # Of shape (Q,): the mean squares of the columns of design rows, positive at the place.
     given: CorrectedLoss  # The loss under the release as it was given, without the column.
+
+    def lifted(self, vector: FloatArray) -> FloatArray:
+        """Return the others with a 1 in the place."""
+        return np.insert(vector, self.place, 1.0)
+
+    def direction(self, vector: FloatArray) -> FloatArray:
+        """Return a direction of the others with a 0 in the place."""
+        return np.insert(vector, self.place, 0.0)
+
+    def freed(self, matrix: FloatArray) -> FloatArray:
+        """Return the entries of the others."""
+        return np.asarray(matrix[np.ix_(self.free, self.free)])
+
+    def whole(self, whole: Whole | None) -> Whole | None:
+        """Return all records, of which what is known is in the metric of `metric`."""
+        return None if whole is None else HeldWhole(whole.corrected, whole.records, self)
 
     @classmethod
     def of(cls, plain: Records, place: int, given: CorrectedLoss) -> "Held":
@@ -102,8 +141,7 @@ class Held(Frame):
 
     def start(self, records: Records, start: Any) -> FloatArray:
         """Return the user's start with a 1 in the place."""
-        given = self.given.at(records.correction.features - 1).flat(start)
-        return np.insert(given, self.place, 1.0)
+        return self.lifted(self.given.at(records.correction.features - 1).flat(start))
 
     def metric(self, metric: FloatArray) -> FloatArray:
         """Return the second moments with those of the place apart from the others."""
@@ -117,27 +155,31 @@ class Held(Frame):
         """Return parameters without the one that is held."""
         return np.delete(vector, self.place)
 
+    def loss(self, corrected: CorrectedLoss) -> CorrectedLoss:
+        """Return the loss under the release as it was given."""
+        return CorrectedLoss(corrected.declared, self.given.release, corrected.approach, reason=corrected.reason)
+
     def told(self, corrected: CorrectedLoss, inference: Inference) -> tuple[CorrectedLoss, Inference]:
         """Return the loss under the release as it was given, and the accuracy of the others."""
-        loss = CorrectedLoss(corrected.declared, self.given.release, corrected.approach, reason=corrected.reason)
         covariance, bias = inference.covariance, inference.bias
-        return loss, replace(
+        return self.loss(corrected), replace(
             inference,
-            covariance=None if covariance is None else covariance[np.ix_(self.free, self.free)],
+            covariance=None if covariance is None else self.freed(covariance),
             bias=None if bias is None else self.reported(bias),
         )
 
     def apart(self, found: Derivatives) -> Derivatives:
         """Return derivatives that let the parameter stay where it is."""
-        free, present = self.free, self.squares[self.free] > 0
-        # No direction has less curvature than all of the others: the tests of a lost fit do not look at this one.
-        steepest = float(np.max(np.diag(found.hessian)[free][present] / self.squares[free][present], initial=0.0))
-        hessian = self._apart(found.hessian, (steepest or 1.0) * float(self.squares[self.place]))
         gradient = found.gradient.copy()
         gradient[self.place] = 0.0
-        return Derivatives(
-            found.loss, gradient, hessian, self._apart(found.meat, 0.0) if found.meat.size else found.meat
-        )
+        meat = self._apart(found.meat, 0.0) if found.meat.size else found.meat
+        return Derivatives(found.loss, gradient, self.curved(found.hessian), meat)
+
+    def curved(self, hessian: FloatArray) -> FloatArray:
+        """Return a mean Hessian that lets the parameter stay where it is, with a curvature like those of the others."""
+        free, present = self.free, self.squares[self.free] > 0
+        steepest = float(np.max(np.diag(hessian)[free][present] / self.squares[free][present], initial=0.0))
+        return self._apart(hessian, (steepest or 1.0) * float(self.squares[self.place]))
 
     def _apart(self, matrix: FloatArray, own: float) -> FloatArray:
         """Return a matrix with zeros beside an entry of its own in the place."""
@@ -148,11 +190,23 @@ class Held(Frame):
 
 
 @dataclass(frozen=True)
+class HeldWhole(Whole):
+    """All records under a correction one of whose parameters is held."""
+
+    frame: Held
+
+    @functools.cached_property
+    def known(self) -> ReleasedRecords | None:
+        """What is known of them, by two passes."""
+        return self.frame.known(known_scores(self.corrected, self.records))
+
+
+@dataclass(frozen=True)
 class HeldRegion(Region):
     """Points whose entry in one place is 1, and whose others lie in another region."""
 
     others: Region
-    place: int
+    place: int = field()  # That of `Frame` is no default.
 
     @property
     def description(self) -> str:  # type: ignore[override]
@@ -199,6 +253,10 @@ class HeldRecords(Records):
         found = super()._by_differences(units, roughly=roughly)
         return lambda theta, meat=False: self._held.apart(found(theta, meat))
 
+    def differenced(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return the mean Hessian by differences; see `Records.differenced`."""
+        return self._held.curved(super().differenced(theta, steps))
+
     def mean_gradient(self, theta: FloatArray) -> FloatArray:
         """Return the mean gradient, 0 in the place of the parameter that is held."""
         gradient = super().mean_gradient(theta).copy()
@@ -238,7 +296,9 @@ def frame_of(records: Records) -> Frame:
     return records.frame if isinstance(records, HeldRecords) and records.frame is not None else Frame()
 
 
-def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> tuple[CorrectedLoss, HeldRecords]:
+def holding(
+    corrected: CorrectedLoss, records: Records, offset: FloatArray, *, at_a_glance: bool = False
+) -> tuple[CorrectedLoss, HeldRecords]:
     """Return the loss and the checked records with an offset as a column more.
 
     Parameters
@@ -249,6 +309,8 @@ def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> t
         Its records, checked.
     offset : array of shape (n,), float64
         The known term of the score of each.
+    at_a_glance : bool
+        Whether mean squares of columns may be those of the records that a fit is tested on.
 
     Raises
     ------
@@ -271,7 +333,7 @@ def holding(corrected: CorrectedLoss, records: Records, offset: FloatArray) -> t
     plain = Records(
         correction, matrix, target, records.weights, lengthened_scales(records.scales, len(offset)), records.journal
     )
-    frame = Held.of(plain, place, corrected)
+    frame = Held.of(plain.tested if at_a_glance else plain, place, corrected)
     return longer, HeldRecords(correction, matrix, target, records.weights, plain.scales, records.journal, frame=frame)
 
 

@@ -15,13 +15,14 @@ _LARGEST = 1e100
 
 
 def with_offset(
-    corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any
+    corrected: CorrectedLoss, X: Any, y: Any, sample_weight: Any, offset: Any, *, is_part: bool = False
 ) -> tuple[Any, Any, float, bool]:
     """Return what stands for targets and weights of records whose score theta'x + o has a known term o, shape (n,).
 
     The weights have the mean of those given, and are None where all are 1. The third number is what the mean gradient
     is multiplied with by that: a penalty has to be, too. X is there for its row labels. The last says that nothing
-    stands for them: the offset then is a column more, see `symdebias.solvers.held`.
+    stands for them: the offset then is a column more, see `symdebias.solvers.held`. So it is for a part of a stream,
+    `is_part`, where it makes weights: these would be relative to the part.
 
     Raises
     ------
@@ -32,7 +33,7 @@ def with_offset(
     rule = rule_for(corrected)
     check_same_index(X, y, offset=offset, sample_weight=sample_weight)
     known = as_offset(offset, np.shape(y)[0] if np.ndim(y) else 0)
-    if rule is None:
+    if rule is None or (is_part and rule.power != 0):
         return y, sample_weight, 1.0, True
     moved = moved_target(rule, y, known)
     if rule.power == 0:

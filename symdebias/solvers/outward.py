@@ -12,6 +12,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.records import Derivatives, Records
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.newton import is_allowed
 
 # Moves outwards, in halves of the length of theta or in pairs of its standard errors, whichever is more; the one that
@@ -48,15 +49,18 @@ def note_on_longer_parameters(
 
     Notes
     -----
-    The score is that in the direction of theta, with its standard error at the parameter that is tested (a score test
-    of one degree of freedom). The set of parameters that pass is a confidence set whatever the curvature is (Anderson &
-    Rubin 1949, Annals of Mathematical Statistics 20); where all longer ones do, it has no outer end.
+    The score is that in the direction of theta (a parameter that is held stays), with its standard error at the
+    parameter that is tested (a score test of one degree of freedom). The set of parameters that pass is a confidence
+    set whatever the curvature is (Anderson & Rubin 1949, Annals of Mathematical Statistics 20); where all longer ones
+    do, it has no outer end.
     """
-    squared = float(theta @ metric @ theta)
+    frame = frame_of(records)
+    own = frame.direction(frame.reported(theta))
+    squared = float(own @ metric @ own)
     if curvature is None or curvature > _CERTAIN_CURVATURE or not squared > 0:
         return None
     length = math.sqrt(squared)
-    outwards = theta / length
+    outwards = own / length
     along = metric @ outwards
     step = max(length / 2, 2 * math.sqrt(max(float(along @ covariance @ along), 0.0)))
     # Of the Hessian nothing is asked.

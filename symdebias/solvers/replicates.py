@@ -3,8 +3,8 @@
 A batch of records is read once and serves all replicates (`codegen.replicates`), which are otherwise on their own: each
 takes the steps of `sgd` with its settings, and is examined as `sgd` examines a fit.
 
-Replicates may begin at different places of the order, which is then gone round in a circle: one that begins later joins
-when its place is reached, and goes on in a second round for as long as it was late.
+Replicates may begin at different places of the order of an epoch, which is then gone round in a circle: one that begins
+later joins when its place is reached, and goes on in a second round for as long as it was late.
 """
 
 import functools
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray, IntegerArray, check_same_index
 from symdebias._domains import COUNT
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
@@ -42,10 +42,12 @@ from symdebias.solvers.deal import RUNS, Deal, checked_run, read
 from symdebias.solvers.descent import Descent, averaged_share, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, inflation_said
+from symdebias.solvers.held import frame_of, holding
 from symdebias.solvers.moments import released_moments
+from symdebias.solvers.offsets import as_offset
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import known_at_a_glance
-from symdebias.solvers.settings import Setting, checked_settings, require_one_epoch
+from symdebias.solvers.settings import Setting, checked_settings
 from symdebias.solvers.smoothing import step_smoothing
 from symdebias.solvers.step_sizes import learned_steps, step_size_told, step_sizes
 from symdebias.solvers.stops import explain_overflow, growth_limits, remedy_of, require_finite, stopped
@@ -119,7 +121,9 @@ class Replicates:
         without = f", {len(self.errors)} of them without a fit" if self.errors else ""
         return f"{type(self).__name__}({len(self)} fits{without})"
 
-    def mean_losses(self, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None) -> FloatArray:
+    def mean_losses(
+        self, X: Any, y: Any, *, sample_weight: Any = None, noise_scale: Any = None, offset: Any = None
+    ) -> FloatArray:
         """Return the mean corrected loss of each replicate on released records, in one pass over them.
 
         Parameters
@@ -132,6 +136,8 @@ class Replicates:
             Non-negative weights.
         noise_scale : array of shape (n,) or (n, p), optional
             Standard deviations of the records' own noise.
+        offset : array of shape (n,), optional
+            A known term of the score. Replicates with an offset need one.
 
         Returns
         -------
@@ -142,9 +148,18 @@ class Replicates:
         Raises
         ------
         ValueError, TypeError
-            The data do not fit.
+            The data do not fit, or replicates had an offset and none is given.
         """
+        if offset is None and any(fit.diagnostics.get("offset") for fit in self._fits.values()):
+            raise ValueError(
+                "these replicates have an offset, and their losses are not told without one. Pass offset=, with zeros "
+                "for an exposure of 1."
+            )
+        check_same_index(X, y, offset=offset)
         records = self.corrected.records(X, y, sample_weight=sample_weight, noise_scale=noise_scale, by_blocks=True)
+        if offset is not None:
+            _, records = holding(self.corrected, records, as_offset(offset, len(records)), at_a_glance=True)
+        frame = frame_of(records)
         kernel = records.correction.kernels.mean_loss(weighted=bool(len(records.weights)))
         (matrix, target), total, noise = records.encoded, records.total, records.correction.noise
         trained = [place for place in range(len(self)) if place not in self.errors]
@@ -153,7 +168,9 @@ class Replicates:
         def summed(rows: slice) -> FloatArray:
             own = records.weights[rows] if len(records.weights) else records.weights
             columns, targets = matrix[rows], target[rows]
-            return np.array([kernel(flat[place], columns, targets, own, total, noise) for place in trained])
+            return np.array(
+                [kernel(frame.lifted(flat[place]), columns, targets, own, total, noise) for place in trained]
+            )
 
         found = np.full(len(self), math.nan)
         found[trained] = np.sum(over_chunks(len(records), summed), axis=0)
@@ -193,8 +210,8 @@ def sgd_replicates(
     settings : iterable of mappings
         One for each replicate, with any of ``step_size``, ``l2``, ``radius`` and ``start``, as for `sgd`, which has the
         defaults of the others: ``[{"step_size": eta, "l2": l2} for eta in (0.01, 0.1) for l2 in (0.1, 1.0)]``, or the
-        ``ParameterGrid`` of scikit-learn. Besides, of a single epoch, ``shift``, in [0, 1): which share of the records
-        comes before those that it begins with, rounded down to batches. It takes them last, so that each is taken once.
+        ``ParameterGrid`` of scikit-learn. Besides ``shift``, in [0, 1): which share of the records comes before those
+        that it begins an epoch with, rounded down to batches. It takes them last in that epoch, each once.
     batch_size, epochs, smoothing, smoothing_mode, average, order, sample_weight, noise_scale, offset, record, progress
         As for `sgd`, and the same for all replicates.
     random_state : int, numpy.random.Generator or None
@@ -229,11 +246,11 @@ def sgd_replicates(
     result; a checkpoint is kept.
 
     **Several orders.** What replicates share is that a batch is fetched once, and orders that are drawn by themselves
-    have other batches: for these call this once for each `random_state`. With ``shift`` replicates go round one random
-    order from different places, and end with different records, at the cost of a second reading: for k in range(K)
-    ``{"shift": k / K}``. They tell how far the order moves a fit: for 20 of them the standard deviation was 0.9 to
-    1.05 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of the
-    records. The mean of all is mostly the better one for it: each record is among the last ones of some replicate.
+    have other batches: for these call this once for each `random_state`. With ``shift`` replicates go round the random
+    order of an epoch from different places, and end with different records, at the cost of a second reading: for k in
+    range(K) ``{"shift": k / K}``. They tell how far the order moves a fit: for 20 of them the standard deviation was
+    0.9 to 1.2 times that over as many orders. Neighbours are alike where the last iterates remember more than 1/K of
+    the records. The mean of all is mostly the better one for it: each record is among the last ones of some replicate.
 
     Examples
     --------
@@ -255,13 +272,12 @@ def sgd_replicates(
     given = checked_settings(settings, inspect.signature(sgd_replicates).parameters)
     batch_size, epochs = COUNT.check("batch_size", batch_size), COUNT.check("epochs", epochs)
     share, rng = averaged_share(average), generator(random_state)
-    require_one_epoch(given, epochs)
     if not corrected.is_resolved:
         raise ValueError(
             "this surrogate is not resolved, and each replicate would have one of its own. Resolve it first: pass "
             "fit.corrected of a first fit by m_estimate or sgd, or corrected.resolve(radius=, score_variance=, n=)."
         )
-    run, factor, marked = checked_run(
+    corrected, run, factor, marked = checked_run(
         corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
     )
     with kept(checkpoint) as journal:
@@ -276,15 +292,17 @@ def sgd_replicates(
             }  # fmt: skip
             journal.begin(described(corrected, run, arguments))
             run = replace(run, journal=journal)
+        frame = frame_of(run)
         with np.errstate(all="ignore"):
             # Not finite where the tested records are not.
-            metric = released_moments(run.tested)
-        length = run.correction.number_of_parameters
+            metric = frame.metric(released_moments(run.tested))
+        length = run.correction.number_of_parameters - (frame.place is not None)
         scores = max(1, len(corrected.declared.scores))
         smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=length // scores)
         if not np.all(np.isfinite(metric)) and any(one.step_size == "auto" for one in given):
             explain_overflow(run, X)
-        total = epochs * -(-len(run) // batch_size)
+        per_epoch = -(-len(run) // batch_size)
+        turns = 1 + any(int(one.shift * per_epoch) for one in given)
         members = []
         for place, one in enumerate(given):
             try:
@@ -293,7 +311,9 @@ def sgd_replicates(
                     run,
                     metric,
                     batch_size,
-                    total,
+                    per_epoch,
+                    turns=turns,
+                    epochs=epochs,
                     share=share,
                     record=record,
                     factor=factor,
@@ -306,7 +326,7 @@ def sgd_replicates(
             members.append(member)
         errors: dict[int, SymdebiasError] = {}
         _train(
-            run, X, members, errors, batch_size=batch_size, epochs=epochs, smoothing=smooth,
+            run, X, members, errors, batch_size=batch_size, epochs=epochs, turns=turns, smoothing=smooth,
             rng=rng if order == "shuffled" else None, progress=progress, journal=journal,
         )  # fmt: skip
         return _examined(
@@ -325,7 +345,9 @@ class _Member:
     step_size: Any
     scaling: FloatArray
     descent: Descent
-    late: int  # How many steps of the others it lets go by before its first.
+    per_epoch: int
+    late: int  # How many steps of the others it lets go by before its first in an epoch.
+    turns: int  # How many times the order of an epoch is gone round.
 
     @classmethod
     def of(
@@ -334,8 +356,10 @@ class _Member:
         run: Records,
         metric: FloatArray,
         batch_size: int,
-        total: int,
+        per_epoch: int,
         *,
+        turns: int,
+        epochs: int,
         share: float,
         record: int | Sequence[int] | None,
         factor: float,
@@ -343,13 +367,15 @@ class _Member:
     ) -> "_Member":
         """Return a replicate at its start, with its steps, learned where they are to be."""
         l2, bound = setting.l2 * factor, math.inf if setting.radius is None else setting.radius
-        penalty = run.correction.penalty(l2)
-        begin = np.zeros(len(penalty)) if setting.start is None else run.correction.flat(setting.start).copy()
+        frame = frame_of(run)
+        penalty = frame.penalty(run, l2)
+        own = frame.reported(penalty)
+        begin = np.zeros(len(own)) if setting.start is None else frame.reported(frame.start(run, setting.start))
         step_size, scaling = setting.step_size, np.zeros((0, 0))
         if isinstance(step_size, str) and step_size == "auto":
             in_units = bound < math.inf or smoothed
             step_size, scaling = learned_steps(
-                run, begin, penalty, metric, min(batch_size, len(run)), in_units=in_units
+                run, frame.lifted(begin), penalty, metric, min(batch_size, len(run)), in_units=in_units
             )
         return cls(
             setting,
@@ -358,8 +384,10 @@ class _Member:
             bound,
             step_size,
             scaling,
-            Descent(begin, total, radius=bound, share=share, record=record),
-            int(setting.shift * total),
+            Descent(begin, epochs * per_epoch, radius=bound, share=share, record=record),
+            per_epoch,
+            int(setting.shift * per_epoch),
+            turns,
         )
 
     def sizes(self, lower: int, upper: int, *, at_once: bool) -> FloatArray:
@@ -372,14 +400,24 @@ class _Member:
     def _sizes(self) -> FloatArray:
         return step_sizes(self.step_size, first=0, count=self.descent.total, l2=self.l2)
 
+    def behind(self, begin: int) -> int:
+        """Return how many steps of all replicates it has let go by in the epoch to which one of them belongs."""
+        return begin // (self.turns * self.per_epoch) * (self.turns - 1) * self.per_epoch + self.late
+
     def own(self, begin: int, end: int) -> tuple[int, int]:
-        """Return the first and the last of its own steps among those of the others; none where they are in turn."""
-        return max(begin - self.late, 0), min(end - self.late, self.descent.total)
+        """Return the first and the last of its own steps among those of a round; none where they are in turn."""
+        first, behind = begin // (self.turns * self.per_epoch) * self.per_epoch, self.behind(begin)
+        return max(begin - behind, first), min(end - behind, first + self.per_epoch)
 
     def seen(self, records: int, batch_size: int) -> Callable[[IntegerArray], IntegerArray]:
         """Return a function of numbers of its steps that says how many records they saw."""
         plain = seen_after(records, batch_size)
-        return lambda steps: plain(steps + self.late) - plain(np.array(self.late))
+
+        def seen(steps: IntegerArray) -> IntegerArray:
+            epochs, inside = np.divmod(steps, self.per_epoch)
+            return np.asarray(epochs * records + plain(inside + self.late) - plain(np.array(self.late)))
+
+        return seen
 
 
 def _segments(members: Sequence[_Member], begin: int, end: int, longest: int) -> Iterator[tuple[int, int]]:
@@ -388,7 +426,7 @@ def _segments(members: Sequence[_Member], begin: int, end: int, longest: int) ->
     for one in members:
         lower, upper = one.own(begin, end)
         if lower < upper:
-            cuts |= {one.late + step for segment in one.descent.segments(lower, upper) for step in segment}
+            cuts |= {one.behind(begin) + step for segment in one.descent.segments(lower, upper) for step in segment}
     for lower, upper in itertools.pairwise(sorted(cuts)):
         for first in range(lower, upper, longest):
             yield first, min(first + longest, upper)
@@ -396,7 +434,7 @@ def _segments(members: Sequence[_Member], begin: int, end: int, longest: int) ->
 
 def _train(
     run: Records, X: Any, members: list[_Member], errors: dict[int, SymdebiasError], *, batch_size: int, epochs: int,
-    smoothing: FloatArray, rng: np.random.Generator | None, progress: bool, journal: Checkpoint | None,
+    turns: int, smoothing: FloatArray, rng: np.random.Generator | None, progress: bool, journal: Checkpoint | None,
 ) -> None:  # fmt: skip
     """Take the steps of all replicates; what stops one of them is among the errors.
 
@@ -405,17 +443,20 @@ def _train(
     ValueError
         A value of X is not finite.
     """
-    correction, (matrix, target), n = run.correction, run.encoded, len(run)
+    correction, frame, (matrix, target), n = run.correction, frame_of(run), run.encoded, len(run)
     size, per_epoch = min(batch_size, n), -(-n // batch_size)
     count, scaled = len(members), any(len(one.scaling) for one in members)
     kernel = replicates_pass(
-        correction.kernels, weighted=bool(len(run.weights)), smoothed=bool(len(smoothing)), scaled=scaled
+        correction.kernels,
+        weighted=bool(len(run.weights)),
+        smoothed=bool(len(smoothing)),
+        scaled=scaled,
+        held=frame.place,
     )
     # In the order in which they begin, so that those on their way stand side by side.
     line = sorted(range(count), key=lambda place: members[place].late)
     row_of = {place: row for row, place in enumerate(line)}
     lined = [members[place] for place in line]
-    rounds = epochs + any(one.late for one in members)
     thetas = np.stack([one.descent.start for one in lined])
     averages, reports = thetas.copy(), np.zeros((count, 3), dtype=np.int64)
     for row, one in enumerate(lined):
@@ -424,18 +465,18 @@ def _train(
     scalings = np.stack([one.scaling if len(one.scaling) else unscaled for one in lined])
     limits = [growth_limits(one.bound, scaled=bool(len(one.scaling))) for one in lined]
     bounds = (
-        np.stack([one.penalty for one in lined]),
+        np.stack([frame.reported(one.penalty) for one in lined]),
         np.array([one.bound for one in lined]),
         *(np.array(limit) for limit in zip(*limits, strict=True)),
     )
     is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
     longest = max(1, (WINDOW if is_read else max(WINDOW, _SEGMENT // count)) // size)
-    deal, done, at_epoch = Deal.as_given(), 0, 0
+    deal, done, at_round = Deal.as_given(), 0, 0
     shuffler = None if rng is None else rng.bit_generator
 
     def take_up(state: dict[str, Any]) -> None:
-        nonlocal done, at_epoch
-        done, at_epoch = int(state["done"]), int(state["epoch"])
+        nonlocal done, at_round
+        done, at_round = int(state["done"]), int(state["epoch"])
         for one, own in zip(members, state["descents"], strict=True):
             one.descent.take_up(own)
         for place, (kind, said) in state["errors"].items():
@@ -443,28 +484,31 @@ def _train(
         if shuffler is not None:
             shuffler.state = state["order"]
 
-    def state_of(epoch: int, drawn_from: Any) -> dict[str, Any]:
+    def state_of(at: int, drawn_from: Any) -> dict[str, Any]:
         return {
-            "done": done, "epoch": epoch, "order": drawn_from,
+            "done": done, "epoch": at, "order": drawn_from,
             "descents": [one.descent.state() for one in members],
             "errors": {str(place): [type(error).__name__, str(error)] for place, error in errors.items()},
         }  # fmt: skip
 
     if journal is not None:
         journal.resumed(0, take_up)
-    seen, last = seen_after(n, size), epochs * per_epoch + lined[-1].late
+    # Where the last to begin ends an epoch, all have.
+    seen, longest_epoch = seen_after(n, size), per_epoch + lined[-1].late
+    last = (epochs - 1) * turns * per_epoch + longest_epoch
+    read_before, read_in_epoch = (int(seen(np.array(steps))) for steps in (done % (turns * per_epoch), longest_epoch))
     drawn_from: Any = None
-    with progress_bar(progress, int(seen(np.array(last))), "record") as advance:
-        advance(int(seen(np.array(done))))
-        for epoch in range(at_epoch, rounds):
+    with progress_bar(progress, epochs * read_in_epoch, "record") as advance:
+        advance(done // (turns * per_epoch) * read_in_epoch + read_before)
+        for at in range(at_round, turns * epochs):
             # A second round goes on in the order of the first.
-            if rng is not None and (rounds == epochs or epoch == at_epoch):
+            if rng is not None and (at % turns == 0 or at == at_round):
                 drawn_from = rng.bit_generator.state
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
-            origin = epoch * per_epoch
+            origin = at * per_epoch
             for lower, upper in _segments(members, origin, origin + per_epoch, longest):
                 going = [(place, one) for place, one in enumerate(members) if place not in errors]
-                going = [(place, one) for place, one in going if one.late <= lower < one.late + one.descent.total]
+                going = [(place, one) for place, one in going if operator.lt(*one.own(lower, upper))]
                 if upper <= done or not going:
                     continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
@@ -477,10 +521,8 @@ def _train(
                 here = slice(min(rows), max(rows) + 1)
                 sizes, averaged = np.zeros((count, upper - lower)), np.zeros(count)
                 for row, (_, one) in zip(rows, going, strict=True):
-                    sizes[row], averaged[row] = (
-                        one.sizes(*one.own(lower, upper), at_once=rounds > epochs),
-                        one.descent.averaged(lower - one.late),
-                    )
+                    own = one.own(lower, upper)
+                    sizes[row], averaged[row] = one.sizes(*own, at_once=turns > 1), one.descent.averaged(own[0])
                 kernel(
                     thetas[here], dealt, correction.noise, sizes[here], size, tuple(bound[here] for bound in bounds),
                     correction.limits.for_kernels(finite_variance=True), smoothing, scalings[here], averages[here],
@@ -497,7 +539,7 @@ def _train(
                 advance(end - first)
                 done = upper
                 if journal is not None:
-                    journal.keep(0, functools.partial(state_of, epoch, drawn_from), at_once=upper == last)
+                    journal.keep(0, functools.partial(state_of, at, drawn_from), at_once=upper == last)
 
 
 def _examined(
@@ -513,30 +555,33 @@ def _examined(
     marked: dict[str, Any],
 ) -> Replicates:
     """Return what the replicates have reached, each examined as `sgd` examines a fit."""
-    n = len(run)
+    n, frame = len(run), frame_of(run)
     known, whole = known_at_a_glance(corrected, run)
-    examination = Examination(run, metric, known, by_derivatives=len(members) >= _MANY, whole=whole)
+    examination = Examination(
+        run, metric, frame.known(known), by_derivatives=len(members) >= _MANY, whole=frame.whole(whole)
+    )
+    told = frame.loss(corrected)
     advice: str | None = None
     fits: dict[int, Fit] = {}
     said: dict[type[Warning], dict[int, str]] = {VarianceWarning: {}, ConvergenceWarning: {}}
     for place, one in enumerate(members):
         if place in errors:
             continue
-        descent, theta = one.descent, one.descent.result
+        descent, theta = one.descent, frame.lifted(one.descent.result)
         health = examination.of(theta, one.penalty, with_curvature=not descent.on_ball)
         if health.signs:
             if advice is None:
                 advice = measures(run, corrected.declared, corrected.release)
-            errors[place] = health.refusal(theta, f"{remedy_of(one.setting.radius)} {advice}".strip())
+            errors[place] = health.refusal(descent.result, f"{remedy_of(one.setting.radius)} {advice}".strip())
             continue
         notes = {VarianceWarning: inflation_said(health.inflation), ConvergenceWarning: None}
         if not descent.on_ball:
-            notes[ConvergenceWarning] = examination.standstill(descent.start, theta, one.penalty)
+            notes[ConvergenceWarning] = examination.standstill(frame.lifted(descent.start), theta, one.penalty)
         for kind, note in notes.items():
             if note is not None:
                 said[kind][place] = note
         fits[place] = descent.fit(
-            corrected,
+            told,
             solver="sgd",
             records=n,
             seen=one.seen(n, batch_size),
@@ -558,7 +603,7 @@ def _examined(
         thetas[place] = members[place].descent.result
     shaped = corrected.declared.by_score(thetas)
     shaped.setflags(write=False)
-    return Replicates(tuple(one.given for one in settings), shaped, errors, corrected, fits)
+    return Replicates(tuple(one.given for one in settings), shaped, errors, told, fits)
 
 
 def _warn(said: Mapping[type[Warning], Mapping[int, str]], errors: Mapping[int, SymdebiasError], count: int) -> None:

@@ -1,7 +1,7 @@
 """The settings of replicates: what each of many descents has of its own, checked as far as they can be."""
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,13 +82,3 @@ def checked_settings(settings: Any, shared: Collection[str]) -> list[Setting]:
     if not found:
         raise ValueError("settings has nothing. Pass a mapping for each replicate; an empty one has the defaults.")
     return found
-
-
-def require_one_epoch(settings: Sequence[Setting], epochs: int) -> None:
-    """Raise ValueError where replicates that begin at different places were to have several orders."""
-    place = next((place for place, one in enumerate(settings) if one.shift), None)
-    if place is not None and epochs > 1:
-        raise ValueError(
-            f"settings {place} has shift={settings[place].shift:g}, a place in the order of one epoch, and epochs="
-            f"{epochs} have as many orders. Use epochs=1, or call this once for each random_state."
-        )

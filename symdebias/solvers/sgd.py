@@ -34,9 +34,9 @@ from symdebias.solvers.deal import RUNS, Deal, checked_run, read
 from symdebias.solvers.descent import Descent, averaged_share, first_averaged, handing_over, seen_after
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Examination, Health, warn_of_inflation
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
-from symdebias.solvers.regions import region_of
 from symdebias.solvers.remedies import measures
 from symdebias.solvers.scores import ReleasedRecords, Whole, known_at_a_glance, known_scores
 from symdebias.solvers.smoothing import step_smoothing
@@ -134,7 +134,9 @@ def sgd(
     noise_scale : array of shape (n,) or (n, p), optional
         Standard deviations of the records' own noise; see `CorrectedLoss.loss`.
     offset : array of shape (n,), optional
-        A known term of the score, for losses of the residual and those with a logarithmic link; see `m_estimate`.
+        A known term of the score, without noise, for every loss of one score; see `m_estimate`. `l2`, `radius`,
+        `smoothing` and `start` are those of the other parameters. Where it is a column that is held, as for losses of
+        labels, columns in memory are copied beside it.
     record : int or sequence of int, optional
         How many iterates to keep in the history, evenly spread, or the numbers of the steps. By default the
         start and the end.
@@ -213,11 +215,14 @@ class Reached:
         The rule of the step sizes, learned where it was to be.
     scaling : array of shape (Q, Q) or (0, 0), float64
         What learned steps multiply gradients with.
+    gain : float
+        What an offset has multiplied gradients with: the steps of further records are to be as long.
     """
 
     descent: Descent
     step_size: Any
     scaling: FloatArray
+    gain: float = 1.0
 
 
 def continued(
@@ -281,12 +286,15 @@ def _trained(
         _check_covariance(covariance, share, step_size, epochs)
     patience = None if early_stopping is None else _patience(early_stopping, epochs, share)
     rng = generator(random_state)
-    run, factor, marked = checked_run(
-        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset
-    )
+    corrected, run, factor, marked = checked_run(
+        corrected, X, y, order=order, sample_weight=sample_weight, noise_scale=noise_scale, offset=offset,
+        is_part=is_stream,
+    )  # fmt: skip
     l2 *= factor
-    penalty = run.correction.penalty(l2)
-    begin = np.zeros(len(penalty)) if start is None else run.correction.flat(start).copy()
+    frame = frame_of(run)
+    penalty = frame.penalty(run, l2)
+    own = frame.reported(penalty)
+    begin = np.zeros(len(own)) if start is None else frame.reported(frame.start(run, start))
     if journal is not None:
         arguments = {
             "solver": "sgd", "step_size": rule_told(step_size, l2), "batch_size": batch_size, "epochs": epochs,
@@ -298,36 +306,35 @@ def _trained(
         journal.begin(described(corrected, run, arguments))
         run = replace(run, journal=journal)
     if after is not None:
-        begin, step_size = after.descent.theta.copy(), after.step_size
+        begin, step_size, factor = after.descent.theta.copy(), after.step_size, after.gain
     scores = max(1, len(corrected.declared.scores))
-    smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(penalty) // scores)
+    smooth = step_smoothing(smoothing, smoothing_mode, scores=scores, length=len(own) // scores)
     with np.errstate(all="ignore"):
         # Not finite where the tested records are not.
-        metric = released_moments(run.tested)
+        metric = frame.metric(released_moments(run.tested))
     training = _Training(
         step_size, batch_size, epochs, l2, penalty, metric, bound, smooth, share, record, patience,
         with_sums=covariance == "batch means", rng=rng if order == "shuffled" else None, progress=progress, after=after,
-        journal=journal, has_pilot=not corrected.is_resolved,
+        journal=journal, has_pilot=not corrected.is_resolved, gain=factor,
     )  # fmt: skip
 
     def examine(
         run: Records, descent: Descent, known: ReleasedRecords | None, whole: Whole | None = None
     ) -> tuple[Health, Examination]:
-        theta = descent.result
         examination = Examination(run, metric, known, by_derivatives=training.has_pilot, whole=whole)
-        health = examination.of(theta, penalty, with_curvature=not descent.on_ball)
+        health = examination.of(frame.lifted(descent.result), penalty, with_curvature=not descent.on_ball)
         remedy = remedy_of(radius)
         if is_stream:
-            health.warn(theta, remedy)
+            health.warn(descent.result, remedy)
         elif health.signs:
-            health.refuse(theta, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
+            health.refuse(descent.result, f"{remedy} {measures(run, corrected.declared, corrected.release)}".strip())
         return health, examination
 
     n = len(run)
 
     def fit_of(descent: Descent, corrected: CorrectedLoss, told: dict[str, Any], **more: Any) -> Fit:
         return descent.fit(
-            corrected,
+            frame.loss(corrected),
             solver="sgd",
             records=n,
             seen=seen_after(n, batch_size),
@@ -352,33 +359,35 @@ def _trained(
             resolved = corrected
             descent, notes, reached = training.of(run, X, begin, beginning(resolved))
             known, whole = known_at_a_glance(corrected, run)
+            known, whole = frame.known(known), frame.whole(whole)
             if covariance is not None and whole is not None:
                 # The bias that intervals allow for is that of all records.
                 known, whole = whole.known, None
             health, examination = examine(run, descent, known, whole)
         else:
-            known = known_scores(corrected, run)
+            known = frame.known(known_scores(corrected, run))
             assert known is not None
-            pilot = pilot_of(known, run, penalty, region_of(radius, None), start=None if start is None else begin)
+            given = None if start is None else frame.lifted(begin)
+            pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=given)
             centre = pilot.theta
             # A fit that ends far from where its surrogate was designed is the pilot of a new design.
             for stage in range(1, _MOST_STAGES + 1):
                 size = known.size(centre)
                 # A start that is not farther out stays the user's in every stage.
-                first = begin if start is not None and (stage == 1 or known.size(begin) <= size) else centre
+                first = given if given is not None and (stage == 1 or known.size(given) <= size) else centre
                 growth = min(max(known.size(first) / size, 1.0), _ROOM) if size > 0 else 1.0
                 resolved = known.resolved(centre, growth=growth)
                 run = run.under(resolved.at(run.correction.features, per_record=noise_scale is not None))
-                descent, notes, reached = training.of(run, X, first, beginning(resolved), stage - 1)
+                descent, notes, reached = training.of(run, X, frame.reported(first), beginning(resolved), stage - 1)
                 health, examination = examine(run, descent, known)
-                if growth == 1.0 and known.size(descent.result - centre) <= _MOVED * size:
+                if growth == 1.0 and known.size(frame.lifted(descent.result) - centre) <= _MOVED * size:
                     break
-                centre = descent.result
-            designed = {"pilot": pilot.as_diagnostics(), "stages": stage}
-        theta = descent.result
+                centre = frame.lifted(descent.result)
+            designed = {"pilot": frame.reported_pilot(pilot.as_diagnostics()), "stages": stage}
+        theta = frame.lifted(descent.result)
         warn_of_inflation(health.inflation, stacklevel=4)
         if not (descent.on_ball or is_stream):
-            standstill = examination.standstill(descent.start, theta, penalty)
+            standstill = examination.standstill(frame.lifted(descent.start), theta, penalty)
             if standstill is not None:
                 warnings.warn(standstill, ConvergenceWarning, stacklevel=3)
         inference = None
@@ -389,6 +398,7 @@ def _trained(
                 run, theta, derivatives(theta, True), penalty, metric, safeguards=on_the_way, by_descent=True,
                 kind="plug-in sandwich of the average", known=known, curvature=health.curvature,
             )  # fmt: skip
+            inference = frame.told(resolved, inference)[1]
             if covariance == "batch means":
                 inference = _by_batch_means(inference, descent.sums)
         scored = bool(corrected.declared.scores)
@@ -404,7 +414,7 @@ class _Training:
     Attributes
     ----------
     penalty : array of shape (Q,), float64
-        l2 for each parameter.
+        l2 for each parameter, one that is held among them.
     metric : array of shape (Q, Q), float64
         The second moments of released records.
     smoothing : array
@@ -421,6 +431,8 @@ class _Training:
         What keeps how far it has come.
     has_pilot : bool
         Whether a pilot has compiled the pass of derivatives: then no kernel for gradients is needed.
+    gain : float
+        As for `Reached`.
     """
 
     step_size: Any
@@ -440,6 +452,7 @@ class _Training:
     after: Reached | None = None
     journal: Checkpoint | None = None
     has_pilot: bool = False
+    gain: float = 1.0
 
     def size(self, run: Records) -> tuple[int, int]:
         """Return the number of records and that of steps in an epoch."""
@@ -455,9 +468,9 @@ class _Training:
         """Train on some records from a start, and return the descent, which `begun` is told of, and what to tell of it.
 
         A learned step takes the place of its name. The last one is what further records may go on from. ``stage``
-        counts the descents of a run.
+        counts the descents of a run. A parameter that records hold is none of those of the descent.
         """
-        correction, (matrix, target) = run.correction, run.encoded
+        correction, frame, (matrix, target) = run.correction, frame_of(run), run.encoded
         n, per_epoch = self.size(run)
         batch_size, total = min(self.batch_size, n), self.epochs * per_epoch
         step_size, scaling = self.step_size, np.zeros((0, 0))
@@ -469,13 +482,16 @@ class _Training:
             if not np.all(np.isfinite(self.metric)):
                 explain_overflow(run, X)
             step_size, scaling = learned_steps(
-                run, begin, self.penalty, self.metric, batch_size, in_units=in_units, by_derivatives=self.has_pilot
-            )
+                run, frame.lifted(begin), self.penalty, self.metric, batch_size, in_units=in_units,
+                by_derivatives=self.has_pilot,
+            )  # fmt: skip
         before = 0 if earlier is None else earlier.all_steps
-        sizes = step_sizes(step_size, first=before, count=total, l2=self.l2)
+        gain = 1.0 if self.after is None else self.gain
+        sizes = gain * step_sizes(step_size, first=before, count=total, l2=self.l2 * gain)
         kernel = correction.kernels.sgd_pass(
-            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling))
-        )
+            weighted=bool(len(run.weights)), smoothed=bool(len(self.smoothing)), scaled=bool(len(scaling)),
+            held=frame.place,
+        )  # fmt: skip
         limits = correction.limits.for_kernels(finite_variance=True)
         growth, runaway = growth_limits(self.bound, scaled=bool(len(scaling)))
         sums_at: list[int] = []
@@ -508,6 +524,7 @@ class _Training:
         if self.journal is not None:
             self.journal.resumed(stage, take_up)
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
+        penalty = frame.reported(self.penalty)
         deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
             advance(int(seen_after(n, batch_size)(np.array(descent.done))))
@@ -525,7 +542,7 @@ class _Training:
                     if is_read:
                         dealt = read(run, deal, first, end)
                     if not descent.take(
-                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, self.penalty,
+                        kernel, lower, upper, *dealt, correction.noise, sizes[lower:upper], batch_size, penalty,
                         self.bound, growth, runaway, limits, self.smoothing, scaling,
                     ):  # fmt: skip
                         first += (descent.done - lower) * batch_size
@@ -535,7 +552,7 @@ class _Training:
                     if self.journal is not None and upper < origin + per_epoch:
                         self.journal.keep(stage, functools.partial(state_of, epoch, drawn_from))
                 if best is not None:
-                    best.see(run.mean_loss(descent.result), descent)
+                    best.see(run.mean_loss(frame.lifted(descent.result)), descent)
                     is_past = best.is_past
                 if self.journal is not None:
                     order = None if shuffler is None else shuffler.state
@@ -547,7 +564,7 @@ class _Training:
         if best is not None:
             descent.back_to(best.epoch * per_epoch, best.theta, best.average)
             notes |= {"epochs": len(best.losses), "epoch_losses": tuple(best.losses), "best_epoch": best.epoch}
-        return descent, notes, Reached(descent, step_size, scaling)
+        return descent, notes, Reached(descent, step_size, scaling, self.gain)
 
 
 class _BestEpoch:

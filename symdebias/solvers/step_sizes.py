@@ -12,6 +12,7 @@ from symdebias._domains import NON_NEGATIVE, POSITIVE, shown
 from symdebias.exceptions import DivergenceError
 from symdebias.records import Records
 from symdebias.solvers.health import curvatures
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.metric import definite, inverse_root
 
 __all__ = ["StepSize", "constant", "inverse_square_root", "inverse_time"]
@@ -177,19 +178,21 @@ def learned_steps(
     minimum and zero, as far as it can be told.
 
     P is the sum of `metric`, the second moments of released records, and the penalty; with `in_units` it is the
-    identity, and the matrix is left out (shape (0, 0)). `by_derivatives` is as for `Records.gradients`.
+    identity, and the matrix is left out (shape (0, 0)). `by_derivatives` is as for `Records.gradients`. A parameter
+    that records hold is among those of `theta`, `penalty` and `metric`, and not of the matrix.
 
     References
     ----------
     Bottou, Curtis & Nocedal 2018, Theorems 4.6 and 4.7.
     """
+    frame = frame_of(records)
     weighing = np.eye(len(theta)) if in_units else definite(metric + np.diag(penalty))
     sizes, squares = curvatures(records, theta, penalty, metric, weighing, by_derivatives=by_derivatives)
     largest = float(np.abs(sizes).max())
     if not (largest > 0 and math.isfinite(largest)):
         raise DivergenceError(
             "the mean corrected loss has no curvature at the start from which steps could be learned. Give step_size=, "
-            "or another start."
+            "or another start, and check the units of an offset."
         )
     least = max(float(sizes.min()), _LEAST_CURVATURE * largest)
     noisy = max(squares[0] / least, squares[1] / largest)
@@ -198,8 +201,9 @@ def learned_steps(
     gradients = (records.tested.gradients(theta, slice(None), by_derivatives=by_derivatives) + penalty * theta) @ root
     spread = float(np.mean(np.sum(gradients**2, axis=1)))
     step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
-    size = max(float(theta @ weighing @ theta), step, _LEAST_SIZE * spread / largest**2)
+    free, weighing = frame.reported(theta), frame.freed(weighing)
+    size = max(float(free @ weighing @ free), step, _LEAST_SIZE * spread / largest**2)
     held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0
-    first = largest + max(len(theta) * noisy, held) / batch_size
+    first = largest + max(len(free) * noisy, held) / batch_size
     scaling = np.zeros((0, 0)) if in_units else np.ascontiguousarray(np.linalg.inv(weighing))
     return StepSize(2 / least, 2 * first / least, 1.0), scaling

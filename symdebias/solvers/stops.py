@@ -10,6 +10,7 @@ from symdebias._rows import Rows, blocks_of
 from symdebias.exceptions import DivergenceError, SymdebiasError
 from symdebias.records import Records
 from symdebias.solvers.descent import Descent
+from symdebias.solvers.held import frame_of
 
 # Without a ball to project on, these say that training diverges: a step to more than ten times 1 + ||theta||, or
 # a norm of a hundred million. A corrected risk can fall to a plain of zero gradient out there, and stay silent.
@@ -54,7 +55,7 @@ def explain_overflow(run: Records, X: Any) -> NoReturn:
 
 def require_finite(run: Records, X: Any) -> None:
     """Raise the error about NaN and infinity in the data, where they were left to be found in the pass."""
-    if not isinstance(run.matrix, Rows):
+    if not isinstance(run.matrix, Rows) and frame_of(run).place is None:
         run.correction.checked_matrix(X)
 
 
@@ -79,9 +80,9 @@ def stopped(run: Records, descent: Descent, batch: IntegerArray, size: float) ->
     size : float
         The size of the step.
     """
-    theta = descent.theta
+    theta = frame_of(run).lifted(descent.theta)
     if descent.stopped == 2:
-        where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(theta):.4g})"
+        where = f"at step {descent.done + 1} (||theta|| = {np.linalg.norm(descent.theta):.4g})"
         try:
             run.correction.limits.require(theta, finite_variance=True, at=where)
         except SymdebiasError as error:

@@ -170,12 +170,6 @@ def test_releases_of_one_vector_have_no_place_for_it():
         sd.m_estimate(sd.debias(sd.losses.least_squares(), joint), X, Y, offset=OFFSET)
 
 
-def test_descent_says_where_it_has_no_offset():
-    labels = np.where(Y > 1, 1.0, -1.0)
-    with pytest.raises(ValueError, match="Use m_estimate, which takes offsets for every loss of one score"):
-        sd.sgd(sd.debias(sd.losses.logistic(), sd.Release(noiseless=("x", "z"))), X, labels, offset=OFFSET)
-
-
 # ---- labels, whose offset is a column that is held -------------------------------------------------------
 
 BOTH = sd.Release(

@@ -19,13 +19,12 @@ from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning
 from symdebias.interfaces.distributed.records import PartedRecords, holding
 from symdebias.records import Derivatives
-from symdebias.solvers.deal import raise_held
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import examined, warn_of_inflation
+from symdebias.solvers.held import frame_of
 from symdebias.solvers.m_estimation import checked_options, estimated
 from symdebias.solvers.moments import released_moments
 from symdebias.solvers.pilot import pilot_of
-from symdebias.solvers.regions import region_of
 from symdebias.solvers.scores import known_scores
 from symdebias.solvers.sgd import sgd as sgd_in_memory
 from symdebias.solvers.step_sizes import StepSize
@@ -227,14 +226,15 @@ def sgd(
         radius = POSITIVE.check("radius", radius)
     began = time.perf_counter()
     run: Any = PartedRecords.checked(corrected, X, y, sample_weight, offset=offset)
-    if offset is not None and run.at.reading.term.is_column:
-        raise_held(corrected)
     refuse_scaled(corrected, run.matrix)
     refuse_other_labels(corrected, run.target)
-    penalty = run.correction.penalty(l2 * (run.gain or 1.0))
-    begin = None if start is None else run.correction.flat(start).copy()
-    metric = released_moments(run.tested)
-    known = None if corrected.is_resolved and corrected.design is None else known_scores(corrected, run)
+    corrected, run = holding(corrected, run)
+    frame = frame_of(run)
+    penalty = frame.penalty(run, l2 * (run.gain or 1.0))
+    begin = None if start is None else frame.start(run, start)
+    metric = frame.metric(released_moments(run.tested))
+    is_plain = corrected.is_resolved and corrected.design is None
+    known = None if is_plain else frame.known(known_scores(corrected, run))
     options = {
         "step_size": step_size, "batch_size": batch_size, "epochs": epochs, "l2": l2, "radius": radius,
         "average": average, "order": order,
@@ -244,25 +244,28 @@ def sgd(
     resolved, stages = corrected, 1
     if not corrected.is_resolved:
         assert known is not None
-        pilot = pilot_of(known, run, penalty, region_of(radius, None), start=begin)
-        begin, stages, designed = pilot.theta, _MOST_STAGES, {"pilot": pilot.as_diagnostics()}
+        pilot = pilot_of(known, run, penalty, frame.region(radius, None, len(penalty)), start=begin)
+        begin, stages, designed = (
+            pilot.theta, _MOST_STAGES, {"pilot": frame.reported_pilot(pilot.as_diagnostics())},
+        )  # fmt: skip
     for stage in range(1, stages + 1):
         if known is not None and begin is not None and not corrected.is_resolved:
             resolved = known.resolved(begin)
             run = resolved.of(run)
             designed["stages"] = stage
-        found = _averaged(run, resolved, options, begin, rng)
-        if known is None or begin is None or known.size(found.theta - begin) <= _MOVED * known.size(begin):
+        found = _averaged(run, frame.loss(resolved), options, None if begin is None else frame.reported(begin), rng)
+        theta = frame.lifted(found.theta)
+        if known is None or begin is None or known.size(theta - begin) <= _MOVED * known.size(begin):
             break
-        begin = found.theta
+        begin = theta
     on_ball = radius is not None and float(np.linalg.norm(found.theta)) >= radius * (1 - 1e-9)
-    there = run.derivatives_or_differences()[0](found.theta)
+    there = run.derivatives_or_differences()[0](theta)
     health = examined(
-        run, found.theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
+        run, theta, penalty, metric, hessian=there.hessian, with_curvature=not on_ball, known=known
     )  # fmt: skip
     health.refuse(found.theta, "Raise l2, use more records, or release with less noise.")
     warn_of_inflation(health.inflation)
-    away = None if on_ball else _away(found.theta, there, penalty, metric)
+    away = None if on_ball else _away(theta, there, penalty, metric)
     if away is not None and away > _FAR:
         warnings.warn(
             f"the average is {away:.2g} of its length away from the root of the mean corrected score of all records, "
@@ -276,7 +279,13 @@ def sgd(
         "away": away, **({} if offset is None else {"offset": True}), **health.as_diagnostics(), **designed,
     }  # fmt: skip
     return Fit.of(
-        resolved, found.theta, solver="sgd", records=len(run), steps=found.steps, began=began, diagnostics=diagnostics
+        frame.loss(resolved),
+        found.theta,
+        solver="sgd",
+        records=len(run),
+        steps=found.steps,
+        began=began,
+        diagnostics=diagnostics,
     )
 
 
@@ -313,7 +322,7 @@ def _averaged(
     rng: np.random.Generator,
 ) -> _Average:  # fmt: skip
     """Return the mean of what descent finds in each partition."""
-    start = None if begin is None else run.correction.shaped(begin)
+    start = None if begin is None else corrected.declared.by_score(begin)
     train = functools.partial(_trained, corrected=corrected, start=start, options=options)
     places = run.at
     said = places.partitions.each(train, [(stream,) for stream in spawn(rng, len(places.partitions))])
