@@ -21,6 +21,9 @@ from symdebias.codegen.kernels import IMPORTS
 MANY = 2**19
 # Numbers that are computed at a time: their workspace stays in the nearest cache.
 _TILE = 512
+# A sum with 3 2^51 has units of 1, and its bits are those of 3 2^51 plus the whole number.
+_WHOLE = 6755399441055744.0
+_WHOLE_BITS = int(np.float64(_WHOLE).view(np.int64))
 
 _numbers = numba.types.Array(numba.float64, 1, "C")
 _given_numbers = numba.types.Array(numba.float64, 1, "C", readonly=True)
@@ -167,78 +170,115 @@ def kernel(values, start, per_unit, low, high, places):
 """
 
 _PLACE_ROWS = f"""
-def kernel(values, per_unit, limit, most, squared, places):
+def kernel(values, per_unit, limit, farthest, squared, places):
     bad = np.int64(0)
     columns = values.shape[1]
     together = max(1, {_TILE}//columns)
-    # Of the numbers of some rows: powers of what is nearest and of what is next towards 0, and how far these are apart.
-    numbers, sizes = np.empty(together*columns), np.empty(together*columns)
-    powers, less = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
-    signed, apart = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
-    given, found = values.reshape(values.size), places.reshape(places.size)
-    power = 1 if squared else 0
+    # Of the numbers of some rows: what is nearest, and how much farther from 0 it is than what is next towards 0; and
+    # of their sizes the powers, and how much these shrink towards 0.
+    shape = (together, columns)
+    nearest_ones, apart = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    powers, less = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    given, all_nearest, all_apart = values.reshape(values.size), nearest_ones.reshape(-1), apart.reshape(-1)
+    all_powers, all_less = powers.reshape(-1), less.reshape(-1)
+    by_square = -np.int64(squared)
     for start in range(0, len(values), together):
         rows = min(together, len(values) - start)
-        part, out = given[start*columns:(start + rows)*columns], found[start*columns:(start + rows)*columns]
-        # One loop for each, and what is written to apart from what is read, so that they go by vectors.
+        part, out = given[start*columns:(start + rows)*columns], places[start:start + rows]
+        # Apart from the sums of rows, so that it goes by vectors.
         for i in range(rows*columns):
-            numbers[i] = part[i]*per_unit
-        for i in range(rows*columns):
-            near = nearest(abs(numbers[i]))
-            sizes[i] = near*(near if squared else 1.0)
-        for i in range(rows*columns):
-            length = abs(numbers[i])
-            near = nearest(length)
-            # What is larger is refused by its size, which does not overflow.
-            k = np.int64(near if near < 4294967296.0 else 0.0)
-            l = k - np.int64(near > length)
-            powers[i] = k*(k*power + (1 - power))
-            less[i] = l*(l*power + (1 - power))
-        for i in range(rows*columns):
-            length = abs(numbers[i])
-            near = nearest(length)
-            sign = np.int64(numbers[i] < 0.0)
-            signed[i] = (np.int64(near if near < 4294967296.0 else 0.0) ^ -sign) + sign
-            apart[i] = (np.int64(near > length) ^ -sign) + sign
+            number = part[i]*per_unit
+            # The last bits of this sum are the whole number that is nearest.
+            shifted = number + {_WHOLE!r}
+            whole = shifted - {_WHOLE!r}
+            bad |= np.int64(not abs(whole) <= farthest)
+            k = np.int64(np.float64(shifted).view(np.int64) - {_WHOLE_BITS})
+            sign = k >> 63
+            size = ((k ^ sign) - sign) & 0xFFFFFFFF
+            up = -np.int64(abs(whole) > abs(number))
+            all_nearest[i] = k
+            all_apart[i] = up & (sign | 1)
+            # size^2 - (size - 1)^2 = 2 size - 1
+            all_powers[i] = size*(((size & by_square) | (1 + by_square)) & 0xFFFFFFFF)
+            all_less[i] = up & (((2*size - 2) & by_square) + 1)
+        # All rows are computed in both ways, so that the time says nothing of which ones are near.
         for i in range(rows):
-            size, total, towards = 0.0, np.int64(0), np.int64(0)
-            for j in range(i*columns, (i + 1)*columns):
-                size += sizes[j]
-                total += powers[j]
-                towards += less[j]
-            # All rows are computed in both ways, so that the time says nothing of which ones are near.
-            far = np.int64(total > limit)
-            for j in range(i*columns, (i + 1)*columns):
-                out[j] = signed[j] - far*apart[j]
-            bad |= np.int64(not size <= most) | (far & np.int64(towards > limit))
+            total, shrunk = np.int64(0), np.int64(0)
+            for j in range(columns):
+                total += powers[i, j]
+                shrunk += less[i, j]
+            far = -np.int64(total > limit)
+            bad |= -far & np.int64(total - shrunk > limit)
+            for j in range(columns):
+                out[i, j] = nearest_ones[i, j] - (far & apart[i, j])
     return bad
 """
 
 _CLIP_ROWS = """
-def kernel(values, lengths, least, wanted, most, clipped, outside):
-    # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there would
-    # make the time depend on how many rows are drawn in.
-    factors = np.empty(len(values))
-    for i in range(len(values)):
-        factors[i] = wanted/lengths[i]
-    for i in range(len(values)):
-        factor = factors[i]
-        factors[i] = factor if lengths[i] > least else 1.0
-        outside[i] = np.uint8(lengths[i] > most)
-    for i in range(len(values)):
-        for j in range(values.shape[1]):
-            clipped[i, j] = values[i, j]*factors[i]
+def kernel(values, sums, given, squared, together, lengths, clipped, outside, left):
+    radius, far_sum, least_factor, least, wanted, most = lengths
+    columns = values.shape[1]
+    eights, factors = columns//8, np.empty(together)
+    for start in range(0, len(values), together):
+        rows = min(together, len(values) - start)
+        block, mine, sizes, marks = (
+            values[start:start + rows], clipped[start:start + rows], sums[start:start + rows],
+            outside[start:start + rows],
+        )
+        if not given:
+            # Two sums of every other square, four pairs at a time in their reverse order: as NumPy's einsum adds them.
+            for i in range(rows):
+                even, odd = 0.0, 0.0
+                for b in range(eights):
+                    even += block[i, 8*b + 6]*block[i, 8*b + 6]
+                    odd += block[i, 8*b + 7]*block[i, 8*b + 7]
+                    even += block[i, 8*b + 4]*block[i, 8*b + 4]
+                    odd += block[i, 8*b + 5]*block[i, 8*b + 5]
+                    even += block[i, 8*b + 2]*block[i, 8*b + 2]
+                    odd += block[i, 8*b + 3]*block[i, 8*b + 3]
+                    even += block[i, 8*b]*block[i, 8*b]
+                    odd += block[i, 8*b + 1]*block[i, 8*b + 1]
+                for j in range(8*eights, columns - 1, 2):
+                    even += block[i, j]*block[i, j]
+                    odd += block[i, j + 1]*block[i, j + 1]
+                if columns % 2:
+                    even += block[i, columns - 1]*block[i, columns - 1]
+                sizes[i] = even + odd
+        fine = True
+        for i in range(rows):
+            fine &= sizes[i] < far_sum
+        if squared:
+            for i in range(rows):
+                sizes[i] = np.sqrt(sizes[i])
+        for i in range(rows):
+            fine &= least_factor*sizes[i] <= radius
+        # NaN and infinity are never fine.
+        left[start//together] = np.uint8(not fine)
+        # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there
+        # would make the time depend on how many rows are drawn in.
+        for i in range(rows):
+            factors[i] = wanted/sizes[i]
+        for i in range(rows):
+            factor = factors[i]
+            factors[i] = factor if sizes[i] > least else 1.0
+            marks[i] = np.uint8(sizes[i] > most)
+        for i in range(rows):
+            for j in range(columns):
+                mine[i, j] = block[i, j]*factors[i]
     return 0
 """
 
 _CLIP_NUMBERS = """
 def kernel(values, low, high, clipped, outside):
+    bad = np.int64(0)
     for i in range(len(values)):
         number = values[i]
         inside = number if number > low else low
         clipped[i] = inside if inside < high else high
         outside[i] = np.uint8(number < low) | np.uint8(number > high)
-    return 0
+        # NaN and infinity.
+        bad |= np.int64(not abs(number) <= 1.7976931348623157e308)
+    return bad
 """
 
 _LABELS = """
@@ -274,12 +314,16 @@ def kernel(octets, first, bits, numbers, values, places):
 """
 
 _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
+_lengths = numba.types.UniTuple(_number, 6)
 _KERNELS: dict[str, tuple[str, Any]] = {
     "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
     "normal": (_NORMAL, _integer(_given_integers, _given_integers, _number, _number, _integer, _integers, _integers)),
     "place_numbers": (_PLACE_NUMBERS, _integer(_given_numbers, _number, _number, _number, _number, _integers)),
     "place_rows": (_PLACE_ROWS, _integer(_given_rows, _number, _integer, _number, _truth, _integer_rows)),
-    "clip_rows": (_CLIP_ROWS, _integer(_given_rows, _given_numbers, _number, _number, _number, _rows, _octets)),
+    "clip_rows": (
+        _CLIP_ROWS,
+        _integer(_given_rows, _numbers, _truth, _truth, _integer, _lengths, _rows, _octets, _octets),
+    ),
     "clip_numbers": (_CLIP_NUMBERS, _integer(_given_numbers, _number, _number, _numbers, _octets)),
     "labels": (_LABELS, _integer(_given_numbers, _number, _number, _numbers)),
     "release": (_RELEASE, _integer(_integers, _given_integers, _number, _number, _numbers)),
@@ -315,8 +359,18 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "laplace": (words, scale, 0.4, 2**46, found, places),
         "normal": (words, words[::-1].copy(), scale, 0.4, 2**46, more, places),
         "place_numbers": (numbers, 0.0, 2.0**20, -(2.0**19), 2.0**19, found),
-        "place_rows": (rows, 2.0**20, 2**41, 1e14, True, found.reshape(-1, 4)),
-        "clip_rows": (rows, np.abs(rows).sum(axis=1), 2.0, 1.9, 2.1, floats.reshape(-1, 4), octets),
+        "place_rows": (rows, 2.0**20, 2**41, 2.0**21, True, found.reshape(-1, 4)),
+        "clip_rows": (
+            rows,
+            np.zeros(len(rows)),
+            False,
+            True,
+            5,
+            (1.5, 3.0, 1e-3, 1.4, 1.3, 1.6),
+            floats.reshape(-1, 4),
+            octets,
+            octets[::-1].copy(),
+        ),
         "clip_numbers": (numbers, -0.5, 0.5, floats, octets),
         "labels": (np.sign(numbers), -1.0, 0.0, floats),
         "release": (found, words >> 40, 2.0**-20, 1.0, floats),

@@ -102,6 +102,7 @@ class Source:
         return numbers
 
 
+@functools.cache
 def _openssl() -> Any:
     """Return the module of OpenSSL's generator, imported where noise is drawn: a fit to released records draws none."""
     return importlib.import_module("ssl")

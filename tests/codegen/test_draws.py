@@ -11,7 +11,7 @@ import symdebias as sd
 from symdebias.codegen import draws
 from symdebias.mechanisms import clipping, rounded, sampling
 from symdebias.mechanisms.clipping import in_ball
-from symdebias.mechanisms.ranges import Numbers
+from symdebias.mechanisms.ranges import Ball, Numbers
 
 MECHANISMS = {
     "normal": (sd.GaussianMechanism(1.0, 1e-5, radius=1.0), 3),
@@ -77,31 +77,68 @@ def test_a_kernel_places_no_numbers_that_were_not_clipped(bad):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_as_much_is_done_for_rows_outside_of_a_ball_as_inside(order, monkeypatch):
-    rows, looked = np.random.default_rng(0).normal(size=(40_000, 2)), []
-    in_block = clipping._in_ball
-
-    def counted(values, *others):
-        looked[-1].append(values.shape)
-        return in_block(values, *others)
-
-    monkeypatch.setattr(draws, "MANY", 1)
-    monkeypatch.setattr(clipping, "_in_ball", counted)
-    for radius in (1e3, 1.0, 1e-3):
-        looked.append([])
-        in_ball(rows, radius, order=order)
-    assert sum(shape[0] for shape in looked[0]) == len(rows)
-    assert sorted(looked[0]) == sorted(looked[1]) == sorted(looked[2])
+@pytest.mark.parametrize("columns", [1, 2, 3, 10, 700])
+@pytest.mark.parametrize("steps", [5.3, 2.0**20, 2.0**30.6])
+def test_a_kernel_places_rows_as_without(order, columns, steps):
+    """Also rows as long as the radius, and of so many steps that squares might overflow."""
+    rng, ball = np.random.default_rng(columns), Ball(steps, order)
+    rows = ball.clip(rng.normal(size=(400, columns)) * rng.choice([1e-3, 1.0, 1e9], (400, 1)) * steps)[0]
+    given = rows.copy()
+    found = ball.multiples(rows, 1.0, out=rows.view(np.int64))
+    assert np.array_equal(found, ball.multiples(given, 1.0))
+    for bad in (np.nan, np.inf, 2.0 * steps + 9.0, 2.0**60):
+        wrong = given.copy()
+        wrong[399, -1] = bad
+        with pytest.raises(ValueError, match="Clip first"):
+            ball.multiples(wrong, 1.0, out=np.empty(wrong.shape, dtype=np.int64))
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("columns", [1, 2, 5, 12])
+def test_as_much_is_done_for_rows_outside_of_a_ball_as_inside(order, monkeypatch):
+    rows, looked, kernel = np.random.default_rng(0).normal(size=(40_000, 2)), [], draws.compiled("clip_rows")
+
+    def counted(*arguments):
+        looked[-1].append([np.shape(one) for one in arguments])
+        return kernel(*arguments)
+
+    in_ball(np.tile(rows, (10, 1)), 1.0, order=order)  # what is found out once
+    monkeypatch.setattr(draws, "MANY", 1)
+    monkeypatch.setattr(draws, "compiled", lambda name: counted)
+    monkeypatch.setattr(clipping, "_in_ball", None)
+    for radius in (1e3, 1.0, 1e-3):
+        looked.append([])
+        in_ball(rows, radius, order=order)
+    assert sum(shapes[0][0] for shapes in looked[0]) == len(rows)
+    assert sorted(looked[0]) == sorted(looked[1]) == sorted(looked[2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [sd.GaussianMechanism(1.0, 1e-5, radius=1.0), sd.LaplaceMechanism(1.0, bounds=(0, 1))])
+def test_a_kernel_refuses_what_is_not_finite_while_it_clips(bad, make, monkeypatch):
+    monkeypatch.setattr(draws, "MANY", 1)
+    values = np.full((2_001, 2), 1e300) if make.width is None else np.zeros(2_001)
+    values[1_999, ...] = bad
+    with pytest.raises(ValueError, match=f"values has {'NaN' if np.isnan(bad) else 'infinity'} in row 1999"):
+        make.clip(values)
+
+
+def test_squares_that_numpy_adds_in_another_order_are_added_by_numpy(monkeypatch):
+    rows = np.random.default_rng(1).normal(size=(300, 11))
+    without = in_ball(rows, 1.0)
+    monkeypatch.setattr(draws, "MANY", 1)
+    monkeypatch.setattr(clipping, "_adds_as_numpy", lambda columns: False)
+    for one, other in zip(without, in_ball(rows, 1.0), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("columns", [1, 2, 5, 12, 33])
 def test_a_kernel_clips_rows_to_the_last_bit(order, columns, monkeypatch):
     rng = np.random.default_rng(columns)
     rows = rng.normal(size=(4_000, columns)) * 10.0 ** rng.integers(-3, 4, (4_000, 1))
     lengths = np.abs(rows[:50]).sum(axis=1) if order == 1 else np.linalg.norm(rows[:50], axis=1)
     rows[:50] /= lengths[:, None]
-    for far in (1.0, 1e250):
+    for far in (1.0, 1e250, 1e-300):
         rows[100] *= far
         without = in_ball(rows, 1.0, order=order)
         with monkeypatch.context() as patched:
