@@ -21,6 +21,8 @@ from symdebias.codegen.kernels import IMPORTS
 MANY = 2**19
 # Numbers that are computed at a time: their workspace stays in the nearest cache.
 _TILE = 512
+# Trials of points of a sphere that are looked at together.
+TRIALS = 64
 # A sum with 3 2^51 has units of 1, and its bits are those of 3 2^51 plus the whole number.
 _WHOLE = 6755399441055744.0
 _WHOLE_BITS = int(np.float64(_WHOLE).view(np.int64))
@@ -32,6 +34,8 @@ _rows = numba.types.Array(numba.float64, 2, "C")
 _integers = numba.types.Array(numba.int64, 1, "C")
 _integer_rows = numba.types.Array(numba.int64, 2, "C")
 _given_integers = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_given_float_rows = numba.types.Array(numba.float32, 2, "C", readonly=True)
+_given_halves = numba.types.Array(numba.int32, 2, "C", readonly=True)
 _octets = numba.types.Array(numba.uint8, 1, "C")
 _given_octets = numba.types.Array(numba.uint8, 1, "C", readonly=True)
 
@@ -69,6 +73,46 @@ def exponential(word):  # type: ignore[no-untyped-def]
 def nearest(x):  # type: ignore[no-untyped-def]
     """Return the whole number that is nearest to x, of size below 2^51; of two the even one."""
     return (x + 6755399441055744.0) - 6755399441055744.0
+
+
+def rough_pair(length, angle):  # type: ignore[no-untyped-def]
+    """Return two normal numbers up to a common factor, in float32, from the upper halves of two words.
+
+    As `symdebias.mechanisms.directions.rough_vectors`, which says what is wanted: with U = 2^e m, m within sqrt(1/2)
+    and sqrt(2), -log U is within 2^-20 of itself, and the point of the circle within 2^-19.
+
+    Four terms of 2 artanh((m - 1)/(m + 1)) leave out 2^-28 of it, m - 1 is exact, and of e log 2 + log m at most half
+    cancels. The series of sine and cosine leave out 2^-24 and 2^-27 at pi/2.
+    """
+    # Exact in float64, and rounded once.
+    flipped = np.float64(-1.0 - length)
+    number = np.float32((flipped + 4294967296.0 if flipped < 0.0 else flipped) * 2.0**-32)
+    number = max(number, np.float32(2.0**-12))
+    bits = np.int32(np.float32(number).view(np.int32))
+    exponent = np.int32(np.int32(bits - 0x3F3504F3) >> 23)
+    m = np.int32(bits - np.int32(exponent << 23)).view(np.float32)
+    f = m - np.float32(1.0)
+    s = f / (m + np.float32(1.0))
+    z = s * s
+    p = z * np.float32(1.0 / 9.0) + np.float32(1.0 / 7.0)
+    p = p * z + np.float32(1.0 / 5.0)
+    p = p * z + np.float32(1.0 / 3.0)
+    log = np.float32(exponent) * np.float32(0.6931471805599453) + np.float32(2.0) * s * (np.float32(1.0) + z * p)
+    radius = np.sqrt(max(-log, np.float32(0.0)))
+    # The first bit of an angle turns the pair round, and the others are phi in [-pi/2, pi/2).
+    radius = -radius if angle < 0 else radius
+    phi = np.float32(np.int32(angle << 1)) * np.float32(math.pi / 2 * 2.0**-31)
+    z = phi * phi
+    p = z * np.float32(-1.0 / 39916800.0) + np.float32(1.0 / 362880.0)
+    p = p * z + np.float32(-1.0 / 5040.0)
+    p = p * z + np.float32(1.0 / 120.0)
+    p = p * z + np.float32(-1.0 / 6.0)
+    q = z * np.float32(1.0 / 479001600.0) + np.float32(-1.0 / 3628800.0)
+    q = q * z + np.float32(1.0 / 40320.0)
+    q = q * z + np.float32(-1.0 / 720.0)
+    q = q * z + np.float32(1.0 / 24.0)
+    q = q * z + np.float32(-0.5)
+    return radius * (np.float32(1.0) + z * q), radius * (phi + phi * z * p)
 
 
 _LAPLACE = f"""
@@ -313,6 +357,59 @@ def kernel(octets, first, bits, numbers, values, places):
     return count
 """
 
+_CAP = f"""
+def kernel(lifts, upper, rim, slack, below, coarse, places):
+    # Trials, of which each has a column of upper halves, are handed out in their order: a record takes the first of
+    # those left that it may keep, and the next record goes on behind it.
+    pairs, dimension, trials = upper.shape[0]//2, lifts.shape[1], upper.shape[1]
+    vectors, bounds = np.empty((2*pairs, {TRIALS}), np.float32), np.empty({TRIALS}, np.float32)
+    squares, wholes = np.empty({TRIALS}, np.float32), np.empty({TRIALS}, np.float32)
+    cosines, shortest = np.empty({TRIALS}, np.float32), np.empty({TRIALS}, np.int64)
+    count, block, begin = 0, -{TRIALS}, {TRIALS}
+    for i in range(len(lifts)):
+        may = 0
+        while may == 0:
+            if begin == {TRIALS}:
+                begin, block = 0, block + {TRIALS}
+                if block + {TRIALS} > trials:
+                    return count
+                for t in range({TRIALS}):
+                    squares[t], wholes[t], shortest[t] = np.float32(0.0), np.float32(0.0), np.int64(2**31)
+                for k in range(pairs):
+                    lengths, angles = upper[k, block:block + {TRIALS}], upper[pairs + k, block:block + {TRIALS}]
+                    firsts, seconds = vectors[2*k], vectors[2*k + 1]
+                    counted = np.float32(2*k + 1 < dimension)
+                    for t in range({TRIALS}):
+                        first, second = rough_pair(lengths[t], angles[t])
+                        firsts[t], seconds[t] = first, second
+                        squares[t] += first*first + counted*(second*second)
+                        wholes[t] += first*first + second*second
+                        shortest[t] = min(shortest[t], abs(np.int64(lengths[t])))
+                coins = upper[2*pairs, block:block + {TRIALS}]
+                for t in range({TRIALS}):
+                    # Short lengths, and coins by which it may be kept outside: any record may keep such a trial.
+                    always = (coins[t] <= below) | (shortest[t] <= coarse)
+                    bound = rim*np.sqrt(squares[t]) - slack*np.sqrt(wholes[t])
+                    bounds[t] = np.float32(-np.inf) if always else bound
+            for t in range({TRIALS}):
+                cosines[t] = np.float32(0.0)
+            for j in range(dimension):
+                coordinate = lifts[i, j]
+                for t in range({TRIALS}):
+                    cosines[t] += coordinate*vectors[j, t]
+            for t in range({TRIALS}):
+                may += np.int64((cosines[t] >= bounds[t]) & (t >= begin))
+            if may:
+                while not cosines[begin] >= bounds[begin]:
+                    begin += 1
+                places[count] = block + begin
+                count += 1
+                begin += 1
+            else:
+                begin = {TRIALS}
+    return count
+"""
+
 _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
 _lengths = numba.types.UniTuple(_number, 6)
 _KERNELS: dict[str, tuple[str, Any]] = {
@@ -327,18 +424,24 @@ _KERNELS: dict[str, tuple[str, Any]] = {
     "clip_numbers": (_CLIP_NUMBERS, _integer(_given_numbers, _number, _number, _numbers, _octets)),
     "labels": (_LABELS, _integer(_given_numbers, _number, _number, _numbers)),
     "release": (_RELEASE, _integer(_integers, _given_integers, _number, _number, _numbers)),
+    "cap": (
+        _CAP,
+        _integer(_given_float_rows, _given_halves, numba.float32, numba.float32, numba.int32, _integer, _integers),
+    ),
     "exchange": (_EXCHANGE, _integer(_given_octets, _integer, _integer, _numbers, _integers, _integers)),
 }
 
 
 @functools.cache
 def source(name: str) -> KernelSource:
-    """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and exchange."""
+    """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and so on."""
     body, signature = _KERNELS[name]
-    helpers = "\n\n".join(
-        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}" for one in (exponential, nearest)
+    helpers = "".join(
+        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}\n\n"
+        for one in (exponential, nearest, rough_pair)
+        if f"{one.__name__}(" in body
     )
-    text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}\n\n{body}'
+    text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}{body}'
     # Nothing is left to the compiler: which results are in doubt rests on the arithmetic as it stands here.
     return KernelSource(f"draw_{name}", text, signature, (), functools.partial(_probe, name))
 
@@ -374,6 +477,15 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "clip_numbers": (numbers, -0.5, 0.5, floats, octets),
         "labels": (np.sign(numbers), -1.0, 0.0, floats),
         "release": (found, words >> 40, 2.0**-20, 1.0, floats),
+        "cap": (
+            rows.astype(np.float32),
+            np.resize(words.view(np.int32), (7, 2 * TRIALS)),
+            np.float32(0.5),
+            np.float32(0.1),
+            np.int32(-(2**30)),
+            2**20,
+            places,
+        ),
         "exchange": (octets, 100, 7, floats, floats.view(np.int64), places),
     }
     returned = kernel(*calls[name])

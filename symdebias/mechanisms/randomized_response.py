@@ -101,10 +101,7 @@ class RandomizedResponse(ChannelMechanism):
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
         places = self.range.codes(values)
-        changed = sampling.flips(1 - self.keep_probability, len(values), source)
-        # One to k - 1 places further round the circle: each other value with the same probability.
-        moves = sampling.integers(1, len(known), len(values), source)
-        sent: FloatArray = known[np.where(changed, (places + moves) % len(known), places)]
+        sent: FloatArray = known[sampling.exchanged_places(places, len(known), 1 - self.keep_probability, source)]
         return sent
 
     def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, check_labels, places_among
+from symdebias._arrays import FloatArray, IntegerArray, all_among, check_finite_values, check_labels, places_among
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
@@ -482,6 +482,9 @@ class Labels(Range):
             pair, size = self.numbers, 4 * NUMBERS
             if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
                 return copied, np.zeros(len(values), dtype=bool)
+        elif len(values) >= draws.MANY:
+            if all(over_chunks(len(values), lambda part: all_among(values[part], self.numbers), NUMBERS)):
+                return _as_they_are(values)
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:

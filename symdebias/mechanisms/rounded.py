@@ -142,9 +142,16 @@ def with_radial_noise(
     """
     # As many steps for the standard deviation of a coordinate as other noise has for its scale.
     step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
-    places = inside.multiples(values, step)
-    places += radial(scale / step, len(values), dimension, values.shape[1], source)
-    return _released(places, step, inside.origin(step))
+    released, origin = np.empty(values.shape), inside.origin(step)
+
+    def draw(rows: slice) -> None:
+        places = inside.multiples(values[rows], step)
+        places += radial(scale / step, len(places), dimension, values.shape[1], source)
+        released[rows] = _released(places, step, origin)
+
+    # In whole blocks of `radial`.
+    in_parts(len(values), draw, source, 2 * max(1, _BLOCK // dimension))
+    return released
 
 
 def laplace(scale: float, shape: tuple[int, ...], source: Source, out: IntegerArray | None = None) -> IntegerArray:
@@ -214,7 +221,17 @@ def discrete_staircase(
         As for `symdebias.mechanisms.sampling.discrete_staircase_noise`.
     """
     drawn = np.empty(math.prod(shape), dtype=np.int64)
-    pending = np.arange(len(drawn))
+
+    def draw(part: slice) -> None:
+        drawn[part] = _discrete_staircase(epsilon, sensitivity, high, part.stop - part.start, source)
+
+    # A seeded stream goes through all numbers at once.
+    in_parts(len(drawn), draw, source, max(1, len(drawn)) if source.seeded else _BLOCK)
+    return drawn.reshape(shape)
+
+
+def _discrete_staircase(epsilon: float, sensitivity: int, high: int, count: int, source: Source) -> IntegerArray:
+    drawn, pending = np.empty(count, dtype=np.int64), np.arange(count)
     while len(pending):
         count = len(pending)
         stairs = _geometric(1.0, epsilon, count, source)
@@ -229,7 +246,7 @@ def discrete_staircase(
         drawn[pending] = np.where(negative, -sizes, sizes)
         # Zero has no sign: it comes with one of them only, and is drawn again with the other.
         pending = pending[negative & (sizes == 0)]
-    return drawn.reshape(shape)
+    return drawn
 
 
 def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> IntegerArray:
@@ -260,9 +277,11 @@ def _in_blocks(
     out: IntegerArray | None = None,
 ) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
-    for start in range(0, len(found), _BLOCK):
-        part = found[start : start + _BLOCK]
-        part[:] = draw(len(part), source)
+
+    def fill(part: slice) -> None:
+        found[part] = draw(part.stop - part.start, source)
+
+    in_parts(len(found), fill, source, _BLOCK)
     return found.reshape(shape)
 
 
@@ -270,10 +289,7 @@ def _by_kernel(
     draw: Callable[[IntegerArray, Source], None], shape: tuple[int, ...], source: Source, out: IntegerArray | None
 ) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
-    if len(found) <= _PART:
-        draw(found, source)
-    else:
-        in_parts(len(found), lambda part: draw(found[part], source), replace(source, many=True), _PART)
+    in_parts(len(found), lambda part: draw(found[part], source), source, _PART)
     return found.reshape(shape)
 
 
