@@ -222,7 +222,7 @@ def kernel(values, per_unit, limit, farthest, squared, places):
     # of their sizes the powers, and how much these shrink towards 0.
     shape = (together, columns)
     nearest_ones, apart = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    powers, less = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    powers, less, far = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(together, np.int64)
     given, all_nearest, all_apart = values.reshape(values.size), nearest_ones.reshape(-1), apart.reshape(-1)
     all_powers, all_less = powers.reshape(-1), less.reshape(-1)
     by_square = -np.int64(squared)
@@ -245,16 +245,18 @@ def kernel(values, per_unit, limit, farthest, squared, places):
             # size^2 - (size - 1)^2 = 2 size - 1
             all_powers[i] = size*(((size & by_square) | (1 + by_square)) & 0xFFFFFFFF)
             all_less[i] = up & (((2*size - 2) & by_square) + 1)
-        # All rows are computed in both ways, so that the time says nothing of which ones are near.
+        # All rows are computed in both ways, and which is used stands in memory: a branch there would make the time
+        # depend on how many rows are near the bound.
         for i in range(rows):
             total, shrunk = np.int64(0), np.int64(0)
             for j in range(columns):
                 total += powers[i, j]
                 shrunk += less[i, j]
-            far = -np.int64(total > limit)
-            bad |= -far & np.int64(total - shrunk > limit)
+            far[i] = -np.int64(total > limit)
+            bad |= -far[i] & np.int64(total - shrunk > limit)
+        for i in range(rows):
             for j in range(columns):
-                out[i, j] = nearest_ones[i, j] - (far & apart[i, j])
+                out[i, j] = nearest_ones[i, j] - (far[i] & apart[i, j])
     return bad
 """
 

@@ -273,7 +273,7 @@ class Ball(Range):
             found, towards = nearest.astype(np.int64), np.trunc(steps, out=steps).astype(np.int64)
             # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
             beyond = self._powers(np.abs(found)) > limit
-            np.copyto(found, towards, where=beyond[:, None])
+            found += (towards - found) * beyond[:, None]
             if np.any(self._powers(np.abs(found)) > limit):
                 raise ValueError(UNCLIPPED)
             places[rows] = found
