@@ -100,8 +100,13 @@ class RandomizedResponse(ChannelMechanism):
         known = np.array(self.range.numbers)
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
-        places = self.range.codes(values)
-        sent: FloatArray = known[sampling.exchanged_places(places, len(known), 1 - self.keep_probability, source)]
+        sent, change = np.empty(len(values)), 1 - self.keep_probability
+
+        def draw(part: slice) -> None:
+            places = self.range.codes(values[part])
+            sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
+
+        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
         return sent
 
     def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:

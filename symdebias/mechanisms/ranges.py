@@ -349,6 +349,16 @@ class Grid(Numbers):
         require_finite(values)
         if self.bounds is not None:
             one_number_each(values)
+        if len(values) >= draws.MANY:
+            try:
+                parts = over_chunks(len(values), lambda part: self._clip(values[part]), NUMBERS)
+                return np.concatenate([part for part, _ in parts]), np.concatenate([outside for _, outside in parts])
+            except ValueError:
+                # The row that a message names is one of all.
+                pass
+        return self._clip(values)
+
+    def _clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         places = self.places(values)
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
         if self.bounds is None and far.any():

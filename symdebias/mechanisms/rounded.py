@@ -221,17 +221,7 @@ def discrete_staircase(
         As for `symdebias.mechanisms.sampling.discrete_staircase_noise`.
     """
     drawn = np.empty(math.prod(shape), dtype=np.int64)
-
-    def draw(part: slice) -> None:
-        drawn[part] = _discrete_staircase(epsilon, sensitivity, high, part.stop - part.start, source)
-
-    # A seeded stream goes through all numbers at once.
-    in_parts(len(drawn), draw, source, max(1, len(drawn)) if source.seeded else _BLOCK)
-    return drawn.reshape(shape)
-
-
-def _discrete_staircase(epsilon: float, sensitivity: int, high: int, count: int, source: Source) -> IntegerArray:
-    drawn, pending = np.empty(count, dtype=np.int64), np.arange(count)
+    pending = np.arange(len(drawn))
     while len(pending):
         count = len(pending)
         stairs = _geometric(1.0, epsilon, count, source)
@@ -246,7 +236,7 @@ def _discrete_staircase(epsilon: float, sensitivity: int, high: int, count: int,
         drawn[pending] = np.where(negative, -sizes, sizes)
         # Zero has no sign: it comes with one of them only, and is drawn again with the other.
         pending = pending[negative & (sizes == 0)]
-    return drawn
+    return drawn.reshape(shape)
 
 
 def radial(scale: float, count: int, dimension: int, width: int, source: Source) -> IntegerArray:

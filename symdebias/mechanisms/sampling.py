@@ -37,7 +37,7 @@ _REQUEST = 2**24
 # Requests that are worth a call which lets other threads go on.
 _LONG = 2**12
 # Coins that are thrown together: they fit a cache.
-_COINS = 2**16
+COINS = 2**16
 _FEW_OUTPUTS = 16
 # Points of a sphere that are computed together.
 _POINTS = 2**13
@@ -170,7 +170,9 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)
 
 
-def in_parts(count: int, draw: Callable[[slice], Any], source: Source, size: int) -> None:
+def in_parts(
+    count: int, draw: Callable[[slice], Any], source: Source, size: int, *, whole_stream: bool = False
+) -> None:
     """Draw for each of so many things, part by part; on all cores where the bits are secret.
 
     Parameters
@@ -184,10 +186,13 @@ def in_parts(count: int, draw: Callable[[slice], Any], source: Source, size: int
         part has its own, and nobody can tell in which order they were drawn.
     size : int
         How many things a part has.
+    whole_stream : bool
+        Whether a seeded stream is drawn for all things at once: first one kind of number for all, and then another.
     """
     if not source.seeded:
         over_chunks(count, draw, size)
         return
+    size = max(1, count) if whole_stream else size
     for start in range(0, count, size):
         draw(slice(start, min(start + size, count)))
 
@@ -261,9 +266,9 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
         return np.full(count, threshold > 0)
     first, rest = np.uint8(threshold >> 45), threshold & (2**45 - 1)
     found = np.empty(count, dtype=bool)
-    for begin in range(0, count, _COINS):
-        octets = source.octets(min(_COINS, count - begin))
-        coins = found[begin : begin + _COINS]
+    for begin in range(0, count, COINS):
+        octets = source.octets(min(COINS, count - begin))
+        coins = found[begin : begin + COINS]
         np.less(octets, first, out=coins)
         ties = np.flatnonzero(octets == first)
         coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
@@ -289,18 +294,27 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
     if source.hardened and 0 < threshold < 2**53 and len(values) >= draws.MANY:
         _exchange_many(values, int(low ^ high), threshold, source)
         return
-    bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
-    for begin in range(0, len(values), _COINS):
-        part = values[begin : begin + _COINS]
-        # Zero has two signs, and the sum with 0.0 one.
-        part += 0.0
-        changed = bits[: len(part)]
-        # 0 or -1, of which all bits are set.
-        np.copyto(changed, flips(probability, len(part), source).view(np.int8))
-        np.negative(changed, out=changed)
-        changed &= low ^ high
-        places = part.view(np.int64)
-        places ^= changed
+    if not source.hardened and len(values) >= streams.LEAST:
+
+        def change(drawn: FloatArray, start: int) -> None:
+            _exchange_where(values[start : start + len(drawn)], drawn < probability, low ^ high)
+
+        streams.uniform(source.generator, len(values), change)
+        return
+    for begin in range(0, len(values), COINS):
+        part = values[begin : begin + COINS]
+        _exchange_where(part, flips(probability, len(part), source), low ^ high)
+
+
+def _exchange_where(values: FloatArray, coins: np.ndarray[Any, np.dtype[np.bool_]], bits: np.int64) -> None:
+    """Exchange those of two values, in their place, where a coin says so; the two differ in some bits."""
+    # Zero has two signs, and the sum with 0.0 one.
+    values += 0.0
+    # 0 or -1, of which all bits are set.
+    changed = -coins.view(np.int8).astype(np.int64)
+    changed &= bits
+    places = values.view(np.int64)
+    places ^= changed
 
 
 def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source) -> None:
@@ -315,7 +329,7 @@ def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source
         changed = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
         places[ties[changed]] ^= bits
 
-    in_parts(len(values), throw, source, _COINS if source.seeded else 4 * _COINS)
+    in_parts(len(values), throw, source, COINS if source.seeded else 4 * COINS)
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -432,50 +446,26 @@ def categories(
     # Rounding must not leave a gap at the end, nor give a probability to outputs that have none.
     for row, probabilities in zip(edges, matrix, strict=True):
         row[int(np.flatnonzero(probabilities > 0)[-1]) :] = 1.0
-    places = np.empty(len(rows), dtype=np.int64)
-
-    def draw(part: slice) -> None:
-        drawn, own = source.uniform(part.stop - part.start), rows[part]
-        # How many edges are not above: of few outputs each is looked at.
-        if matrix.shape[1] <= _FEW_OUTPUTS:
-            places[part] = sum(drawn >= edge[own] for edge in edges.T[:-1])
-            return
-        for row in range(len(matrix)):
-            here = own == row
-            places[part][here] = np.searchsorted(edges[row], drawn[here], side="right")
-
-    in_parts(len(rows), draw, source, _COINS)
+    drawn, places = source.uniform(len(rows)), np.zeros(len(rows), dtype=np.int64)
+    # How many edges are not above: of few outputs each is looked at.
+    if matrix.shape[1] <= _FEW_OUTPUTS:
+        for edge in edges.T[:-1]:
+            places += drawn >= edge[rows]
+        return places
+    for row in range(len(matrix)):
+        here = rows == row
+        places[here] = np.searchsorted(edges[row], drawn[here], side="right")
     return places
 
 
 def exchanged_places(
     places: np.ndarray[Any, np.dtype[np.int64]], count: int, probability: float, source: Source
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return places among so many, each with a probability as for `flips` exchanged for any other one.
-
-    Parameters
-    ----------
-    places : array of shape (n,), int64
-        Places 0 to count - 1.
-    count : int
-        3 or more.
-    probability : float
-        That of a change.
-    source : Source
-        Where the random numbers come from.
-    """
-    sent = np.empty(len(places), dtype=np.int64)
-
-    def draw(part: slice) -> None:
-        own = places[part]
-        changed = flips(probability, len(own), source)
-        # One to count - 1 places further round the circle: each other value with the same probability.
-        moves = integers(1, count, len(own), source)
-        sent[part] = np.where(changed, (own + moves) % count, own)
-
-    # A seeded stream has all coins before all moves.
-    in_parts(len(places), draw, source, max(1, len(places)) if source.seeded else _COINS)
-    return sent
+    """Return places among so many, 3 or more, each with a probability as for `flips` exchanged for any other one."""
+    changed = flips(probability, len(places), source)
+    # One to count - 1 places further round the circle: each other value with the same probability.
+    moves = integers(1, count, len(places), source)
+    return np.where(changed, (places + moves) % count, places)
 
 
 def simulated_cap_points(
