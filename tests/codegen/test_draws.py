@@ -21,6 +21,17 @@ MECHANISMS = {
     "laplace": (sd.LaplaceMechanism(2.0, bounds=(-1, 1)), 1),
     "laplace, bounds far out": (sd.LaplaceMechanism(2.0, bounds=(1e9, 1e9 + 1)), 1),
     "staircase": (sd.StaircaseMechanism(1.0, bounds=(0, 1)), 1),
+    "spherical Laplace": (sd.SphericalLaplaceMechanism(2.0, 1.0), 4),
+    "input perturbation": (
+        sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=1.0, delta=1e-5),
+        4,
+    ),
+    "spherical cap": (sd.SphericalCapMechanism(2.0, 1.0), 2),
+    "discrete Laplace": (sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 9)), 0),
+    "discrete staircase": (sd.DiscreteStaircaseMechanism(1.0, bounds=(0, 9)), 0),
+    "labels, codes": (sd.RandomizedResponse(1.0, categories=(0, 1, 2)), 0),
+    "labels, numbers": (sd.RandomizedResponse(1.0, categories=(0.5, 1, 7)), 0),
+    "channel": (sd.mechanisms.FiniteChannel([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], (0, 1), (0, 1, 2)), 0),
     "randomized response": (sd.RandomizedResponse(1.0), 0),
     "randomized response, small": (sd.RandomizedResponse(1e-3, categories=(0, 1)), 0),
 }
@@ -28,6 +39,10 @@ MECHANISMS = {
 
 def records(mechanism, columns, n=3_001):
     rng = np.random.default_rng(7)
+    if mechanism.kind.startswith("discrete"):
+        return rng.integers(-3, 13, n).astype(float)
+    if not columns and len(mechanism.range.numbers) > 2:
+        return np.array(mechanism.range.numbers)[rng.integers(0, 3, n)]
     if not columns:
         return np.array(mechanism.range.numbers)[rng.integers(0, 2, n)] * np.where(rng.random(n) < 0.5, 1.0, 1 + 0.0)
     centre = mechanism.bounds[0] if getattr(mechanism, "bounds", None) else 0.0
@@ -204,6 +219,41 @@ def test_results_do_not_depend_on_the_number_of_threads():
     for one, other in ((0, 2), (1, 3)):
         assert np.array_equal(found[one][0], found[other][0])
         assert np.array_equal(found[one][1], found[other][1])
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_nothing_half_written_leaves_where_bits_run_out(name, monkeypatch):
+    mechanism, columns = MECHANISMS[name]
+    values = np.concatenate([records(mechanism, columns)] * 30)
+    monkeypatch.setattr(draws, "MANY", 2**16)
+    true, left = sampling._secret_octets, [1]
+
+    def failing(out):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("no bits")
+        return true(out)
+
+    given, clipped = values.copy(), mechanism.clip(values)
+    with monkeypatch.context() as patched:
+        patched.setattr(sampling, "_secret_octets", failing)
+        with pytest.raises(OSError, match="no bits"):
+            mechanism.noise_in_place(clipped, sampling.source(None))
+    assert np.array_equal(values, given)
+    if clipped.values.flags.writeable:
+        with pytest.raises(ValueError, match="given up"):
+            mechanism.add_noise(clipped, sampling.source(None))
+    else:
+        assert np.array_equal(clipped.values, mechanism.clip(values).values)
+
+
+def test_many_labels_of_three_have_the_law_of_their_channel():
+    # In several parts; a probability is seen to .004 at z = 6.
+    count, mechanism = 2**19, sd.RandomizedResponse(1.0, categories=(0, 1, 2))
+    sent = mechanism.privatize(np.arange(count) % 3)
+    table = np.histogram2d(np.arange(count) % 3, sent, bins=3)[0] / (count / 3)
+    expected = np.array(mechanism.noise.matrix)
+    assert np.all(np.abs(table - expected) < 6 * np.sqrt(expected * (1 - expected) / (count / 3)))
 
 
 def test_a_generator_without_bits_is_refused(monkeypatch):
