@@ -222,7 +222,7 @@ def label_array(y: Any, values: Sequence[float], *, rows: int) -> FloatArray:
         A label is not one of the values; the message lists what kinds of labels were found, at most three.
     """
     labels = target_array(y, rows=rows, check_finite=False)
-    if not _all_among(labels, values):
+    if not all_among(labels, values):
         _check_finite(labels, "y")
         check_labels(labels, values, "labels", declare="target_values={} on the loss")
     return labels
@@ -233,7 +233,7 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
 
     `declare` says how the user declares values, with ``{}`` in their place.
     """
-    if _all_among(labels, values):
+    if all_among(labels, values):
         return
     allowed = _among(labels, values)
     wanted = LabelSet(tuple(sorted(float(value) for value in values)))
@@ -253,7 +253,7 @@ def check_labels(labels: FloatArray, values: Sequence[float], name: str, *, decl
     raise ValueError(f"{name} must be {wanted}; got {shown}. {advice}")
 
 
-def _all_among(labels: FloatArray, values: Sequence[float]) -> bool:
+def all_among(labels: FloatArray, values: Sequence[float]) -> bool:
     """Whether all labels are among some values."""
     # Block by block, so that what is compared stays in a cache.
     flat = labels.ravel()
@@ -262,10 +262,17 @@ def _all_among(labels: FloatArray, values: Sequence[float]) -> bool:
 
 def _among(labels: FloatArray, values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which labels are among some values."""
+    if _are_codes(values):
+        return np.asarray((labels >= 0) & (labels < len(values)) & (labels == np.floor(labels)))
     allowed: np.ndarray[Any, np.dtype[np.bool_]] = labels == values[0]
     for value in values[1:]:
         allowed |= labels == value
     return allowed
+
+
+def _are_codes(values: Sequence[Any]) -> bool:
+    """Whether values are 0, 1, ..., k - 1, so that none has to be looked for."""
+    return tuple(values) == tuple(range(len(values)))
 
 
 def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -278,6 +285,8 @@ def places_among(known: Sequence[float], values: FloatArray) -> np.ndarray[Any, 
     values : array, float64
         Some of them.
     """
+    if _are_codes(known):
+        return values.astype(np.int64)
     numbers = np.array(known)
     order = np.argsort(numbers)
     places: np.ndarray[Any, np.dtype[np.int64]] = order[np.searchsorted(numbers, values, sorter=order)]

@@ -21,6 +21,11 @@ from symdebias.codegen.kernels import IMPORTS
 MANY = 2**19
 # Numbers that are computed at a time: their workspace stays in the nearest cache.
 _TILE = 512
+# Trials of points of a sphere that are looked at together.
+TRIALS = 64
+# A sum with 3 2^51 has units of 1, and its bits are those of 3 2^51 plus the whole number.
+_WHOLE = 6755399441055744.0
+_WHOLE_BITS = int(np.float64(_WHOLE).view(np.int64))
 
 _numbers = numba.types.Array(numba.float64, 1, "C")
 _given_numbers = numba.types.Array(numba.float64, 1, "C", readonly=True)
@@ -29,6 +34,8 @@ _rows = numba.types.Array(numba.float64, 2, "C")
 _integers = numba.types.Array(numba.int64, 1, "C")
 _integer_rows = numba.types.Array(numba.int64, 2, "C")
 _given_integers = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_given_float_rows = numba.types.Array(numba.float32, 2, "C", readonly=True)
+_given_halves = numba.types.Array(numba.int32, 2, "C", readonly=True)
 _octets = numba.types.Array(numba.uint8, 1, "C")
 _given_octets = numba.types.Array(numba.uint8, 1, "C", readonly=True)
 
@@ -66,6 +73,46 @@ def exponential(word):  # type: ignore[no-untyped-def]
 def nearest(x):  # type: ignore[no-untyped-def]
     """Return the whole number that is nearest to x, of size below 2^51; of two the even one."""
     return (x + 6755399441055744.0) - 6755399441055744.0
+
+
+def rough_pair(length, angle):  # type: ignore[no-untyped-def]
+    """Return two normal numbers up to a common factor, in float32, from the upper halves of two words.
+
+    As `symdebias.mechanisms.directions.rough_vectors`, which says what is wanted: with U = 2^e m, m within sqrt(1/2)
+    and sqrt(2), -log U is within 2^-20 of itself, and the point of the circle within 2^-19.
+
+    Four terms of 2 artanh((m - 1)/(m + 1)) leave out 2^-28 of it, m - 1 is exact, and of e log 2 + log m at most half
+    cancels. The series of sine and cosine leave out 2^-24 and 2^-27 at pi/2.
+    """
+    # Exact in float64, and rounded once.
+    flipped = np.float64(-1.0 - length)
+    number = np.float32((flipped + 4294967296.0 if flipped < 0.0 else flipped) * 2.0**-32)
+    number = max(number, np.float32(2.0**-12))
+    bits = np.int32(np.float32(number).view(np.int32))
+    exponent = np.int32(np.int32(bits - 0x3F3504F3) >> 23)
+    m = np.int32(bits - np.int32(exponent << 23)).view(np.float32)
+    f = m - np.float32(1.0)
+    s = f / (m + np.float32(1.0))
+    z = s * s
+    p = z * np.float32(1.0 / 9.0) + np.float32(1.0 / 7.0)
+    p = p * z + np.float32(1.0 / 5.0)
+    p = p * z + np.float32(1.0 / 3.0)
+    log = np.float32(exponent) * np.float32(0.6931471805599453) + np.float32(2.0) * s * (np.float32(1.0) + z * p)
+    radius = np.sqrt(max(-log, np.float32(0.0)))
+    # The first bit of an angle turns the pair round, and the others are phi in [-pi/2, pi/2).
+    radius = -radius if angle < 0 else radius
+    phi = np.float32(np.int32(angle << 1)) * np.float32(math.pi / 2 * 2.0**-31)
+    z = phi * phi
+    p = z * np.float32(-1.0 / 39916800.0) + np.float32(1.0 / 362880.0)
+    p = p * z + np.float32(-1.0 / 5040.0)
+    p = p * z + np.float32(1.0 / 120.0)
+    p = p * z + np.float32(-1.0 / 6.0)
+    q = z * np.float32(1.0 / 479001600.0) + np.float32(-1.0 / 3628800.0)
+    q = q * z + np.float32(1.0 / 40320.0)
+    q = q * z + np.float32(-1.0 / 720.0)
+    q = q * z + np.float32(1.0 / 24.0)
+    q = q * z + np.float32(-0.5)
+    return radius * (np.float32(1.0) + z * q), radius * (phi + phi * z * p)
 
 
 _LAPLACE = f"""
@@ -167,78 +214,117 @@ def kernel(values, start, per_unit, low, high, places):
 """
 
 _PLACE_ROWS = f"""
-def kernel(values, per_unit, limit, most, squared, places):
+def kernel(values, per_unit, limit, farthest, squared, places):
     bad = np.int64(0)
     columns = values.shape[1]
     together = max(1, {_TILE}//columns)
-    # Of the numbers of some rows: powers of what is nearest and of what is next towards 0, and how far these are apart.
-    numbers, sizes = np.empty(together*columns), np.empty(together*columns)
-    powers, less = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
-    signed, apart = np.empty(together*columns, np.int64), np.empty(together*columns, np.int64)
-    given, found = values.reshape(values.size), places.reshape(places.size)
-    power = 1 if squared else 0
+    # Of the numbers of some rows: what is nearest, and how much farther from 0 it is than what is next towards 0; and
+    # of their sizes the powers, and how much these shrink towards 0.
+    shape = (together, columns)
+    nearest_ones, apart = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    powers, less, far = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(together, np.int64)
+    given, all_nearest, all_apart = values.reshape(values.size), nearest_ones.reshape(-1), apart.reshape(-1)
+    all_powers, all_less = powers.reshape(-1), less.reshape(-1)
+    by_square = -np.int64(squared)
     for start in range(0, len(values), together):
         rows = min(together, len(values) - start)
-        part, out = given[start*columns:(start + rows)*columns], found[start*columns:(start + rows)*columns]
-        # One loop for each, and what is written to apart from what is read, so that they go by vectors.
+        part, out = given[start*columns:(start + rows)*columns], places[start:start + rows]
+        # Apart from the sums of rows, so that it goes by vectors.
         for i in range(rows*columns):
-            numbers[i] = part[i]*per_unit
-        for i in range(rows*columns):
-            near = nearest(abs(numbers[i]))
-            sizes[i] = near*(near if squared else 1.0)
-        for i in range(rows*columns):
-            length = abs(numbers[i])
-            near = nearest(length)
-            # What is larger is refused by its size, which does not overflow.
-            k = np.int64(near if near < 4294967296.0 else 0.0)
-            l = k - np.int64(near > length)
-            powers[i] = k*(k*power + (1 - power))
-            less[i] = l*(l*power + (1 - power))
-        for i in range(rows*columns):
-            length = abs(numbers[i])
-            near = nearest(length)
-            sign = np.int64(numbers[i] < 0.0)
-            signed[i] = (np.int64(near if near < 4294967296.0 else 0.0) ^ -sign) + sign
-            apart[i] = (np.int64(near > length) ^ -sign) + sign
+            number = part[i]*per_unit
+            # The last bits of this sum are the whole number that is nearest.
+            shifted = number + {_WHOLE!r}
+            whole = shifted - {_WHOLE!r}
+            bad |= np.int64(not abs(whole) <= farthest)
+            k = np.int64(np.float64(shifted).view(np.int64) - {_WHOLE_BITS})
+            sign = k >> 63
+            size = ((k ^ sign) - sign) & 0xFFFFFFFF
+            up = -np.int64(abs(whole) > abs(number))
+            all_nearest[i] = k
+            all_apart[i] = up & (sign | 1)
+            # size^2 - (size - 1)^2 = 2 size - 1
+            all_powers[i] = size*(((size & by_square) | (1 + by_square)) & 0xFFFFFFFF)
+            all_less[i] = up & (((2*size - 2) & by_square) + 1)
+        # All rows are computed in both ways, and which is used stands in memory: a branch there would make the time
+        # depend on how many rows are near the bound.
         for i in range(rows):
-            size, total, towards = 0.0, np.int64(0), np.int64(0)
-            for j in range(i*columns, (i + 1)*columns):
-                size += sizes[j]
-                total += powers[j]
-                towards += less[j]
-            # All rows are computed in both ways, so that the time says nothing of which ones are near.
-            far = np.int64(total > limit)
-            for j in range(i*columns, (i + 1)*columns):
-                out[j] = signed[j] - far*apart[j]
-            bad |= np.int64(not size <= most) | (far & np.int64(towards > limit))
+            total, shrunk = np.int64(0), np.int64(0)
+            for j in range(columns):
+                total += powers[i, j]
+                shrunk += less[i, j]
+            far[i] = -np.int64(total > limit)
+            bad |= -far[i] & np.int64(total - shrunk > limit)
+        for i in range(rows):
+            for j in range(columns):
+                out[i, j] = nearest_ones[i, j] - (far[i] & apart[i, j])
     return bad
 """
 
 _CLIP_ROWS = """
-def kernel(values, lengths, least, wanted, most, clipped, outside):
-    # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there would
-    # make the time depend on how many rows are drawn in.
-    factors = np.empty(len(values))
-    for i in range(len(values)):
-        factors[i] = wanted/lengths[i]
-    for i in range(len(values)):
-        factor = factors[i]
-        factors[i] = factor if lengths[i] > least else 1.0
-        outside[i] = np.uint8(lengths[i] > most)
-    for i in range(len(values)):
-        for j in range(values.shape[1]):
-            clipped[i, j] = values[i, j]*factors[i]
+def kernel(values, sums, given, squared, together, lengths, clipped, outside, left):
+    radius, far_sum, least_factor, least, wanted, most = lengths
+    columns = values.shape[1]
+    eights, factors = columns//8, np.empty(together)
+    for start in range(0, len(values), together):
+        rows = min(together, len(values) - start)
+        block, mine, sizes, marks = (
+            values[start:start + rows], clipped[start:start + rows], sums[start:start + rows],
+            outside[start:start + rows],
+        )
+        if not given:
+            # Two sums of every other square, four pairs at a time in their reverse order: as NumPy's einsum adds them.
+            for i in range(rows):
+                even, odd = 0.0, 0.0
+                for b in range(eights):
+                    even += block[i, 8*b + 6]*block[i, 8*b + 6]
+                    odd += block[i, 8*b + 7]*block[i, 8*b + 7]
+                    even += block[i, 8*b + 4]*block[i, 8*b + 4]
+                    odd += block[i, 8*b + 5]*block[i, 8*b + 5]
+                    even += block[i, 8*b + 2]*block[i, 8*b + 2]
+                    odd += block[i, 8*b + 3]*block[i, 8*b + 3]
+                    even += block[i, 8*b]*block[i, 8*b]
+                    odd += block[i, 8*b + 1]*block[i, 8*b + 1]
+                for j in range(8*eights, columns - 1, 2):
+                    even += block[i, j]*block[i, j]
+                    odd += block[i, j + 1]*block[i, j + 1]
+                if columns % 2:
+                    even += block[i, columns - 1]*block[i, columns - 1]
+                sizes[i] = even + odd
+        fine = True
+        for i in range(rows):
+            fine &= sizes[i] < far_sum
+        if squared:
+            for i in range(rows):
+                sizes[i] = np.sqrt(sizes[i])
+        for i in range(rows):
+            fine &= least_factor*sizes[i] <= radius
+        # NaN and infinity are never fine.
+        left[start//together] = np.uint8(not fine)
+        # The factors of all rows are computed, and which one is used is chosen from what is stored: a branch there
+        # would make the time depend on how many rows are drawn in.
+        for i in range(rows):
+            factors[i] = wanted/sizes[i]
+        for i in range(rows):
+            factor = factors[i]
+            factors[i] = factor if sizes[i] > least else 1.0
+            marks[i] = np.uint8(sizes[i] > most)
+        for i in range(rows):
+            for j in range(columns):
+                mine[i, j] = block[i, j]*factors[i]
     return 0
 """
 
 _CLIP_NUMBERS = """
 def kernel(values, low, high, clipped, outside):
+    bad = np.int64(0)
     for i in range(len(values)):
         number = values[i]
         inside = number if number > low else low
         clipped[i] = inside if inside < high else high
         outside[i] = np.uint8(number < low) | np.uint8(number > high)
-    return 0
+        # NaN and infinity.
+        bad |= np.int64(not abs(number) <= 1.7976931348623157e308)
+    return bad
 """
 
 _LABELS = """
@@ -273,28 +359,91 @@ def kernel(octets, first, bits, numbers, values, places):
     return count
 """
 
+_CAP = f"""
+def kernel(lifts, upper, rim, slack, below, coarse, places):
+    # Trials, of which each has a column of upper halves, are handed out in their order: a record takes the first of
+    # those left that it may keep, and the next record goes on behind it.
+    pairs, dimension, trials = upper.shape[0]//2, lifts.shape[1], upper.shape[1]
+    vectors, bounds = np.empty((2*pairs, {TRIALS}), np.float32), np.empty({TRIALS}, np.float32)
+    squares, wholes = np.empty({TRIALS}, np.float32), np.empty({TRIALS}, np.float32)
+    cosines, shortest = np.empty({TRIALS}, np.float32), np.empty({TRIALS}, np.int64)
+    count, block, begin = 0, -{TRIALS}, {TRIALS}
+    for i in range(len(lifts)):
+        may = 0
+        while may == 0:
+            if begin == {TRIALS}:
+                begin, block = 0, block + {TRIALS}
+                if block + {TRIALS} > trials:
+                    return count
+                for t in range({TRIALS}):
+                    squares[t], wholes[t], shortest[t] = np.float32(0.0), np.float32(0.0), np.int64(2**31)
+                for k in range(pairs):
+                    lengths, angles = upper[k, block:block + {TRIALS}], upper[pairs + k, block:block + {TRIALS}]
+                    firsts, seconds = vectors[2*k], vectors[2*k + 1]
+                    counted = np.float32(2*k + 1 < dimension)
+                    for t in range({TRIALS}):
+                        first, second = rough_pair(lengths[t], angles[t])
+                        firsts[t], seconds[t] = first, second
+                        squares[t] += first*first + counted*(second*second)
+                        wholes[t] += first*first + second*second
+                        shortest[t] = min(shortest[t], abs(np.int64(lengths[t])))
+                coins = upper[2*pairs, block:block + {TRIALS}]
+                for t in range({TRIALS}):
+                    # Short lengths, and coins by which it may be kept outside: any record may keep such a trial.
+                    always = (coins[t] <= below) | (shortest[t] <= coarse)
+                    bound = rim*np.sqrt(squares[t]) - slack*np.sqrt(wholes[t])
+                    bounds[t] = np.float32(-np.inf) if always else bound
+            for t in range({TRIALS}):
+                cosines[t] = np.float32(0.0)
+            for j in range(dimension):
+                coordinate = lifts[i, j]
+                for t in range({TRIALS}):
+                    cosines[t] += coordinate*vectors[j, t]
+            for t in range({TRIALS}):
+                may += np.int64((cosines[t] >= bounds[t]) & (t >= begin))
+            if may:
+                while not cosines[begin] >= bounds[begin]:
+                    begin += 1
+                places[count] = block + begin
+                count += 1
+                begin += 1
+            else:
+                begin = {TRIALS}
+    return count
+"""
+
 _integer, _number, _truth = numba.int64, numba.float64, numba.boolean
+_lengths = numba.types.UniTuple(_number, 6)
 _KERNELS: dict[str, tuple[str, Any]] = {
     "laplace": (_LAPLACE, _integer(_given_integers, _number, _number, _integer, _integers, _integers)),
     "normal": (_NORMAL, _integer(_given_integers, _given_integers, _number, _number, _integer, _integers, _integers)),
     "place_numbers": (_PLACE_NUMBERS, _integer(_given_numbers, _number, _number, _number, _number, _integers)),
     "place_rows": (_PLACE_ROWS, _integer(_given_rows, _number, _integer, _number, _truth, _integer_rows)),
-    "clip_rows": (_CLIP_ROWS, _integer(_given_rows, _given_numbers, _number, _number, _number, _rows, _octets)),
+    "clip_rows": (
+        _CLIP_ROWS,
+        _integer(_given_rows, _numbers, _truth, _truth, _integer, _lengths, _rows, _octets, _octets),
+    ),
     "clip_numbers": (_CLIP_NUMBERS, _integer(_given_numbers, _number, _number, _numbers, _octets)),
     "labels": (_LABELS, _integer(_given_numbers, _number, _number, _numbers)),
     "release": (_RELEASE, _integer(_integers, _given_integers, _number, _number, _numbers)),
+    "cap": (
+        _CAP,
+        _integer(_given_float_rows, _given_halves, numba.float32, numba.float32, numba.int32, _integer, _integers),
+    ),
     "exchange": (_EXCHANGE, _integer(_given_octets, _integer, _integer, _numbers, _integers, _integers)),
 }
 
 
 @functools.cache
 def source(name: str) -> KernelSource:
-    """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and exchange."""
+    """Return the source of a kernel: "laplace", "normal", or one of those that place, clip, release and so on."""
     body, signature = _KERNELS[name]
-    helpers = "\n\n".join(
-        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}" for one in (exponential, nearest)
+    helpers = "".join(
+        f"@helper(forceinline=True)\n{inspect.getsource(one).rstrip()}\n\n"
+        for one in (exponential, nearest, rough_pair)
+        if f"{one.__name__}(" in body
     )
-    text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}\n\n{body}'
+    text = f'"""Generated: {name}."""\n{IMPORTS}\n\n\n{helpers}{body}'
     # Nothing is left to the compiler: which results are in doubt rests on the arithmetic as it stands here.
     return KernelSource(f"draw_{name}", text, signature, (), functools.partial(_probe, name))
 
@@ -315,11 +464,30 @@ def _probe(name: str, kernel: Callable[..., Any]) -> Sequence[float]:
         "laplace": (words, scale, 0.4, 2**46, found, places),
         "normal": (words, words[::-1].copy(), scale, 0.4, 2**46, more, places),
         "place_numbers": (numbers, 0.0, 2.0**20, -(2.0**19), 2.0**19, found),
-        "place_rows": (rows, 2.0**20, 2**41, 1e14, True, found.reshape(-1, 4)),
-        "clip_rows": (rows, np.abs(rows).sum(axis=1), 2.0, 1.9, 2.1, floats.reshape(-1, 4), octets),
+        "place_rows": (rows, 2.0**20, 2**41, 2.0**21, True, found.reshape(-1, 4)),
+        "clip_rows": (
+            rows,
+            np.zeros(len(rows)),
+            False,
+            True,
+            5,
+            (1.5, 3.0, 1e-3, 1.4, 1.3, 1.6),
+            floats.reshape(-1, 4),
+            octets,
+            octets[::-1].copy(),
+        ),
         "clip_numbers": (numbers, -0.5, 0.5, floats, octets),
         "labels": (np.sign(numbers), -1.0, 0.0, floats),
         "release": (found, words >> 40, 2.0**-20, 1.0, floats),
+        "cap": (
+            rows.astype(np.float32),
+            np.resize(words.view(np.int32), (7, 2 * TRIALS)),
+            np.float32(0.5),
+            np.float32(0.1),
+            np.int32(-(2**30)),
+            2**20,
+            places,
+        ),
         "exchange": (octets, 100, 7, floats, floats.view(np.int64), places),
     }
     returned = kernel(*calls[name])

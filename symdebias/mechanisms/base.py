@@ -481,8 +481,12 @@ class ChannelMechanism(Mechanism):
         return Guarantee(epsilon + 4 * math.ulp(max(epsilon, 1.0, -math.log(float(used.min())))), 0.0)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        places = sampling.categories(np.array(self.noise.matrix), self.range.codes(values), source)
-        sent: FloatArray = np.array(self.noise.outputs)[places]
+        sent, matrix, outputs = np.empty(len(values)), np.array(self.noise.matrix), np.array(self.noise.outputs)
+
+        def draw(part: slice) -> None:
+            sent[part] = outputs[sampling.categories(matrix, self.range.codes(values[part]), source)]
+
+        sampling.in_parts(len(values), draw, source, sampling.COINS)
         return sent
 
 

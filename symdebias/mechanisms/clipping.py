@@ -1,17 +1,17 @@
 """Numbers and rows drawn in to bounds, and put on the grid of a noise; many of them by kernels, on all cores."""
 
-from collections.abc import Callable, Iterator
+import functools
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray
+from symdebias._arrays import FloatArray, IntegerArray, check_finite_values
 from symdebias.codegen import draws
-from symdebias.codegen.parallel import NUMBERS, over_chunks
+from symdebias.codegen.parallel import NUMBERS, all_finite, over_chunks
 
 BoolArray = np.ndarray[Any, np.dtype[np.bool_]]
-# Takes rows, their lengths, and three lengths; see `_draw_in`.
-DrawIn = Callable[[FloatArray, FloatArray, float, float, float], tuple[FloatArray, BoolArray]]
 
 UNCLIPPED = "values outside of the bounds cannot be noised on the grid: their sensitivity is not known. Clip first."
 # Numbers of rows that are looked at together: they fit a cache. Sums of squares beyond which they may overflow, radii
@@ -39,22 +39,62 @@ def in_ball(values: FloatArray, radius: float, *, order: int = 2) -> tuple[Float
         Positive.
     order : {1, 2}
         Of the norm.
+
+    Raises
+    ------
+    ValueError
+        An entry is NaN or infinite.
     """
+    if values.size >= draws.MANY and values.flags.c_contiguous and radius >= _NEAR_RADIUS:
+        return _many_in_ball(values, radius, order)
+    require_finite(values)
     clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
-    many = values.size >= draws.MANY and values.flags.c_contiguous
-    draw_in = _compiled_draw_in if many else _draw_in
-
-    def clip(rows: slice) -> None:
-        for block in row_blocks(rows.stop - rows.start, values.shape[1]):
-            part = slice(rows.start + block.start, min(rows.start + block.stop, rows.stop))
-            clipped[part], outside[part] = _in_ball(values[part], radius, order, draw_in)
-
-    if many:
-        size = _rows_at_once(values.shape[1])
-        over_chunks(len(values), clip, size * max(1, NUMBERS // (size * values.shape[1])))
-    else:
-        clip(slice(0, len(values)))
+    for rows in row_blocks(*values.shape):
+        clipped[rows], outside[rows] = _in_ball(values[rows], radius, order)
     return clipped, outside
+
+
+def require_finite(values: FloatArray) -> None:
+    """Raise ValueError where an entry is NaN or infinite."""
+    if not all_finite(values):
+        check_finite_values(values)
+
+
+def _many_in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+    """Return the same by a kernel, which reads each row once, on all cores."""
+    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
+    kernel, columns = draws.compiled("clip_rows"), values.shape[1]
+    lengths = (radius, _FAR_SUM, _LEAST_FACTOR, *_thresholds(radius, columns))
+    given, size = order == 1 or not _adds_as_numpy(columns), _rows_at_once(columns)
+
+    def clip(rows: slice) -> list[slice]:
+        part = values[rows]
+        sums, left = np.empty(len(part)), np.empty(-(-len(part) // size), dtype=np.uint8)
+        if given:
+            for block in row_blocks(*part.shape):
+                sums[block] = _sums(part[block], order)
+        kernel(part, sums, given, order == 2, size, lengths, clipped[rows], outside[rows].view(np.uint8), left)
+        starts = rows.start + size * np.flatnonzero(left)
+        return [slice(start, min(start + size, rows.stop)) for start in starts.tolist()]
+
+    found = over_chunks(len(values), clip, size * max(1, NUMBERS // (size * columns)))
+    if left := list(itertools.chain.from_iterable(found)):
+        require_finite(values)
+        for rows in left:
+            clipped[rows], outside[rows] = _in_ball(values[rows], radius, order)
+    return clipped, outside
+
+
+@functools.lru_cache(maxsize=1024)
+def _adds_as_numpy(columns: int) -> bool:
+    """Whether the kernel adds the squares of so many columns in NumPy's order, which follows from the processor's kind.
+
+    Otherwise NumPy adds them, so that the last bits are those of few rows.
+    """
+    rows, sums = np.sin(np.arange(1.0, 32 * columns + 1)).reshape(32, columns), np.empty(32)
+    lengths, octets = (1.0, _FAR_SUM, _LEAST_FACTOR, *_thresholds(1.0, columns)), np.empty(32, dtype=np.uint8)
+    draws.compiled("clip_rows")(rows, sums, False, False, 32, lengths, np.empty(rows.shape), octets, octets.copy())
+    return np.array_equal(sums, _sums(rows, 2))
 
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
@@ -68,12 +108,20 @@ def _rows_at_once(columns: int) -> int:
 
 
 def between(values: FloatArray, low: float, high: float) -> tuple[FloatArray, BoolArray]:
-    """Return numbers, one per record, drawn in to an interval, and which of the records lay outside."""
+    """Return numbers, one per record, drawn in to an interval, and which of the records lay outside.
+
+    Raises
+    ------
+    ValueError
+        A number is NaN or infinite.
+    """
     if values.size < draws.MANY or not values.flags.c_contiguous:
+        require_finite(values)
         return np.clip(values, low, high), any_column((values < low) | (values > high))
     clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
     kernel, given, flat, marks = draws.compiled("clip_numbers"), values.ravel(), clipped.ravel(), outside.view(np.uint8)
-    over_chunks(len(values), lambda part: kernel(given[part], low, high, flat[part], marks[part]), NUMBERS)
+    if any(over_chunks(len(values), lambda part: kernel(given[part], low, high, flat[part], marks[part]), NUMBERS)):
+        check_finite_values(values)
     return clipped, outside
 
 
@@ -104,15 +152,29 @@ def nearest_places(
     return inside.astype(np.int64)
 
 
-def _in_ball(values: FloatArray, radius: float, order: int, draw_in: DrawIn) -> tuple[FloatArray, BoolArray]:
-    """Return the same of a block of rows."""
-    slack = (values.shape[1] + 8) * 2.0**-52
+def _thresholds(radius: float, columns: int) -> tuple[float, float, float]:
+    """Return the length from which rows are drawn in, the one that they then have, and that of rows outside."""
+    slack = (columns + 8) * 2.0**-52
+    return radius * (1 - slack), radius * (1 - 3 * slack), radius * (1 + slack)
+
+
+def _sums(values: FloatArray, order: int) -> FloatArray:
+    """Return the sums of the absolute values or of the squares of each row."""
     with np.errstate(over="ignore"):
-        sums = np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values)
+        return np.asarray(np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values))
+
+
+def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
+    """Return the same of a block of rows."""
+    least, wanted, most = _thresholds(radius, values.shape[1])
+    sums = _sums(values, order)
     lengths = sums if order == 1 else np.sqrt(sums)
     if sums.max() < _FAR_SUM and radius >= max(_NEAR_RADIUS, _LEAST_FACTOR * lengths.max()):
-        # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside.
-        return draw_in(values, lengths, radius * (1 - slack), radius * (1 - 3 * slack), radius * (1 + slack))
+        # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside. All factors
+        # are computed, so that the time says little of how many rows are drawn in.
+        with np.errstate(divide="ignore", over="ignore"):
+            factors = np.where(lengths > least, wanted / lengths, 1.0)
+        return values * factors[:, None], lengths > most
     # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
     sizes = np.abs(values)
     exponents = np.maximum(np.frexp(sizes.max(axis=1))[1], -1000)
@@ -121,33 +183,12 @@ def _in_ball(values: FloatArray, radius: float, order: int, draw_in: DrawIn) -> 
     # What overflows is the factor of a row too short for it, which is not used.
     with np.errstate(over="ignore"):
         lengths = np.ldexp(norms, exponents)
-        near = lengths > radius * (1 - slack)
-        factors = np.ldexp(radius * (1 - 3 * slack) / np.where(near, norms, 1.0), -exponents)
+        near = lengths > least
+        factors = np.ldexp(wanted / np.where(near, norms, 1.0), -exponents)
     clipped = values * np.where(near, factors, 1.0)[:, None]
     # A factor below the normal numbers has lost digits: such rows are divided by their power of two first.
     coarse = near & (factors < 2.0**-1000)
     if coarse.any():
         scaled = np.ldexp(values[coarse], -exponents[coarse][:, None])
-        clipped[coarse] = scaled * (radius * (1 - 3 * slack) / norms[coarse])[:, None]
-    return clipped, lengths > radius * (1 + slack)
-
-
-def _draw_in(
-    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
-) -> tuple[FloatArray, BoolArray]:
-    """Return rows of some lengths, those longer than the least drawn in to what is wanted, and which exceed the most.
-
-    All factors are computed, so that the time says little of how many rows are drawn in.
-    """
-    with np.errstate(divide="ignore", over="ignore"):
-        factors = np.where(lengths > least, wanted / lengths, 1.0)
-    return values * factors[:, None], lengths > most
-
-
-def _compiled_draw_in(
-    values: FloatArray, lengths: FloatArray, least: float, wanted: float, most: float
-) -> tuple[FloatArray, BoolArray]:
-    """Return what `_draw_in` does."""
-    clipped, outside = np.empty(values.shape), np.empty(len(values), dtype=bool)
-    draws.compiled("clip_rows")(values, lengths, least, wanted, most, clipped, outside.view(np.uint8))
-    return clipped, outside
+        clipped[coarse] = scaled * (wanted / norms[coarse])[:, None]
+    return clipped, lengths > most

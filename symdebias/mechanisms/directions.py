@@ -10,7 +10,7 @@ exponential law is meant, -log u or -log(1 - u), so that either has u's relative
 64 bits: the first turns the pair round, and the other 63 are phi in [-pi/2, pi/2), whose cosine and sine are rational
 in tan(phi/2).
 
-**What is proved.** u is within 2^-50 of itself of a number with the exactly uniform law (`sampling.length_numbers`),
+**What is proved.** u is within 2^-50 of itself of a number with the exactly uniform law (`cap_points.length_numbers`),
 except with probability 2^-74, and phi within 2^-50. With logarithms and tangents within 2^-46 of themselves, and IEEE
 arithmetic else: r^2 is within 2^-46 + 2^-48 of itself, r within 2^-46; the point of the circle, whose derivative in the
 tangent is at most 2, is within 2^-45 + 2^-49. Each pair, and with it the vector of all pairs, is within `ERROR` = 2^-43
@@ -23,7 +23,8 @@ move log U by 2^-20 + 2^-24 where U <= 1/2, and by 2^-31 + 2^-24 where U > 1/2 a
 within 2^-18 of themselves r^2 is within 2^-11.9 of itself and r within 2^-12.8. With tangents within 2^-18 of
 themselves the point of the circle is within 2^-16: 2^-17 and 2^-20 for the roundings of the angle and of the division.
 That NumPy's logarithms and tangents of float32 are this good, 64 units in the last place, is assumed and tested as
-well.
+well. A kernel (`symdebias.codegen.draws.rough_pair`) has series of its own for the logarithm, the cosine and the sine,
+each term by IEEE arithmetic: -log U is within 2^-20 of itself, and the point of the circle within 2^-19.
 """
 
 from dataclasses import dataclass

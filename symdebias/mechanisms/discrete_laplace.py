@@ -128,15 +128,20 @@ class DiscreteLaplaceMechanism(Mechanism):
         return Grid(self.bounds, self.step)
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
-        places = self.range.places(values).astype(np.int64)
-        # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
-        draw = (
-            rounded.discrete_laplace
-            if source.hardened and self.guarantee is not None
-            else sampling.discrete_laplace_noise
+        hardened, scale, sent = (
+            source.hardened and self.guarantee is not None,
+            self._scale_in_steps,
+            np.empty(values.shape),
         )
-        noise = draw(self._scale_in_steps, values.shape, source)
-        return np.asarray(self.step * (places + noise), dtype=np.float64)
+        noise = rounded.discrete_laplace if hardened else sampling.discrete_laplace_noise
+
+        def draw(part: slice) -> None:
+            places = self.range.places(values[part]).astype(np.int64)
+            # Integers, whose sum is exact: a float64 sum would round odd places away where the noise is large.
+            sent[part] = self.step * (places + noise(scale, places.shape, source))
+
+        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
+        return sent
 
 
 @lru_cache(maxsize=1024)

@@ -117,11 +117,16 @@ class DiscreteStaircaseMechanism(Mechanism):
 
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         assert isinstance(self.r, int)
-        places = self.range.places(values).astype(np.int64)
-        # Integers, whose sum is exact.
-        draw = rounded.discrete_staircase if source.hardened else sampling.discrete_staircase_noise
-        noise = draw(self.epsilon, self.sensitivity, self.r, values.shape, source)
-        return np.asarray(self.step * (places + noise), dtype=np.float64)
+        steps, high, sent = self.sensitivity, self.r, np.empty(values.shape)
+        noise = rounded.discrete_staircase if source.hardened else sampling.discrete_staircase_noise
+
+        def draw(part: slice) -> None:
+            places = self.range.places(values[part]).astype(np.int64)
+            # Integers, whose sum is exact.
+            sent[part] = self.step * (places + noise(self.epsilon, steps, high, places.shape, source))
+
+        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
+        return sent
 
 
 @lru_cache(maxsize=1024)

@@ -51,8 +51,9 @@ class Halves(Range):
                 f"a record of {self.dimension} parameters is sent as {self.width} numbers, q before p; the values have "
                 f"the shape {values.shape}. Pass rows of {self.width}."
             )
-        q, longer_q = in_ball(values[:, : self.dimension], self.q_bound)
-        p, longer_p = in_ball(values[:, self.dimension :], self.p_bound)
+        # Many contiguous rows go through a kernel.
+        first, second = (np.ascontiguousarray(half) for half in np.split(values, 2, axis=1))
+        (q, longer_q), (p, longer_p) = in_ball(first, self.q_bound), in_ball(second, self.p_bound)
         return np.concatenate([q, p], axis=1), longer_q | longer_p
 
 
@@ -197,7 +198,7 @@ class InputPerturbation(Mechanism):
     def _add_noise(self, values: FloatArray, source: sampling.Source) -> FloatArray:
         # The sign of normal noise is free: p - noise has the law of p + noise.
         if source.hardened:
-            q, p = values[:, : self.dimension], values[:, self.dimension :]
+            q, p = (np.ascontiguousarray(half) for half in np.split(values, 2, axis=1))
             return np.concatenate(
                 [
                     rounded.noised(q, Ball(self.q_bound), self.q_scale, rounded.normal, source),

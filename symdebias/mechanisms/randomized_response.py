@@ -100,11 +100,13 @@ class RandomizedResponse(ChannelMechanism):
         known = np.array(self.range.numbers)
         if len(known) == 2:
             return sampling.swapped(values, (known[0], known[1]), 1 - self.keep_probability, source)
-        places = self.range.codes(values)
-        changed = sampling.flips(1 - self.keep_probability, len(values), source)
-        # One to k - 1 places further round the circle: each other value with the same probability.
-        moves = sampling.integers(1, len(known), len(values), source)
-        sent: FloatArray = known[np.where(changed, (places + moves) % len(known), places)]
+        sent, change = np.empty(len(values)), 1 - self.keep_probability
+
+        def draw(part: slice) -> None:
+            places = self.range.codes(values[part])
+            sent[part] = known[sampling.exchanged_places(places, len(known), change, source)]
+
+        sampling.in_parts(len(values), draw, source, sampling.COINS, whole_stream=True)
         return sent
 
     def _noise_in_place(self, clipped: Clipped, source: sampling.Source) -> FloatArray:

@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
-from symdebias._arrays import FloatArray, IntegerArray, check_finite_values, check_labels, places_among
+from symdebias._arrays import FloatArray, IntegerArray, all_among, check_finite_values, check_labels, places_among
 from symdebias._domains import RADIUS, Interval, LabelSet, check_name, shown
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import NUMBERS, over_chunks
@@ -25,6 +25,7 @@ from symdebias.mechanisms.clipping import (
     between,
     in_ball,
     nearest_places,
+    require_finite,
     row_blocks,
 )
 from symdebias.noise import declared_state
@@ -90,6 +91,7 @@ class Numbers(Range):
     """
 
     bounds: tuple[float, float] | None = None
+    refuses_infinite: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bounds", None if self.bounds is None else checked_bounds(self.bounds))
@@ -113,6 +115,7 @@ class Numbers(Range):
     def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return numbers within the bounds, and which lay outside."""
         if self.bounds is None:
+            require_finite(values)
             return _as_they_are(values)
         one_number_each(values)
         return between(values, *self.bounds)
@@ -137,11 +140,11 @@ class Numbers(Range):
             For some of many contiguous values, what is written to, by a kernel; it may be in the place of the values.
         """
         assert self.bounds is not None
-        low, high = (Fraction(end) / Fraction(step) for end in self.bounds)
         origin = self.origin(step)
+        low, high = _whole_steps(self.bounds, step)
         # The difference is rounded where the origin is not 0, which moves a place and not the bounds of places.
         start = self.bounds[0] if origin else 0.0
-        return nearest_places(values, start, step, math.ceil(low) - origin, math.floor(high) - origin, out)
+        return nearest_places(values, start, step, low - origin, high - origin, out)
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ class Ball(Range):
 
     radius: float | None = None
     order: int = 2
+    refuses_infinite: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", None if self.radius is None else RADIUS.check("radius", self.radius))
@@ -210,6 +214,7 @@ class Ball(Range):
     def clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         """Return rows drawn in to the ball, and which lay outside; numbers are clipped to the interval."""
         if self.radius is None:
+            require_finite(values)
             return _as_they_are(values)
         if values.ndim == 1:
             return between(values, -self.radius, self.radius)
@@ -241,23 +246,25 @@ class Ball(Range):
             z with (sum |z|^order) step^order <= radius^order, exactly.
         """
         assert self.radius is not None
-        reach = Fraction(self.radius) / Fraction(step)
-        if reach >= 2**31:
+        reach, limit, farthest = _reach(self.radius, self.order, step)
+        if farthest >= 2**31:
             raise ValueError(
                 f"a bound of {shown(self.radius)} on the norm is 2^31 steps of the grid of the noise or more, and "
                 "squares of places would overflow. Use more noise: a smaller budget, or a larger scale."
             )
-        if values.ndim == 1:
-            return nearest_places(values, 0.0, step, -math.floor(reach), math.floor(reach), out)
-        limit = math.floor(reach**self.order)
-        # Rounding moves a row within the ball by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
-        most = (float(reach) + values.shape[1]) ** self.order * (1 + 1e-9)
-        if out is not None:
+        # Of a row of one number the one next to 0 is the farthest place that is within the bounds.
+        if values.ndim == 1 or values.shape[1] == 1:
+            return nearest_places(values, 0.0, step, -farthest, farthest, out)
+        columns = values.shape[1]
+        # Rounding moves a number of a row within the ball by half a step.
+        if out is not None and columns * (farthest + 2) ** self.order < 2**63:
             # The inverse of a power of two is exact.
-            if draws.compiled("place_rows")(values, 1 / step, limit, most, self.order == 2, out):
+            if draws.compiled("place_rows")(values, 1 / step, limit, farthest + 1.0, self.order == 2, out):
                 raise ValueError(UNCLIPPED)
             return out
-        places = np.empty(values.shape, dtype=np.int64)
+        # It moves the row by sqrt(k)/2 steps, and in the L1 norm by k/2: sums stay below 2^63.
+        most = (reach + columns) ** self.order * (1 + 1e-9)
+        places = np.empty(values.shape, dtype=np.int64) if out is None else out
         for rows in row_blocks(*values.shape):
             steps = values[rows] / step
             nearest = np.rint(steps)
@@ -266,7 +273,7 @@ class Ball(Range):
             found, towards = nearest.astype(np.int64), np.trunc(steps, out=steps).astype(np.int64)
             # All rows are looked at and computed in both ways, so that the time says nothing of which ones are near.
             beyond = self._powers(np.abs(found)) > limit
-            np.copyto(found, towards, where=beyond[:, None])
+            found += (towards - found) * beyond[:, None]
             if np.any(self._powers(np.abs(found)) > limit):
                 raise ValueError(UNCLIPPED)
             places[rows] = found
@@ -339,8 +346,19 @@ class Grid(Numbers):
         ValueError
             A value is not on the grid, or without bounds too far out on it.
         """
+        require_finite(values)
         if self.bounds is not None:
             one_number_each(values)
+        if len(values) >= draws.MANY:
+            try:
+                parts = over_chunks(len(values), lambda part: self._clip(values[part]), NUMBERS)
+                return np.concatenate([part for part, _ in parts]), np.concatenate([outside for _, outside in parts])
+            except ValueError:
+                # The row that a message names is one of all.
+                pass
+        return self._clip(values)
+
+    def _clip(self, values: FloatArray) -> tuple[FloatArray, BoolArray]:
         places = self.places(values)
         far = ~(np.abs(places) <= _FARTHEST_PLACE)
         if self.bounds is None and far.any():
@@ -474,6 +492,9 @@ class Labels(Range):
             pair, size = self.numbers, 4 * NUMBERS
             if not any(over_chunks(len(values), lambda part: kernel(values[part], *pair, copied[part]), size)):
                 return copied, np.zeros(len(values), dtype=bool)
+        elif len(values) >= draws.MANY:
+            if all(over_chunks(len(values), lambda part: all_among(values[part], self.numbers), NUMBERS)):
+                return _as_they_are(values)
         try:
             check_labels(values, self.numbers, "labels", declare="categories={} on the mechanism")
         except ValueError:
@@ -504,6 +525,20 @@ def checked_bounds(bounds: Any, name: str = "bounds") -> tuple[float, float]:
     if not low < high:
         raise ValueError(f"{name}={shown((low, high))} are not in order. The first must be below the second.")
     return low, high
+
+
+@lru_cache(maxsize=1024)
+def _whole_steps(bounds: tuple[float, float], step: float) -> tuple[int, int]:
+    """Return the least and the largest multiple of a step within bounds, in steps."""
+    low, high = (Fraction(end) / Fraction(step) for end in bounds)
+    return math.ceil(low), math.floor(high)
+
+
+@lru_cache(maxsize=1024)
+def _reach(radius: float, order: int, step: float) -> tuple[float, int, int]:
+    """Return a radius in steps, and the whole parts of its power of some order and of itself."""
+    reach = Fraction(radius) / Fraction(step)
+    return float(reach), math.floor(reach**order), math.floor(reach)
 
 
 def one_number_each(values: FloatArray) -> None:

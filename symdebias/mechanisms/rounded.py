@@ -34,7 +34,7 @@ Shrestha & Hay 2022 (arXiv 2207.13793); Karney 2016 (arXiv 1303.6257, exact samp
 import functools
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -142,9 +142,16 @@ def with_radial_noise(
     """
     # As many steps for the standard deviation of a coordinate as other noise has for its scale.
     step = step_for(scale * math.sqrt(dimension + 1), inside.sensitivity)
-    places = inside.multiples(values, step)
-    places += radial(scale / step, len(values), dimension, values.shape[1], source)
-    return _released(places, step, inside.origin(step))
+    released, origin = np.empty(values.shape), inside.origin(step)
+
+    def draw(rows: slice) -> None:
+        places = inside.multiples(values[rows], step)
+        places += radial(scale / step, len(places), dimension, values.shape[1], source)
+        released[rows] = _released(places, step, origin)
+
+    # In whole blocks of `radial`.
+    in_parts(len(values), draw, source, 2 * max(1, _BLOCK // dimension))
+    return released
 
 
 def laplace(scale: float, shape: tuple[int, ...], source: Source, out: IntegerArray | None = None) -> IntegerArray:
@@ -260,9 +267,11 @@ def _in_blocks(
     out: IntegerArray | None = None,
 ) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
-    for start in range(0, len(found), _BLOCK):
-        part = found[start : start + _BLOCK]
-        part[:] = draw(len(part), source)
+
+    def fill(part: slice) -> None:
+        found[part] = draw(part.stop - part.start, source)
+
+    in_parts(len(found), fill, source, _BLOCK)
     return found.reshape(shape)
 
 
@@ -270,7 +279,7 @@ def _by_kernel(
     draw: Callable[[IntegerArray, Source], None], shape: tuple[int, ...], source: Source, out: IntegerArray | None
 ) -> IntegerArray:
     found = np.empty(math.prod(shape), dtype=np.int64) if out is None else out
-    in_parts(len(found), lambda part: draw(found[part], source), replace(source, many=True), _PART)
+    in_parts(len(found), lambda part: draw(found[part], source), source, _PART)
     return found.reshape(shape)
 
 
@@ -302,15 +311,15 @@ def _settled(
 ) -> IntegerArray:
     """Return integers, those in doubt computed again by a function of the arithmetic and the place."""
     found = rounded.astype(np.int64)
-    _settle(found, np.flatnonzero(doubtful), again)
+    _settle(found, np.flatnonzero(doubtful).tolist(), again)
     return found
 
 
-def _settle(found: IntegerArray, places: IntegerArray, again: Callable[[Any, int], int]) -> None:
+def _settle(found: IntegerArray, places: Sequence[int], again: Callable[[Any, int], int]) -> None:
     """Compute integers at some places again."""
     if len(places):
         mp = precise.context()
-        for place in places.tolist():
+        for place in places:
             found[place] = again(mp, place)
 
 
@@ -345,7 +354,7 @@ def _compiled_laplace(kernel: Callable[..., int], scale: float, found: IntegerAr
             places = places[:doubts]
             if source.seeded:
                 places = places[_laplace_sizes(scale, words[places])[1]]
-            _settle(out, places, _exact_laplace(scale, words, source))
+            _settle(out, places.tolist(), _exact_laplace(scale, words, source))
 
 
 def _least(longest: float, source: Source) -> float:
@@ -469,10 +478,12 @@ def _compiled_normal(kernel: Callable[..., int], scale: float, found: IntegerArr
             kernel(lengths, angles, scale, least, _FEW, whole, places)
         if doubts:
             # 1 stands for the first coordinate of a pair and 2 for the second one, and 3 for both.
-            pair, which = np.divmod(places[:doubts], 4)
-            some = np.concatenate((pair[which % 2 == 1], pair[which > 1] + pairs))
+            doubted = places[:doubts].tolist()
+            some = [one // 4 for one in doubted if one % 2] + [one // 4 + pairs for one in doubted if one & 2]
             if source.seeded:
-                some = np.concatenate((pair, pair + pairs))[_normal_sizes(scale, lengths[pair], angles[pair])[1]]
+                pair = places[:doubts] // 4
+                unsure = _normal_sizes(scale, lengths[pair], angles[pair])[1]
+                some = np.concatenate((pair, pair + pairs))[unsure].tolist()
             _settle(whole, some, _exact_normal(scale, lengths, angles, source))
         if whole is not out:
             out[:] = whole[: len(out)]

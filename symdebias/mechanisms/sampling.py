@@ -1,10 +1,10 @@
 """The only place that draws noise.
 
 **Hardened** noise comes from secret bits and is private as it is realised: labels by coins that hold exactly, points of
-a sphere by `cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what mechanisms with a
-guarantee draw unless a seed is given. Bits are those of OpenSSL's generator (AES-256 in counter mode, NIST SP 800-90A),
-which the operating system seeds, which seeds itself anew in a forked process, and which forgets what it gave. Each bit
-is used once.
+a sphere by `symdebias.mechanisms.cap_points`, and what is added to values by `symdebias.mechanisms.rounded`. It is what
+mechanisms with a guarantee draw unless a seed is given. Bits are those of OpenSSL's generator (AES-256 in counter mode,
+NIST SP 800-90A), which the operating system seeds, which seeds itself anew in a forked process, and which forgets what
+it gave. Each bit is used once.
 
 **Plain** noise is NumPy's, for simulations and for noise without a guarantee. The set of numbers that ``x + normal()``
 can take depends on x, and one released value can tell two records apart (Mironov 2012; Haney et al. 2022). Nor is its
@@ -19,7 +19,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from symdebias import _randomness
 from symdebias._arrays import FloatArray
 from symdebias.codegen import draws
 from symdebias.codegen.parallel import over_chunks
-from symdebias.mechanisms import directions, streams
+from symdebias.mechanisms import streams
 
 # How noise is drawn: as its law is realised exactly, or in floating point.
 NOISES = ("hardened", "plain")
@@ -37,7 +37,10 @@ _REQUEST = 2**24
 # Requests that are worth a call which lets other threads go on.
 _LONG = 2**12
 # Coins that are thrown together: they fit a cache.
-_COINS = 2**16
+COINS = 2**16
+_FEW_OUTPUTS = 16
+# Points of a sphere that are computed together.
+_POINTS = 2**13
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,7 @@ class Source:
         return numbers
 
 
+@functools.cache
 def _openssl() -> Any:
     """Return the module of OpenSSL's generator, imported where noise is drawn: a fit to released records draws none."""
     return importlib.import_module("ssl")
@@ -166,8 +170,10 @@ def source(random_state: int | np.random.Generator | None, noise: str | None = N
     return Source(_randomness.generator(random_state), seeded=True, hardened=hardened)
 
 
-def in_parts(count: int, draw: Callable[[slice], Any], source: Source, size: int) -> None:
-    """Draw for each of so many things, part by part; many of them on all cores where the bits are secret.
+def in_parts(
+    count: int, draw: Callable[[slice], Any], source: Source, size: int, *, whole_stream: bool = False
+) -> None:
+    """Draw for each of so many things, part by part; on all cores where the bits are secret.
 
     Parameters
     ----------
@@ -180,10 +186,13 @@ def in_parts(count: int, draw: Callable[[slice], Any], source: Source, size: int
         part has its own, and nobody can tell in which order they were drawn.
     size : int
         How many things a part has.
+    whole_stream : bool
+        Whether a seeded stream is drawn for all things at once: first one kind of number for all, and then another.
     """
-    if source.many and not source.seeded:
+    if not source.seeded:
         over_chunks(count, draw, size)
         return
+    size = max(1, count) if whole_stream else size
     for start in range(0, count, size):
         draw(slice(start, min(start + size, count)))
 
@@ -257,9 +266,9 @@ def flips(probability: float | FloatArray, count: int, source: Source) -> np.nda
         return np.full(count, threshold > 0)
     first, rest = np.uint8(threshold >> 45), threshold & (2**45 - 1)
     found = np.empty(count, dtype=bool)
-    for begin in range(0, count, _COINS):
-        octets = source.octets(min(_COINS, count - begin))
-        coins = found[begin : begin + _COINS]
+    for begin in range(0, count, COINS):
+        octets = source.octets(min(COINS, count - begin))
+        coins = found[begin : begin + COINS]
         np.less(octets, first, out=coins)
         ties = np.flatnonzero(octets == first)
         coins[ties] = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
@@ -285,18 +294,27 @@ def exchange(values: FloatArray, pair: tuple[float, float], probability: float, 
     if source.hardened and 0 < threshold < 2**53 and len(values) >= draws.MANY:
         _exchange_many(values, int(low ^ high), threshold, source)
         return
-    bits = np.empty(min(_COINS, len(values)), dtype=np.int64)
-    for begin in range(0, len(values), _COINS):
-        part = values[begin : begin + _COINS]
-        # Zero has two signs, and the sum with 0.0 one.
-        part += 0.0
-        changed = bits[: len(part)]
-        # 0 or -1, of which all bits are set.
-        np.copyto(changed, flips(probability, len(part), source).view(np.int8))
-        np.negative(changed, out=changed)
-        changed &= low ^ high
-        places = part.view(np.int64)
-        places ^= changed
+    if not source.hardened and len(values) >= streams.LEAST:
+
+        def change(drawn: FloatArray, start: int) -> None:
+            _exchange_where(values[start : start + len(drawn)], drawn < probability, low ^ high)
+
+        streams.uniform(source.generator, len(values), change)
+        return
+    for begin in range(0, len(values), COINS):
+        part = values[begin : begin + COINS]
+        _exchange_where(part, flips(probability, len(part), source), low ^ high)
+
+
+def _exchange_where(values: FloatArray, coins: np.ndarray[Any, np.dtype[np.bool_]], bits: np.int64) -> None:
+    """Exchange those of two values, in their place, where a coin says so; the two differ in some bits."""
+    # Zero has two signs, and the sum with 0.0 one.
+    values += 0.0
+    # 0 or -1, of which all bits are set.
+    changed = -coins.view(np.int8).astype(np.int64)
+    changed &= bits
+    places = values.view(np.int64)
+    places ^= changed
 
 
 def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source) -> None:
@@ -311,7 +329,7 @@ def _exchange_many(values: FloatArray, bits: int, threshold: int, source: Source
         changed = (source.words(len(ties)).view(np.uint64) >> np.uint64(19)) < np.uint64(rest)
         places[ties[changed]] ^= bits
 
-    in_parts(len(values), throw, replace(source, many=True), _COINS if source.seeded else 4 * _COINS)
+    in_parts(len(values), throw, source, COINS if source.seeded else 4 * COINS)
 
 
 def laplace_noise(scale: float, shape: tuple[int, ...], source: Source) -> FloatArray:
@@ -428,121 +446,26 @@ def categories(
     # Rounding must not leave a gap at the end, nor give a probability to outputs that have none.
     for row, probabilities in zip(edges, matrix, strict=True):
         row[int(np.flatnonzero(probabilities > 0)[-1]) :] = 1.0
-    drawn = source.uniform(len(rows))
-    places = np.empty(len(rows), dtype=np.int64)
+    drawn, places = source.uniform(len(rows)), np.zeros(len(rows), dtype=np.int64)
+    # How many edges are not above: of few outputs each is looked at.
+    if matrix.shape[1] <= _FEW_OUTPUTS:
+        for edge in edges.T[:-1]:
+            places += drawn >= edge[rows]
+        return places
     for row in range(len(matrix)):
         here = rows == row
         places[here] = np.searchsorted(edges[row], drawn[here], side="right")
     return places
 
 
-# ---- caps of spheres -----------------------------------------------------------------------------------------------
-
-# Records that are noised together, and points that are drawn for them at a time: they fit a cache.
-_BLOCK, _AT_A_TIME = 8192, 32768
-
-
-def length_numbers(words: directions.Words, source: Source) -> FloatArray:
-    """Return signed numbers whose sizes are uniform on (0, 1/2), of full relative precision, from a word each.
-
-    A word is an integer k or -k - 1, of size u = (k + a fraction)/2^64. Below 2^-12, where few of its 64 bits are left,
-    another word is the fraction;
-    elsewhere the size is within 2^-50 of itself of a number with the exact law, whatever the fraction. So are the
-    others, unless k = 0 and the second word is below 2^51, which has the probability 2^-76.
-    """
-    numbers = np.multiply(words, 2.0**-64, dtype=np.float64)
-    coarse = np.nonzero(np.abs(numbers) < directions.COARSE)
-    few = words[coarse]
-    places = np.where(few < 0, -(few + 1), few).astype(np.float64) * 2.0**-64
-    fractions = (source.words(len(few)).view(np.uint64).astype(np.float64) + 0.5) * 2.0**-128
-    numbers[coarse] = np.where(few < 0, -1.0, 1.0) * (places + fractions)
-    return numbers
-
-
-def cap_points(lifts: FloatArray, rim: float, chance: int, trials: float, source: Source) -> FloatArray:
-    """Return a point of the sphere for each record, shape (n, D): uniform ones are drawn until one is kept.
-
-    One inside the cap is kept, and one outside with the probability q = chance/2^64, exactly. Bits are drawn without
-    regard to the record, every point can come from every record, and no number of trials is too many.
-
-    The true points `lifts`, shape (n, D), have norm 1 up to (D + 6) 2^-53; `rim` is gamma, `chance` from 1 to 2^64 - 1,
-    and about `trials` are drawn for one that is kept.
-
-    Notes
-    -----
-    With N(a) = p(a) + (1 - p(a)) q, p(a) the probability that the test of a record a says inside, the bits b of what is
-    kept have the probability P(b) w/N(a), w = 1 or q. Two records differ by the factor N(a')/(q N(a)) at most. Where p
-    varies with the round of a trial by rounding, its bounds over all trials stand in the ratio. The point is computed
-    from the bits again at the end, at the record's own place, so that it is a function of bits and place only.
-
-    Most trials are lost by their upper halves alone, whatever the lower ones would be (`directions.rough_deviation`):
-    their lower halves are never drawn. The first trial of a round that may be kept is completed and tested; those after
-    it are left, which it does not depend on. So the law is that of complete bits, tested one trial after the other.
-    """
-    found = np.empty_like(lifts)
-    for start in range(0, len(lifts), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        # A word is below this in 2^64 q of 2^64 cases.
-        lengths, angles = _kept(lifts[block], rim, np.int64(chance - 2**63), trials, source)
-        vectors = directions.normal_vectors(lengths, angles, lifts.shape[1])
-        size = directions.norms(vectors)
-        for index, coordinate in enumerate(vectors):
-            found[block, index] = coordinate / size
-    return found
-
-
-def _kept(
-    lifts: FloatArray, rim: float, below: np.int64, trials: float, source: Source
-) -> tuple[FloatArray, directions.Words]:
-    """Return lengths and angles of the points that are kept, of shape (pairs, n) each."""
-    records, dimension = lifts.shape
-    pairs = (dimension + 1) // 2
-    kept_lengths, kept_angles = np.empty((pairs, records)), np.empty((pairs, records), dtype=np.int64)
-    rough_lifts = lifts.T.astype(np.float32)
-    pending = np.arange(records)
-    while len(pending):
-        # Few at a time for each record: what follows the first that may be kept is drawn in vain.
-        each = max(1, min(_AT_A_TIME // len(pending), math.ceil(trials / 4)))
-        upper = source.halves((2 * pairs + 1) * len(pending) * each).reshape(2 * pairs + 1, len(pending), each)
-        open_ones = _may_be_kept(rough_lifts[:, pending], upper, rim, np.int32(below >> 32))
-        place = open_ones.argmax(axis=1)
-        hit = np.flatnonzero(open_ones[np.arange(len(pending)), place])
-        words = upper[:, hit, place[hit]].astype(np.int64) << 32
-        words |= source.halves(words.size).view(np.uint32).reshape(words.shape)
-        lengths, angles = length_numbers(words[:pairs], source), words[pairs : 2 * pairs]
-        vectors = directions.normal_vectors(lengths, angles, dimension)
-        cosine = np.zeros(len(hit))
-        for coordinate, vector in zip(lifts[pending[hit]].T, vectors, strict=True):
-            cosine += coordinate * vector
-        good = (cosine >= rim * directions.norms(vectors)) | (words[-1] < below)
-        done = pending[hit[good]]
-        kept_lengths[:, done] = lengths[:, good]
-        kept_angles[:, done] = angles[:, good]
-        pending = np.delete(pending, hit[good])
-    return kept_lengths, kept_angles
-
-
-def _may_be_kept(
-    lifts: np.ndarray[Any, np.dtype[np.float32]], upper: directions.Halves, rim: float, below: np.int32
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return which trials are not yet lost by the upper halves of their words, shape (n, each).
-
-    The true points are given coordinate by coordinate, shape (D, n); the upper halves of lengths, angles and coins have
-    the shape (2 pairs + 1, n, each); `rim` is gamma, and a coin has to be below a number of which `below` is the upper
-    half.
-    """
-    dimension, pairs = len(lifts), len(upper) // 2
-    lengths = upper[:pairs]
-    vectors = directions.rough_vectors(lengths, upper[pairs : 2 * pairs])
-    size = directions.norms(vectors[:dimension])
-    whole = directions.norms(vectors) if dimension % 2 else size
-    cosine = lifts[0][:, None] * vectors[0]
-    for coordinate, vector in zip(lifts[1:], vectors[1:dimension], strict=True):
-        cosine += coordinate[:, None] * vector
-    cosine += np.float32(directions.rough_deviation(dimension)) * whole
-    coarse = np.abs(lengths).min(axis=0) <= directions.COARSE * 2.0**32
-    kept: np.ndarray[Any, np.dtype[np.bool_]] = (cosine >= np.float32(rim) * size) | (upper[-1] <= below) | coarse
-    return kept
+def exchanged_places(
+    places: np.ndarray[Any, np.dtype[np.int64]], count: int, probability: float, source: Source
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return places among so many, 3 or more, each with a probability as for `flips` exchanged for any other one."""
+    changed = flips(probability, len(places), source)
+    # One to count - 1 places further round the circle: each other value with the same probability.
+    moves = integers(1, count, len(places), source)
+    return np.where(changed, (places + moves) % count, places)
 
 
 def simulated_cap_points(
@@ -556,11 +479,20 @@ def simulated_cap_points(
     half = (dimension - 1) / 2
     inside = source.generator.random(records) < chance_inside
     tail = np.where(inside, share, 1 - share) * source.generator.random(records)
-    # (1 - t)/2 inside and (1 + t)/2 outside have the law Beta(half, half) below that of the rim.
-    part = special.betaincinv(half, half, tail)
-    cosine = np.where(inside, np.maximum(1 - 2 * part, rim), np.minimum(2 * part - 1, rim))
     across = source.generator.standard_normal((records, dimension))
-    across -= np.einsum("ij,ij->i", across, lifts)[:, None] * lifts
-    across *= np.sqrt(4 * part * (1 - part) / np.einsum("ij,ij->i", across, across))[:, None]
-    found: FloatArray = cosine[:, None] * lifts + across
-    return found
+
+    def place(block: slice) -> None:
+        # (1 - t)/2 inside and (1 + t)/2 outside have the law Beta(half, half) below that of the rim.
+        part, centres, beside, within = (
+            special.betaincinv(half, half, tail[block]),
+            lifts[block],
+            across[block],
+            inside[block],
+        )
+        cosine = np.where(within, np.maximum(1 - 2 * part, rim), np.minimum(2 * part - 1, rim))
+        beside -= np.einsum("ij,ij->i", beside, centres)[:, None] * centres
+        beside *= np.sqrt(4 * part * (1 - part) / np.einsum("ij,ij->i", beside, beside))[:, None]
+        beside += cosine[:, None] * centres
+
+    over_chunks(records, place, _POINTS)
+    return across

@@ -9,7 +9,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias._domains import RADIUS
-from symdebias.mechanisms import directions, sampling
+from symdebias.mechanisms import cap_points, directions, sampling
 from symdebias.mechanisms.base import Mechanism, VectorColumns
 from symdebias.mechanisms.cap_law import CapLaw, cosine_density, share_of_cap
 from symdebias.mechanisms.coordinates import shared_columns
@@ -171,7 +171,7 @@ class SphericalCapMechanism(Mechanism):
             points = sampling.simulated_cap_points(lifts, rim, share, inside, source)
         else:
             chance, trials = chance_outside(self.law, dimension), self.law.trials(dimension)
-            points = sampling.cap_points(lifts, rim, chance, trials, source)
+            points = cap_points.cap_points(lifts, rim, chance, trials, source)
         sent: FloatArray = (self.radius * points[:, :-1]).reshape(values.shape)
         return sent
 

@@ -1,10 +1,10 @@
 """Long seeded streams of NumPy's generators, drawn from several places at once: the same numbers, bit for bit.
 
-PCG64 and PCG64DXSM can jump ahead by any number of words. A Laplace number takes one word each, so that it is known
-where the n-th begins. A normal one takes another word now and then, and so on, which nobody knows who has not drawn
-those before it. But who begins at any word is soon in step: nearly every word begins a number, and from the first one
-at which both begin a number, both draw the same. So parts overlap, and each is joined to the one before it where their
-numbers are equal to its end. From what is not as expected on, all is drawn in order.
+PCG64 and PCG64DXSM can jump ahead by any number of words. A uniform or Laplace number takes one word each, so that it
+is known where the n-th begins. A normal one takes another word now and then, and so on, which nobody knows who has not
+drawn those before it. But who begins at any word is soon in step: nearly every word begins a number, and from the first
+one at which both begin a number, both draw the same. So parts overlap, and each is joined to the one before it where
+their numbers are equal to its end. From what is not as expected on, all is drawn in order.
 """
 
 import functools
@@ -60,6 +60,15 @@ def laplace(generator: np.random.Generator, count: int, take: Take) -> None:
 
     def draw(own: np.random.Generator, size: int) -> FloatArray:
         return own.laplace(size=size)
+
+    _in_parts(generator, count, take, draw, _Parts(count // _PART, _PART, _PART, overlap=0))
+
+
+def uniform(generator: np.random.Generator, count: int, take: Take) -> None:
+    """Draw ``generator.random(count)``, and hand it on in pieces; as `normal`."""
+
+    def draw(own: np.random.Generator, size: int) -> FloatArray:
+        return own.random(size)
 
     _in_parts(generator, count, take, draw, _Parts(count // _PART, _PART, _PART, overlap=0))
 

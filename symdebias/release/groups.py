@@ -229,8 +229,8 @@ class Outside:
         rows = np.zeros(records, dtype=bool)
         for _, flag in flags:
             rows |= flag
-        parts = tuple((name, int(flag.sum())) for name, flag in flags)
-        return cls(records, int(rows.sum()), int(np.argmax(rows)), parts)
+        parts = tuple((name, int(np.count_nonzero(flag))) for name, flag in flags)
+        return cls(records, int(np.count_nonzero(rows)), int(np.argmax(rows)), parts)
 
     @classmethod
     def together(cls, each: Sequence["Outside"]) -> "Outside":

@@ -1,5 +1,6 @@
 """X as a checked matrix: of released records, and of true ones with their categories as codes or indicator columns."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,12 @@ def bound_to(release: "Release", X: Any) -> "Release":
             "table, or name the columns first: release.bind(names), noiseless ones last."
         )
     # Its entries are looked at where it is taken.
-    count = _arrays.features_array(X, check_finite=False).shape[1]
+    return _numbered(release, _arrays.features_array(X, check_finite=False).shape[1])
+
+
+@functools.lru_cache(maxsize=64)
+def _numbered(release: "Release", count: int) -> "Release":
+    """Return a release with names x0, x1, ... for so many columns, kept as blocks of records come one after another."""
     check_count(release, count)
     names = [f"x{index}" for index in range(count - len(release.noiseless))]
     return release.bind((*names, *release.noiseless))
@@ -90,17 +96,18 @@ def released_matrix(release: "Release", X: Any, *, check_finite: bool) -> FloatA
     return matrix
 
 
-def collected_matrix(release: "Release", X: Any) -> FloatArray:
+def collected_matrix(release: "Release", X: Any, *, check_finite: bool = True) -> FloatArray:
     """Return true X, checked, as the columns of the release, which are neither centred nor scaled here.
 
     Columns that a channel noises have codes of its inputs; declared categories are indicator columns of 0 and 1.
+    ``check_finite=False`` leaves NaN and infinity in other columns to a caller that finds them in its own pass.
     """
     columns = release.columns
     if columns is None and _arrays.is_table(X):
         columns = release.bind(_arrays.column_names(X)).columns
     categories, labels = release.categories, labels_of(release.groups, "range")
     if not categories:
-        matrix = _coded(X, columns, labels)
+        matrix = _coded(X, columns, labels, check_finite=check_finite)
     else:
         if columns is None:
             _refuse_nameless_categories(release)

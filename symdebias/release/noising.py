@@ -46,7 +46,9 @@ def noised_records(
     columns = release.columns
     assert columns is not None
     charge = charge_of(release, ledger, source, keep_index=keep_index)
-    matrix = collected_matrix(release, X)
+    # One that takes all columns as they stand refuses NaN and infinity while it clips.
+    whole = _takes_all(release)
+    matrix = collected_matrix(release, X, check_finite=not whole)
     labels = labels_of_target(release.target, "range")
     target = None
     if y is not None:
@@ -57,7 +59,16 @@ def noised_records(
         assert target is not None
         return _in_one_vector(release, X, y, released, target, source, outside, charge, keep_index)
     placed = release.placed(len(columns))
-    clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+    try:
+        clipped = [mechanism.clip(_taken(mechanism, released[:, place])) for place, mechanism in placed]
+    except ValueError as error:
+        refused: ValueError | None = error
+    else:
+        refused = None
+    if refused is not None:
+        # What the column is called is known here.
+        collected_matrix(release, X)
+        raise refused
     clipped_target = None if target is None or release.target is None else release.target.clip(target)
     collected = release.categories.collected
     outsiders = [
@@ -126,6 +137,14 @@ def _in_one_vector(
     )
 
 
+def _takes_all(release: "Release") -> bool:
+    """Whether one mechanism clips all columns as they are collected."""
+    if release.coupling is not None or len(release.groups) != 1 or release.noiseless:
+        return False
+    moved = release.center or release.scale or release.categories
+    return not moved and not isinstance(release.groups[0][1], ChannelMechanism)
+
+
 def _report(found: Outside, outside: str | Callable[[Outside], object], *, stacklevel: int) -> None:
     if callable(outside):
         outside(found)
@@ -135,7 +154,11 @@ def _report(found: Outside, outside: str | Callable[[Outside], object], *, stack
 
 def _hardened(release: "Release", source: sampling.Source) -> bool:
     """Return whether hardened noise was drawn: mechanisms without a claim draw plain noise."""
-    return source.hardened and release.guarantee is not None
+    if not source.hardened or release.coupling is not None:
+        return source.hardened and release.guarantee is not None
+    # To compose the guarantees takes longer than to noise a record.
+    parts = [mechanism for _, mechanism in release.groups] + ([release.target] if release.target else [])
+    return bool(parts) and all(part.guarantee is not None for part in parts)
 
 
 def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:

@@ -11,7 +11,7 @@ import symdebias as sd
 from symdebias.codegen import draws
 from symdebias.mechanisms import clipping, rounded, sampling
 from symdebias.mechanisms.clipping import in_ball
-from symdebias.mechanisms.ranges import Numbers
+from symdebias.mechanisms.ranges import Ball, Numbers
 
 MECHANISMS = {
     "normal": (sd.GaussianMechanism(1.0, 1e-5, radius=1.0), 3),
@@ -21,6 +21,17 @@ MECHANISMS = {
     "laplace": (sd.LaplaceMechanism(2.0, bounds=(-1, 1)), 1),
     "laplace, bounds far out": (sd.LaplaceMechanism(2.0, bounds=(1e9, 1e9 + 1)), 1),
     "staircase": (sd.StaircaseMechanism(1.0, bounds=(0, 1)), 1),
+    "spherical Laplace": (sd.SphericalLaplaceMechanism(2.0, 1.0), 4),
+    "input perturbation": (
+        sd.InputPerturbation(2, q_scale=4.0, p_scale=8.0, q_bound=1.0, p_bound=1.0, delta=1e-5),
+        4,
+    ),
+    "spherical cap": (sd.SphericalCapMechanism(2.0, 1.0), 2),
+    "discrete Laplace": (sd.DiscreteLaplaceMechanism(1.0, bounds=(0, 9)), 0),
+    "discrete staircase": (sd.DiscreteStaircaseMechanism(1.0, bounds=(0, 9)), 0),
+    "labels, codes": (sd.RandomizedResponse(1.0, categories=(0, 1, 2)), 0),
+    "labels, numbers": (sd.RandomizedResponse(1.0, categories=(0.5, 1, 7)), 0),
+    "channel": (sd.mechanisms.FiniteChannel([[0.5, 0.25, 0.25], [0.0, 0.5, 0.5]], (0, 1), (0, 1, 2)), 0),
     "randomized response": (sd.RandomizedResponse(1.0), 0),
     "randomized response, small": (sd.RandomizedResponse(1e-3, categories=(0, 1)), 0),
 }
@@ -28,6 +39,10 @@ MECHANISMS = {
 
 def records(mechanism, columns, n=3_001):
     rng = np.random.default_rng(7)
+    if mechanism.kind.startswith("discrete"):
+        return rng.integers(-3, 13, n).astype(float)
+    if not columns and len(mechanism.range.numbers) > 2:
+        return np.array(mechanism.range.numbers)[rng.integers(0, 3, n)]
     if not columns:
         return np.array(mechanism.range.numbers)[rng.integers(0, 2, n)] * np.where(rng.random(n) < 0.5, 1.0, 1 + 0.0)
     centre = mechanism.bounds[0] if getattr(mechanism, "bounds", None) else 0.0
@@ -77,31 +92,68 @@ def test_a_kernel_places_no_numbers_that_were_not_clipped(bad):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_as_much_is_done_for_rows_outside_of_a_ball_as_inside(order, monkeypatch):
-    rows, looked = np.random.default_rng(0).normal(size=(40_000, 2)), []
-    in_block = clipping._in_ball
-
-    def counted(values, *others):
-        looked[-1].append(values.shape)
-        return in_block(values, *others)
-
-    monkeypatch.setattr(draws, "MANY", 1)
-    monkeypatch.setattr(clipping, "_in_ball", counted)
-    for radius in (1e3, 1.0, 1e-3):
-        looked.append([])
-        in_ball(rows, radius, order=order)
-    assert sum(shape[0] for shape in looked[0]) == len(rows)
-    assert sorted(looked[0]) == sorted(looked[1]) == sorted(looked[2])
+@pytest.mark.parametrize("columns", [1, 2, 3, 10, 700])
+@pytest.mark.parametrize("steps", [5.3, 2.0**20, 2.0**30.6])
+def test_a_kernel_places_rows_as_without(order, columns, steps):
+    """Also rows as long as the radius, and of so many steps that squares might overflow."""
+    rng, ball = np.random.default_rng(columns), Ball(steps, order)
+    rows = ball.clip(rng.normal(size=(400, columns)) * rng.choice([1e-3, 1.0, 1e9], (400, 1)) * steps)[0]
+    given = rows.copy()
+    found = ball.multiples(rows, 1.0, out=rows.view(np.int64))
+    assert np.array_equal(found, ball.multiples(given, 1.0))
+    for bad in (np.nan, np.inf, 2.0 * steps + 9.0, 2.0**60):
+        wrong = given.copy()
+        wrong[399, -1] = bad
+        with pytest.raises(ValueError, match="Clip first"):
+            ball.multiples(wrong, 1.0, out=np.empty(wrong.shape, dtype=np.int64))
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("columns", [1, 2, 5, 12])
+def test_as_much_is_done_for_rows_outside_of_a_ball_as_inside(order, monkeypatch):
+    rows, looked, kernel = np.random.default_rng(0).normal(size=(40_000, 2)), [], draws.compiled("clip_rows")
+
+    def counted(*arguments):
+        looked[-1].append([np.shape(one) for one in arguments])
+        return kernel(*arguments)
+
+    in_ball(np.tile(rows, (10, 1)), 1.0, order=order)  # what is found out once
+    monkeypatch.setattr(draws, "MANY", 1)
+    monkeypatch.setattr(draws, "compiled", lambda name: counted)
+    monkeypatch.setattr(clipping, "_in_ball", None)
+    for radius in (1e3, 1.0, 1e-3):
+        looked.append([])
+        in_ball(rows, radius, order=order)
+    assert sum(shapes[0][0] for shapes in looked[0]) == len(rows)
+    assert sorted(looked[0]) == sorted(looked[1]) == sorted(looked[2])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("make", [sd.GaussianMechanism(1.0, 1e-5, radius=1.0), sd.LaplaceMechanism(1.0, bounds=(0, 1))])
+def test_a_kernel_refuses_what_is_not_finite_while_it_clips(bad, make, monkeypatch):
+    monkeypatch.setattr(draws, "MANY", 1)
+    values = np.full((2_001, 2), 1e300) if make.width is None else np.zeros(2_001)
+    values[1_999, ...] = bad
+    with pytest.raises(ValueError, match=f"values has {'NaN' if np.isnan(bad) else 'infinity'} in row 1999"):
+        make.clip(values)
+
+
+def test_squares_that_numpy_adds_in_another_order_are_added_by_numpy(monkeypatch):
+    rows = np.random.default_rng(1).normal(size=(300, 11))
+    without = in_ball(rows, 1.0)
+    monkeypatch.setattr(draws, "MANY", 1)
+    monkeypatch.setattr(clipping, "_adds_as_numpy", lambda columns: False)
+    for one, other in zip(without, in_ball(rows, 1.0), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("columns", [1, 2, 5, 12, 33])
 def test_a_kernel_clips_rows_to_the_last_bit(order, columns, monkeypatch):
     rng = np.random.default_rng(columns)
     rows = rng.normal(size=(4_000, columns)) * 10.0 ** rng.integers(-3, 4, (4_000, 1))
     lengths = np.abs(rows[:50]).sum(axis=1) if order == 1 else np.linalg.norm(rows[:50], axis=1)
     rows[:50] /= lengths[:, None]
-    for far in (1.0, 1e250):
+    for far in (1.0, 1e250, 1e-300):
         rows[100] *= far
         without = in_ball(rows, 1.0, order=order)
         with monkeypatch.context() as patched:
@@ -167,6 +219,41 @@ def test_results_do_not_depend_on_the_number_of_threads():
     for one, other in ((0, 2), (1, 3)):
         assert np.array_equal(found[one][0], found[other][0])
         assert np.array_equal(found[one][1], found[other][1])
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_nothing_half_written_leaves_where_bits_run_out(name, monkeypatch):
+    mechanism, columns = MECHANISMS[name]
+    values = np.concatenate([records(mechanism, columns)] * 30)
+    monkeypatch.setattr(draws, "MANY", 2**16)
+    true, left = sampling._secret_octets, [1]
+
+    def failing(out):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError("no bits")
+        return true(out)
+
+    given, clipped = values.copy(), mechanism.clip(values)
+    with monkeypatch.context() as patched:
+        patched.setattr(sampling, "_secret_octets", failing)
+        with pytest.raises(OSError, match="no bits"):
+            mechanism.noise_in_place(clipped, sampling.source(None))
+    assert np.array_equal(values, given)
+    if clipped.values.flags.writeable:
+        with pytest.raises(ValueError, match="given up"):
+            mechanism.add_noise(clipped, sampling.source(None))
+    else:
+        assert np.array_equal(clipped.values, mechanism.clip(values).values)
+
+
+def test_many_labels_of_three_have_the_law_of_their_channel():
+    # In several parts; a probability is seen to .004 at z = 6.
+    count, mechanism = 2**19, sd.RandomizedResponse(1.0, categories=(0, 1, 2))
+    sent = mechanism.privatize(np.arange(count) % 3)
+    table = np.histogram2d(np.arange(count) % 3, sent, bins=3)[0] / (count / 3)
+    expected = np.array(mechanism.noise.matrix)
+    assert np.all(np.abs(table - expected) < 6 * np.sqrt(expected * (1 - expected) / (count / 3)))
 
 
 def test_a_generator_without_bits_is_refused(monkeypatch):

@@ -11,7 +11,8 @@ from sampling_statistics import cap_faults
 from scipy import stats
 
 import symdebias as sd
-from symdebias.mechanisms import directions, sampling
+from symdebias.codegen import draws
+from symdebias.mechanisms import cap_points, directions, sampling
 from symdebias.mechanisms.cap_law import CapLaw
 from symdebias.mechanisms.spherical_cap import chance_outside, lifted, normaliser_loss
 
@@ -63,7 +64,7 @@ def test_lengths_keep_their_relative_precision():
     """Against the integers: k + a fraction over 2^64, where the fraction matters."""
     words = np.array([2**62, -(2**62) - 1, 2**52, 2**51 + 7, -(2**51) - 8, 3, -4, 0, -1], dtype=np.int64)
     fractions = [2**63 - 1, -(2**63), 12345, 2**62, 2**50, -1]
-    found = sampling.length_numbers(words, Words(*fractions))
+    found = cap_points.length_numbers(words, Words(*fractions))
     places = [2**62, 2**62, 2**52, 2**51 + 7, 2**51 + 7, 3, 3, 0, 0]
     with mpmath.workdps(40):
         for value, word, place, fraction in zip(found, words, places, [0, 0, 0, *fractions], strict=True):
@@ -71,7 +72,7 @@ def test_lengths_keep_their_relative_precision():
             assert (value < 0) == (word < 0)
             assert abs(abs(value) - exact) <= 2.0**-50 * exact
     assert 0 < np.abs(found).min()
-    assert abs(sampling.length_numbers(np.array([-(2**63)]), Words())[0]) == 0.5
+    assert abs(cap_points.length_numbers(np.array([-(2**63)]), Words())[0]) == 0.5
 
 
 def test_normal_vectors_at_high_precision():
@@ -95,7 +96,15 @@ def exact_pair(length, angle):
     return radius * mpmath.cos(phi), radius * mpmath.sin(phi)
 
 
-def test_the_upper_halves_say_where_a_vector_is():
+def rough_pairs(lengths, angles):
+    """What a kernel makes of upper halves, one pair after the other."""
+    with np.errstate(over="ignore"):
+        pairs = [draws.rough_pair(*pair) for pair in zip(lengths[0], angles[0], strict=True)]
+    return np.array(pairs).T
+
+
+@pytest.mark.parametrize("rough_vectors", [directions.rough_vectors, rough_pairs])
+def test_the_upper_halves_say_where_a_vector_is(rough_vectors):
     """With the lower halves at their extremes, edges of what is not coarse included; half of ROUGH_ERROR is allowed."""
     rng = np.random.default_rng(1)
     edge = 2**20
@@ -103,7 +112,7 @@ def test_the_upper_halves_say_where_a_vector_is():
     lengths = lengths[(lengths >= edge) | (lengths < -edge)]
     angles = rng.integers(-(2**31), 2**31, len(lengths))
     angles[:6] = -(2**31), 2**31 - 1, 0, -1, 2**30, 2**30 - 1
-    first, second = directions.rough_vectors(lengths.astype(np.int32)[None], angles.astype(np.int32)[None])
+    first, second = rough_vectors(lengths.astype(np.int32)[None], angles.astype(np.int32)[None])
     assert first.dtype == second.dtype == np.float32
     with mpmath.workdps(30):
         for x, y, length, angle in zip(first, second, lengths.tolist(), angles.tolist(), strict=True):
@@ -112,19 +121,34 @@ def test_the_upper_halves_say_where_a_vector_is():
                 exact = exact_pair(number, (angle << 32) + low)
                 off = mpmath.hypot(float(x) - exact[0], float(y) - exact[1])
                 assert off <= directions.ROUGH_ERROR / 2 * mpmath.hypot(*exact)
-    coarse = directions.rough_vectors(
-        np.array([[0, -1, 1, -2, edge - 1, -edge]], dtype=np.int32), np.zeros((1, 6), np.int32)
-    )
+    coarse = rough_vectors(np.array([[0, -1, 1, -2, edge - 1, -edge]], dtype=np.int32), np.zeros((1, 6), np.int32))
     assert np.isfinite(coarse).all()
 
 
+def test_a_kernel_knows_logarithms_and_angles_as_well_as_it_says():
+    """-log U to 2^-20 of itself, the point of the circle to 2^-19; both to half of that."""
+    rng = np.random.default_rng(2)
+    lengths = np.r_[rng.integers(-(2**31), 2**31, 1_000), 2**20 * np.arange(1, 40), -(2**31) + np.arange(1, 40)]
+    angles = np.r_[rng.integers(-(2**31), 2**31, len(lengths) - 3), -(2**31), 2**31 - 1, 2**30]
+    found = rough_pairs(lengths.astype(np.int32)[None], angles.astype(np.int32)[None]).astype(float)
+    with mpmath.workdps(30):
+        for x, y, length, angle in zip(*found, lengths.tolist(), angles.tolist(), strict=True):
+            number = max(float(np.float32((2**32 - 1 if length >= 0 else -1) - length) / 2**32), 2.0**-12)
+            radius = mpmath.sqrt(-mpmath.log(number)) * (-1 if angle < 0 else 1)
+            phi = mpmath.pi * mpmath.mpf((angle + 2**30) % 2**31 - 2**30) / 2**31
+            if number < 1:
+                assert mpmath.hypot(x / radius - mpmath.cos(phi), y / radius - mpmath.sin(phi)) < 2.0**-20 + 2.0**-22
+                assert abs((x**2 + y**2) / radius**2 - 1) < 2.0**-20 + 2.0**-19
+
+
+@pytest.mark.parametrize("by_kernel", [False, True], ids=["NumPy", "kernel"])
 @pytest.mark.parametrize("dimension", [2, 3, 11, 40])
-def test_no_trial_is_lost_by_its_upper_halves_that_the_test_would_keep(dimension):
+def test_no_trial_is_lost_by_its_upper_halves_that_the_test_would_keep(dimension, by_kernel):
     """Rims are laid through the points themselves, at the edge of the test; a thousandth further out they are lost."""
     rng = np.random.default_rng(dimension)
-    count, pairs = 20_000, (dimension + 1) // 2
+    count, pairs = 4_000 if by_kernel else 20_000, (dimension + 1) // 2
     words = rng.integers(-(2**63), 2**63 - 1, (2 * pairs, count))
-    lengths = sampling.length_numbers(words[:pairs], sampling.source(0))
+    lengths = cap_points.length_numbers(words[:pairs], sampling.source(0))
     vectors = directions.normal_vectors(lengths, words[pairs:], dimension)
     size = directions.norms(vectors)
     whole = directions.norms(directions.normal_vectors(lengths, words[pairs:], 2 * pairs))
@@ -135,8 +159,18 @@ def test_no_trial_is_lost_by_its_upper_halves_that_the_test_would_keep(dimension
 
     def open_ones(rims):
         """For a rim of each trial's own."""
-        found = sampling._may_be_kept(lift.T.astype(np.float32), upper, rims, np.int32(-(2**31)))
+        if by_kernel:
+            found = np.array([[open_to_kernel(*one) for one in zip(upper[:, 0].T, rims, strict=True)]])
+        else:
+            found = cap_points._may_be_kept(lift.T.astype(np.float32), upper, rims, np.int32(-(2**31)))
         return found[0, (rims > 0.05) & (rims < 1)]
+
+    def open_to_kernel(trial, rim):
+        """Whether the first of equal trials is."""
+        slack, places = np.float32(directions.rough_deviation(dimension)), np.full(1, -1)
+        trials = np.repeat(trial[:, None], draws.TRIALS, axis=1)
+        options = np.float32(rim), slack, np.int32(-(2**31)), int(directions.COARSE * 2.0**32), places
+        return draws.compiled("cap")(lift.astype(np.float32), trials, *options) == 1 and places[0] == 0
 
     assert open_ones(cosines).all()
     assert open_ones(cosines - 1e-6).all()
@@ -209,7 +243,7 @@ def test_what_comes_out_is_a_function_of_the_bits():
     """When all that is drawn is kept, records leave no trace."""
     rng = np.random.default_rng(1)
     lifts = [lifted(0.5 * rng.uniform(-1, 1, (300, 3)) / 2) for _ in range(2)]
-    points = [sampling.cap_points(lift, 0.999, 2**64 - 1, 1.0, sampling.source(5)) for lift in lifts]
+    points = [cap_points.cap_points(lift, 0.999, 2**64 - 1, 1.0, sampling.source(5)) for lift in lifts]
     np.testing.assert_array_equal(*points)
     np.testing.assert_allclose(np.linalg.norm(points[0], axis=1), 1.0, rtol=1e-14)
 
@@ -222,8 +256,28 @@ def test_the_chance_outside_is_realised_exactly():
     # Its upper half decides, or the lower one: then both are drawn.
     for last, drawn in ((4, 6), (5, 6), (2**32, 3), (-5, 6)):
         source = Words(*[half for part in halves(*words, last) for half in part][:drawn], *kept)
-        sampling.cap_points(np.array([[-1.0, 0.0]]), 0.9999, chance, 1.0, source)
+        cap_points.cap_points(np.array([[-1.0, 0.0]]), 0.9999, chance, 1.0, source)
         assert len(source.left) == (6 if last < 5 else 0)
+
+
+def test_a_kernel_hands_out_trials_in_their_order():
+    """Each record takes the first of those left that NumPy finds open to it; the others go to nobody or to the next."""
+    mechanism, records = sd.SphericalCapMechanism(3.0, 1.0), 300
+    rng = np.random.default_rng(3)
+    lifts = lifted(rng.uniform(-1, 1, (records, 4)) / 2).astype(np.float32)
+    rim, below = mechanism.rim(4), np.int32((chance_outside(mechanism.law, 5) - 2**63) >> 32)
+    upper = rng.integers(-(2**31), 2**31, (7, 20 * draws.TRIALS), dtype=np.int32)
+    places, slack = np.empty(records, dtype=np.int64), np.float32(directions.rough_deviation(5))
+    count = draws.compiled("cap")(lifts, upper, np.float32(rim), slack, below, 2**20, places)
+    assert 100 < count < records
+    begin = 0
+    for lift, place in zip(lifts, places[:count], strict=False):
+        found = cap_points._may_be_kept(lift[:, None], upper[:, None, begin : place + 1], rim, below)[0]
+        assert found[-1]
+        assert not found[:-1].any()
+        begin = place + 1
+    left = cap_points._may_be_kept(lifts[count][:, None], upper[:, None, begin:], rim, below)
+    assert not left.any()
 
 
 # ---- the law ---------------------------------------------------------------------------------------------
@@ -232,9 +286,12 @@ def test_the_chance_outside_is_realised_exactly():
 @pytest.mark.parametrize(
     ("epsilon", "width", "records"), [(2.0, 2, 60_000), (5.0, 10, 20_000), (0.5, 1, 60_000), (3.0, 7, 40_000)]
 )
-@pytest.mark.parametrize("random_state", [2, None], ids=["seeded", "fresh"])
-def test_the_cosine_and_the_angle_have_their_law(epsilon, width, records, random_state):
+@pytest.mark.parametrize("random_state", [2, None, "kernel"], ids=["seeded", "fresh", "by a kernel"])
+def test_the_cosine_and_the_angle_have_their_law(epsilon, width, records, random_state, monkeypatch):
     mechanism = sd.SphericalCapMechanism(epsilon, 1.5)
+    if random_state == "kernel":
+        monkeypatch.setattr(draws, "MANY", 1)
+        random_state = None
     assert cap_faults(mechanism, records=records, random_state=random_state, width=width) == []
 
 
