@@ -7,6 +7,7 @@ Replicates may begin at different places of the order, which is then gone round 
 when its place is reached, and goes on in a second round for as long as it was late.
 """
 
+import bisect
 import functools
 import inspect
 import itertools
@@ -413,8 +414,9 @@ def _train(
     )
     # In the order in which they begin, so that those on their way stand side by side.
     line = sorted(range(count), key=lambda place: members[place].late)
-    row_of = {place: row for row, place in enumerate(line)}
     lined = [members[place] for place in line]
+    lates = [one.late for one in lined]
+    ends = [one.late + one.descent.total for one in lined]
     rounds = epochs + any(one.late for one in members)
     thetas = np.stack([one.descent.start for one in lined])
     averages, reports = thetas.copy(), np.zeros((count, 3), dtype=np.int64)
@@ -463,9 +465,10 @@ def _train(
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
             origin = epoch * per_epoch
             for lower, upper in _segments(members, origin, origin + per_epoch, longest):
-                going = [(place, one) for place, one in enumerate(members) if place not in errors]
-                going = [(place, one) for place, one in going if one.late <= lower < one.late + one.descent.total]
-                if upper <= done or not going:
+                # All take as many steps, so that those on their way are next to one another.
+                begun, ended = bisect.bisect_right(lates, lower), bisect.bisect_right(ends, lower)
+                rows = [row for row in range(ended, begun) if line[row] not in errors]
+                if upper <= done or not rows:
                     continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
                 dealt: tuple[Any, ...] = (
@@ -473,27 +476,28 @@ def _train(
                 )  # fmt: skip
                 if is_read:
                     dealt = read(run, deal, first, end)
-                rows = [row_of[place] for place, _ in going]
-                here = slice(min(rows), max(rows) + 1)
-                sizes, averaged = np.zeros((count, upper - lower)), np.zeros(count)
-                for row, (_, one) in zip(rows, going, strict=True):
-                    sizes[row], averaged[row] = (
-                        one.sizes(*one.own(lower, upper), at_once=rounds > epochs),
-                        one.descent.averaged(lower - one.late),
-                    )
+                here = slice(rows[0], rows[-1] + 1)
+                sizes, averaged = np.zeros((here.stop - here.start, upper - lower)), np.zeros(here.stop - here.start)
+                for row in rows:
+                    one = lined[row]
+                    at = lower - one.late
+                    sizes[row - here.start] = one.sizes(at, upper - one.late, at_once=rounds > epochs)
+                    averaged[row - here.start] = one.descent.averaged(at)
                 kernel(
-                    thetas[here], dealt, correction.noise, sizes[here], size, tuple(bound[here] for bound in bounds),
+                    thetas[here], dealt, correction.noise, sizes, size, tuple(bound[here] for bound in bounds),
                     correction.limits.for_kernels(finite_variance=True), smoothing, scalings[here], averages[here],
-                    averaged[here], reports[here],
+                    averaged, reports[here],
                 )  # fmt: skip
-                for row, (place, one) in zip(rows, going, strict=True):
-                    taken = int(reports[row, 2]) if reports[row, 0] else upper - lower
-                    if not one.descent.took(*one.own(lower, upper), taken):
+                said = reports[here].tolist()
+                for row in rows:
+                    one, (why, _, at) = lined[row], said[row - here.start]
+                    taken = at if why else upper - lower
+                    if not one.descent.took(lower - one.late, upper - one.late, taken):
                         begin = first + taken * size
                         batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
                         if not errors:
                             require_finite(run, X)
-                        errors[place] = stopped(run, one.descent, batch, float(sizes[row, taken]))
+                        errors[line[row]] = stopped(run, one.descent, batch, float(sizes[row - here.start, taken]))
                 advance(end - first)
                 done = upper
                 if journal is not None:

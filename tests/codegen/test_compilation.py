@@ -61,7 +61,7 @@ def test_kernels_make_no_arrays(nothing_compiled):
     for name in ("loss", "mean_loss", "mean_gradient", "mean_derivatives", "sgd_pass"):
         lines = kernels.source(name).text.splitlines()
         text = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-        assert not any(word in text for word in ("np.empty(", "np.zeros(", "np.array(", "min(", "max(", "[:]"))
+        assert not any(word in text for word in ("np.empty(", "np.zeros(", "np.array(", "[:]"))
 
 
 def test_workspaces_are_each_calls_own():

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import BLOCK, Piece
+from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import ZERO, RecordSlopes
@@ -176,7 +176,7 @@ class _Pass:
             "return value/total",
         ]
         return Piece(
-            "\n".join(lines),
+            spared(lines),
             self.statements.functions | self.loop.called,
             self.loop.functions + MOMENTS,
             tuple(self._workspace().items()),
@@ -259,15 +259,19 @@ class _Pass:
         columns, factor, size = self.columns, self.factor, self.columns.number_of_parameters
         inside = [f"value += ({self.statements.results[0]}){factor}"]
         for n, text in enumerate((*self.twice, *self.once)):
-            inside.append(f"part = ({text}){factor}")
-            inside.append(f"kept{n} {self.assign} part")
+            part = f"({text}){factor}"
+            if self.combinations is not None:
+                inside.append(f"part = {part}")
+                part = "part"
+            inside.append(f"kept{n} {self.assign} {part}")
             inside += self._shifted(n)
         start, fixed = self.start, self.fixed
         inside += [f"both{n}_{o} += ({self.second(start + n, start + o)}){factor}" for n, o in self.bends]
-        inside += [f"first{n} += ({self.first(start + n)}){factor}" for n in range(fixed)]
-        inside += self._of_records()
         last = self.kept - fixed
-        inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
+        for n in range(fixed):
+            inside += [f"part = ({self.first(start + n)}){factor}", f"first{n} += part"]
+            inside.append(f"kept{last + n} {self.assign} part")
+        inside += self._of_records()
         return [
             *(f"base{k} = bases[{k * BLOCK} + i]" for k in range(len(columns.scores))),
             *self.loop.lookups(),
