@@ -513,16 +513,16 @@ def _in_memory(source: KernelSource) -> Callable[..., Any]:
     text = _module_text(source)
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     function = _execute(path, source)
-    return _njit(source, function, cache=False)
+    kernel: Callable[..., Any] = _njit(source, function, cache=False)
+    return kernel
 
 
-def _njit(source: KernelSource, function: Any, *, cache: bool) -> Callable[..., Any]:
+def _njit(source: KernelSource, function: Any, *, cache: bool) -> Any:
     # Nobody calls a kernel from C; the wrapper for it would take time to compile.
-    kernel: Callable[..., Any] = numba.njit(
+    return numba.njit(
         source.signature, cache=cache, fastmath=set(source.fastmath), nogil=True, error_model="numpy",
         no_cfunc_wrapper=True, **_counting(function.__code__),
     )(function)  # fmt: skip
-    return kernel
 
 
 # What asks for memory in the code of kernels.
@@ -530,8 +530,8 @@ _ASKING = frozenset(("array", "copy", "empty", "empty_like", "full", "ones", "ze
 
 
 def _counting(code: types.CodeType) -> dict[str, bool]:
-    """Return the option that leaves out the counting of references to arrays, where a function makes none."""
-    return {} if _ASKING & set(code.co_names) else {"_nrt": False}
+    """Return the option of counting references to arrays, which a function that makes none needs not."""
+    return {"_nrt": bool(_ASKING & set(code.co_names))}
 
 
 _helpers: dict[str, Dispatcher] = {}

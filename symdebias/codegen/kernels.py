@@ -545,10 +545,11 @@ smooth_gradient(gradient, smoothing, smoothed)"""
         direction += f"""
 for j in range({q}):
     smoothed[j] = {slope}"""
-        turned, slope = f"""
+        slope = "turned"
+        turned = f"""
     turned = 0.0
     for k in range({q}):
-        turned += scaling[{row}j, k]*smoothed[k]""", "turned"
+        turned += scaling[{row}j, k]*smoothed[k]"""
     return f"""{direction}
 before = 0.0
 norm = 0.0
