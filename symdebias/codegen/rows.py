@@ -24,7 +24,6 @@ _vector = numba.types.Array(numba.float64, 1, "C")
 _given_vector = numba.types.Array(numba.float64, 1, "C", readonly=True)
 _given_matrix = numba.types.Array(numba.float64, 2, "C", readonly=True)
 _whole = numba.types.Array(numba.int64, 1, "C")
-_stack = numba.types.Array(numba.float64, 3, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
 
 
@@ -74,47 +73,44 @@ _OF_LEVERAGES = f"""
 {_fill()}
 
 
-@helper(fastmath={{"contract", "reassoc"}})
-def square(tile, root, rows, count, out, turned):
-    upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
-    for i in range(count):
-        out[i] = 0.0
-    # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
-    for j in range(0, rows, 2):
-        k = j + 1 if j + 1 < rows else j
-        ends = 0.0 if k == j else 1.0
-        one = tile[j*{STRIDE}:j*{STRIDE} + count]
-        a = root[j*rows + j]
-        for i in range(count):
-            upper[i] = a*one[i]
-            lower[i] = 0.0
-        l = j + 1
-        while l + 4 <= rows:
-            m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
-            a, b, c, d = root[m], root[m + 1], root[m + 2], root[m + 3]
-            e, f, g, h = root[n], root[n + 1], root[n + 2], root[n + 3]
-            first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
-            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
-            for i in range(count):
-                upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
-                lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
-            l += 4
-        while l < rows:
-            a, e = root[j*rows + l], root[k*rows + l]
-            one = tile[l*{STRIDE}:l*{STRIDE} + count]
-            for i in range(count):
-                upper[i] += a*one[i]
-                lower[i] += e*one[i]
-            l += 1
-        for i in range(count):
-            out[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
-
-
 def kernel(X, root, out, tile, turned):
+    rows = X.shape[1]
     for start in range(0, X.shape[0], {BLOCK}):
         count = min({BLOCK}, X.shape[0] - start)
+        found = out[start:start + count]
         fill(X[start:start + count], count, tile)
-        square(tile, root, X.shape[1], count, out[start:start + count], turned)
+        upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
+        for i in range(count):
+            found[i] = 0.0
+        # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
+        for j in range(0, rows, 2):
+            k = j + 1 if j + 1 < rows else j
+            ends = 0.0 if k == j else 1.0
+            one = tile[j*{STRIDE}:j*{STRIDE} + count]
+            a = root[j*rows + j]
+            for i in range(count):
+                upper[i] = a*one[i]
+                lower[i] = 0.0
+            l = j + 1
+            while l + 4 <= rows:
+                m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
+                a, b, c, d = root[m], root[m + 1], root[m + 2], root[m + 3]
+                e, f, g, h = root[n], root[n + 1], root[n + 2], root[n + 3]
+                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
+                for i in range(count):
+                    upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
+                    lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
+                l += 4
+            while l < rows:
+                a, e = root[j*rows + l], root[k*rows + l]
+                one = tile[l*{STRIDE}:l*{STRIDE} + count]
+                for i in range(count):
+                    upper[i] += a*one[i]
+                    lower[i] += e*one[i]
+                l += 1
+            for i in range(count):
+                found[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
 """
 
 
@@ -125,7 +121,7 @@ def source(name: str) -> KernelSource:
         "row_moments": (
             _OF_MOMENTS,
             numba.void(
-                _given_matrix, _given_vector, _given_vector, _stack, _matrix, _whole, _vector, _whole, _vector, _vector
+                _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _vector, _whole, _vector, _vector
             ),
             _probe_moments,
         ),
@@ -173,13 +169,13 @@ def _moments(
     kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     q = X.shape[1]
-    square, line, largest = np.zeros((1, q, q)), np.zeros((2, q)), np.zeros(q, np.int64)
+    square, line, largest = np.zeros(q * q), np.zeros((2, q)), np.zeros(q, np.int64)
     tile = np.zeros(q * STRIDE)
     kernel(
         np.ascontiguousarray(X), y, weights, square, line, largest, tile, tile.view(np.int64), np.empty(3 * BLOCK),
         np.empty(2 * BLOCK),
     )  # fmt: skip
-    upper = np.triu(square[0])
+    upper = np.triu(square.reshape(q, q))
     return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64)
 
 

@@ -32,7 +32,8 @@ MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
-    squares, rows = square.shape[0], square.shape[1]
+    rows = line.shape[1]
+    squares = square.shape[0]//(rows*rows)
     upper, lower = scaled[:count], scaled[{BLOCK}:{BLOCK} + count]
     for n in range(squares):
         weight = kept[n*{BLOCK}:n*{BLOCK} + count]
@@ -43,6 +44,7 @@ def add_moments(tile, kept, count, square, line, scaled):
             for i in range(count):
                 upper[i] = weight[i]*left[i]
                 lower[i] = weight[i]*right[i]
+            above, below = (n*rows + j)*rows, (n*rows + k)*rows
             l = j
             while l + 4 <= rows:
                 a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -59,15 +61,17 @@ def add_moments(tile, kept, count, square, line, scaled):
                     f += lower[i]*second[i]
                     g += lower[i]*third[i]
                     h += lower[i]*fourth[i]
-                square[n, j, l] += a
-                square[n, j, l + 1] += b
-                square[n, j, l + 2] += c
-                square[n, j, l + 3] += d
+                at = above + l
+                square[at] += a
+                square[at + 1] += b
+                square[at + 2] += c
+                square[at + 3] += d
                 if k > j:
-                    square[n, k, l] += e
-                    square[n, k, l + 1] += f
-                    square[n, k, l + 2] += g
-                    square[n, k, l + 3] += h
+                    at = below + l
+                    square[at] += e
+                    square[at + 1] += f
+                    square[at + 2] += g
+                    square[at + 3] += h
                 l += 4
             while l < rows:
                 a, e = 0.0, 0.0
@@ -75,9 +79,9 @@ def add_moments(tile, kept, count, square, line, scaled):
                 for i in range(count):
                     a += upper[i]*first[i]
                     e += lower[i]*first[i]
-                square[n, j, l] += a
+                square[above + l] += a
                 if k > j:
-                    square[n, k, l] += e
+                    square[below + l] += e
                 l += 1
     for n in range(line.shape[0]):
         weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
@@ -189,7 +193,7 @@ class _Pass:
     def _sums(self) -> dict[str, tuple[int, ...]]:
         fixed, rows, size = self.fixed, self.rows, self.columns.number_of_parameters
         shapes: dict[str, tuple[int, ...]] = {
-            "square": (len(self.twice), rows, rows),
+            "square": (len(self.twice) * rows * rows,),
             "line": (len(self.once), rows),
             "cross": (fixed, size),
             "jacobian": (fixed, size),
@@ -460,13 +464,13 @@ class _Pass:
                 into[places[n % m]] += sums["line"][n]
             gradient += first @ jacobian
             gradient /= total
-            self._add_squares(sums["square"], places, out)
+            self._add_squares(sums["square"].reshape(len(self.twice), self.rows, self.rows), places, out)
             mixed = sums["cross"].T @ jacobian
             if fixed:
                 out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
             out /= total
             if len(meat) and not self.moving:
-                self._add_squares(sums["outer"], places, meat)
+                self._add_squares(sums["outer"].reshape(len(self.twice), self.rows, self.rows), places, meat)
                 for k, rows in enumerate(places if fixed else ()):
                     mixed = sums["outer_line"][k * fixed : (k + 1) * fixed].T @ jacobian
                     meat[rows] += mixed
