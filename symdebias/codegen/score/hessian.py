@@ -6,6 +6,7 @@ What multiplies x is kept for a block of records, whose columns then stand in a 
 vectorise.
 """
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -497,6 +498,12 @@ class _Pass:
 
 def _whole(upper: FloatArray) -> FloatArray:
     """Return a symmetric matrix by its upper triangle."""
-    whole = np.triu(upper) + np.triu(upper).T
-    np.fill_diagonal(whole, upper.diagonal())
-    return whole
+    return np.where(_below(len(upper)), upper.T, upper) + 0.0
+
+
+@functools.cache
+def _below(size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which entries of a square matrix stand below its diagonal; to ask takes longer than to choose by it."""
+    below = np.tri(size, k=-1, dtype=np.bool_)
+    below.setflags(write=False)
+    return below
