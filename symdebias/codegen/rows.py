@@ -94,8 +94,10 @@ def kernel(X, root, out, tile, turned):
             l = j + 1
             while l + 4 <= rows:
                 m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
-                a, b, c, d = root[m], root[m + 1], root[m + 2], root[m + 3]
-                e, f, g, h = root[n], root[n + 1], root[n + 2], root[n + 3]
+                a, b = root[m], root[m + 1]
+                c, d = root[m + 2], root[m + 3]
+                e, f = root[n], root[n + 1]
+                g, h = root[n + 2], root[n + 3]
                 first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
                 third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
                 for i in range(count):

@@ -37,7 +37,7 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
 ARGUMENTS = "tile, tile_targets, tile_weights, read_tile, read_targets, read_weights, eight_rows"
 BEGIN_DEALING = """records = X.shape[0]
 dealt = order.shape[0]*run_length
-first_run, count, card, run = 0, 0, 0, 0
+first_run = count = card = run = 0
 if begin < dealt:
     first_run = begin//(runs*run_length)*runs
     count = min(runs, order.shape[0] - first_run)
@@ -78,7 +78,7 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
 coming -= records if coming >= records else 0
 # Lines that begin in the rows, and that in which a run begins.
-for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds)*{p}, 8):
+for line in range((coming*{p} + behind) & -8, (coming + rounds)*{p}, 8):
     prefetch(X, line)
 if later == 0 or coming & 7 < rounds:
 {_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
@@ -121,6 +121,7 @@ while place < last:
         later -= run_length
         if first_run + runs + run + width <= order.shape[0]:
             follower += runs
+    behind = 0 if later == 0 else 7
 {_indent(taken, 4)}
     place += rounds*width
     run += width

@@ -48,8 +48,7 @@ def add_moments(tile, kept, count, square, line, scaled):
             above, below = (n*rows + j)*rows, (n*rows + k)*rows
             l = j
             while l + 4 <= rows:
-                a, b, c, d = 0.0, 0.0, 0.0, 0.0
-                e, f, g, h = 0.0, 0.0, 0.0, 0.0
+                a = b = c = d = e = f = g = h = 0.0
                 place = l*{STRIDE}
                 first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
                 third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
@@ -75,7 +74,7 @@ def add_moments(tile, kept, count, square, line, scaled):
                     square[at + 3] += h
                 l += 4
             while l < rows:
-                a, e = 0.0, 0.0
+                a = e = 0.0
                 first = tile[l*{STRIDE}:l*{STRIDE} + count]
                 for i in range(count):
                     a += upper[i]*first[i]
@@ -159,7 +158,7 @@ class _Pass:
             *(f"both{n}_{other} = 0.0" for n, other in self.bends),
             *(self.loop.jacobian("whole") if self.moving else []),
             f"for start in range(0, records.shape[0], {BLOCK}):",
-            f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
+            f"    stop = min(start + {BLOCK}, records.shape[0])",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
             *("    " + line for line in self._filled()),
@@ -401,6 +400,10 @@ class _Pass:
         ]
         if not fixed:
             return lines
+        if fixed == 1:
+            own = f"kept[{(first + once) * BLOCK} + i]"
+            summed = ["part = 0.0", "for i in range(count):", f"    part += {own}*{own}", "outer_both[0, 0] += part"]
+            return [*lines, *summed]
         return [
             *lines,
             f"for n in range({fixed}):",
