@@ -331,13 +331,27 @@ def table(sizes: Sizes, repeats: int, only: list[str] | None) -> str:
     return "\n".join([*lines, "", f"Medians of {repeats}. {machine()}."])
 
 
-def written(page: Path, text: str) -> None:
-    """Put a table into a page, between its marks."""
-    before, mark, rest = page.read_text().partition(BEGIN)
+def around(page: Path) -> tuple[str, str]:
+    """Return what stands before a page's table and after it; or end with what is wrong with the page."""
+    try:
+        before, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise SystemExit(
+            f"{page} cannot be read: {reason}. Give the page that holds the table, such as docs/benchmarks.md."
+        ) from None
     _, end, after = rest.partition(END)
     if not (mark and end):
-        raise SystemExit(f"{page} has no place for the table: {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+        raise SystemExit(f"{page} has no place for the table. Put two lines where it is to stand: {BEGIN} and {END}.")
+    if not os.access(page, os.W_OK):
+        raise SystemExit(f"{page} cannot be written to. Change its permissions, or give another page.")
+    return before, after
+
+
+def written(page: Path, text: str) -> None:
+    """Put a table into a page, between its marks."""
+    before, after = around(page)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
@@ -347,6 +361,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*GROUPS, "imports"])
     parser.add_argument("--write", type=Path, metavar="PAGE")
     options = parser.parse_args()
+    if options.write:
+        # Before minutes of timing, not after.
+        around(options.write)
     text = table(Sizes.small() if options.small else Sizes(), options.repeats, options.only)
     print(text.splitlines()[-1])
     if options.write:

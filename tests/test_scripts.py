@@ -377,6 +377,28 @@ def test_the_table_of_speed_is_put_between_its_marks(tmp_path):
     assert script["BEGIN"] in (ROOT / "docs" / "benchmarks.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"no marks", "has no place for the table"),
+        (b"<!-- end of the table -->\n<!-- table of run_all.py -->", "has no place for the table"),
+        (b"\xff\xfe", "cannot be read: it is no text"),
+    ],
+)
+def test_a_page_without_a_place_for_the_table_of_speed_is_refused_before_anything_is_timed(
+    content, said, tmp_path, monkeypatch
+):
+    script = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))
+    page = tmp_path / "page.md"
+    if content is not None:
+        page.write_bytes(content)
+    monkeypatch.setattr("sys.argv", ["run_all.py", "--small", "--only", "noise", "--write", str(page)])
+    monkeypatch.setitem(script["main"].__globals__, "table", lambda *_: pytest.fail("timed"))
+    with pytest.raises(SystemExit, match=said):
+        script["main"]()
+
+
 def test_ratios_of_the_table_of_speed_are_those_of_pairs(monkeypatch):
     """Ours takes 2, 3 and 100 ticks beside 1, 1 and 10: the median of the ratios is 3, whatever happened once."""
     script = runpy.run_path(str(ROOT / "benchmarks" / "run_all.py"))

@@ -55,7 +55,7 @@ _LARGEST_FILE = 64 * 2**20
 _KEPT, _WORTH_KEEPING = ".json", 0.05
 # Part of every key. It is raised when helpers are named otherwise or an entry holds other files, so that what an older
 # version has kept is left alone and not taken for damage.
-_LAYOUT = 3
+_LAYOUT = 4
 # Answers agree to this much of the largest number in them.
 _SAME = 1e-12
 _LOCK = threading.RLock()
@@ -504,7 +504,7 @@ def _compiled_at(path: Path, source: KernelSource) -> tuple[Callable[..., Any], 
     """Compile the module at a path with Numba's cache beside it; say whether the code came from there."""
     function = _execute(str(path), source)
     with _cache_in_tree():
-        kernel = _njit(source, cache=True)(function)
+        kernel = _njit(source, function, cache=True)
     return kernel, bool(kernel.stats.cache_hits)
 
 
@@ -513,17 +513,25 @@ def _in_memory(source: KernelSource) -> Callable[..., Any]:
     text = _module_text(source)
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
     function = _execute(path, source)
-    kernel: Callable[..., Any] = _njit(source, cache=False)(function)
+    kernel: Callable[..., Any] = _njit(source, function, cache=False)
     return kernel
 
 
-def _njit(source: KernelSource, *, cache: bool) -> Callable[..., Any]:
+def _njit(source: KernelSource, function: Any, *, cache: bool) -> Any:
     # Nobody calls a kernel from C; the wrapper for it would take time to compile.
-    decorator: Callable[..., Any] = numba.njit(
+    return numba.njit(
         source.signature, cache=cache, fastmath=set(source.fastmath), nogil=True, error_model="numpy",
-        no_cfunc_wrapper=True,
-    )  # fmt: skip
-    return decorator
+        no_cfunc_wrapper=True, **_counting(function.__code__),
+    )(function)  # fmt: skip
+
+
+# What asks for memory in the code of kernels.
+_ASKING = frozenset(("array", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"))
+
+
+def _counting(code: types.CodeType) -> dict[str, bool]:
+    """Return the option of counting references to arrays, which a function that makes none needs not."""
+    return {"_nrt": bool(_ASKING & set(code.co_names))}
 
 
 _helpers: dict[str, Dispatcher] = {}
@@ -538,6 +546,7 @@ def _shared(helper: Dispatcher, names: dict[str, Any], fastmath: tuple[str, ...]
     """
     code = helper.py_func.__code__
     options = {name: value for name, value in helper.targetoptions.items() if name != "nopython"}
+    options |= _counting(code)
     used = {name: names[name] for name in code.co_names if name in names}
     # A helper without arithmetic of its own takes over its caller's.
     parts = [*fastmath, code.co_name, code.co_code.hex(), repr(code.co_consts), repr(code.co_varnames)]

@@ -36,9 +36,12 @@ def exp(x: float) -> float:
     p = p * r + 1.0
     # 2^(k-1) or 2^(k+1) through the exponent bits, and the last doubling or halving in arithmetic: k is up to 1024, and
     # down to -1022.
-    bias = np.int64(1022) if x > 0.0 else np.int64(1024)
-    bits = np.int64((np.float64(shifted).view(np.int64) + bias) << np.int64(52))
-    value: float = (2.0 if x > 0.0 else 0.5) * (p * np.int64(bits).view(np.float64))
+    if x > 0.0:
+        bias, last = 1022, 2.0
+    else:
+        bias, last = 1024, 0.5
+    bits = (np.float64(shifted).view(np.int64) + bias) << 52
+    value: float = last * (p * np.int64(bits).view(np.float64))
     value = math.inf if x > 709.782712893384 else value
     value = 0.0 if x < -708.3964185322641 else value
     return value

@@ -306,7 +306,7 @@ def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
         if tiles.by_columns(self.program):
             added = f"""first, part, filled = start, stop - start, 0
 {tiles.rows_lines(self.program, weighted=weighted, is_by_columns=True)}
-first = int(0)
+first = 0*part
 accumulate(theta, read_tile, read_targets, read_weights, noise, first, part, kept, sums)"""
         assembled, row = self.program.assemble(), self.program.sums_of_row()
         q, parameters = self.program.number_of_sums, self.program.number_of_parameters
@@ -389,7 +389,7 @@ def kernel({", ".join((*names, *(name for name, _ in arrays)))}):
         add_weights = "for i in range(first, first + part):\n    total += {weights}[i]" if weighted else ""
         skip = "if total == 0.0:\n    continue" if weighted else ""
         # A plain 0 has a type of its own, for which Numba would compile another function.
-        in_tile = f"""first = int(0)
+        in_tile = f"""first = 0*part
 accumulate(point, read_tile, read_targets, read_weights, noise, first, first + part, kept, sums)
 {add_weights.format(weights="read_weights")}"""
         # What stands in order is read where it stands, if it is not turned.
@@ -414,7 +414,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
     filled = 0
     for step in range(step_sizes.shape[0]):
         start = begin + step*batch_size
-        stop = start + batch_size if start + batch_size < records else records
+        stop = min(start + batch_size, records)
 {_indent(guard, 8)}
             report[0] = 2
             return step
@@ -423,15 +423,15 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            part = stop - position if stop - position < {BLOCK} else {BLOCK}
+            part = min(stop - position, {BLOCK})
             if position < dealt:
-                part = part if part < dealt - position else dealt - position
+                part = min(part, dealt - position)
 {_indent(tiles.deal_lines(self.program, **how), 16)}
 {_indent(dealt, 16)}
             else:
                 first = position + shift
                 first -= records if first >= records else 0
-                part = part if part < records - first else records - first
+                part = min(part, records - first)
 {_indent(rest, 16)}
 {_indent(both, 12)}
             position += part

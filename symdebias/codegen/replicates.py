@@ -145,7 +145,7 @@ def source(
     q, p, sums = program.number_of_parameters - (held is not None), program.width, program.number_of_sums
     block = max(_FEWEST_RECORDS, min(BLOCK, _NUMBERS // p // 8 * 8))
     add_weights = f"\n{' ' * 12}for i in range(length):\n{' ' * 16}total += read_weights[i]" if weighted else ""
-    skip = f"\n{' ' * 8}if total == 0.0:\n{' ' * 12}continue" if weighted else ""
+    skip = f"\n{' ' * 16}if total == 0.0:\n{' ' * 20}continue" if weighted else ""
     put, more, assemble = put_lines("own", "theta", q, held, row="r, "), "", "gradient)"
     if held is not None:
         more, assemble = ", slopes", f"slopes)\n{taken_lines('gradient', 'slopes', q, held)}"
@@ -164,58 +164,54 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
 {_indent(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
-        stop = start + batch_size if start + batch_size < records else records
+        stop = min(start + batch_size, records)
         going = 0
-        for r in range(theta.shape[0]):
-            if report[r, 0] != 0:
-                continue
-{_indent(put, 12)}
-            if not is_within(point, noise, limits):
-                report[r, 0] = 2
-                report[r, 2] = step
-                continue
-            going += 1
-            for j in range({sums}):
-                sums[r, j] = 0.0
-        if going == 0:
-            return
         total = {"0.0" if weighted else "float(stop - start)"}
         position = start
         while position < stop:
-            length = stop - position if stop - position < {block} else {block}
+            length = min(stop - position, {block})
             filled = 0
             while filled < length:
                 at = position + filled
                 part = length - filled
                 if at < dealt:
-                    part = part if part < dealt - at else dealt - at
+                    part = min(part, dealt - at)
 {_indent(tiles.deal_lines(program, **how), 20)}
                 else:
                     first = at + shift
                     first -= records if first >= records else 0
-                    part = part if part < records - first else records - first
+                    part = min(part, records - first)
 {_indent(tiles.rows_lines(program, **how), 20)}
                 filled += part{add_weights}
+            is_first = position == start
+            position += length
+            # Most batches are of one part: all of a step is then done in turn, and sums stay where they are.
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
                     continue
 {_indent(put, 16)}
-                for j in range({sums}):
-                    own_sums[j] = sums[r, j]
+                if is_first:
+                    if not is_within(point, noise, limits):
+                        report[r, 0] = 2
+                        report[r, 2] = step
+                        continue
+                    going += 1
+                    for j in range({sums}):
+                        own_sums[j] = 0.0
+                else:
+                    for j in range({sums}):
+                        own_sums[j] = sums[r, j]
                 accumulate(point, read_tile, read_targets, read_weights, noise, 0, length, kept, own_sums)
-                for j in range({sums}):
-                    sums[r, j] = own_sums[j]
-            position += length{skip}
-        for r in range(theta.shape[0]):
-            if report[r, 0] != 0:
-                continue
-{_indent(put, 12)}
-            for j in range({sums}):
-                own_sums[j] = sums[r, j]
-{_indent(f"assemble(point, noise, own_sums, total, {assemble}", 12)}
-            radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
-{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
-            before_these[r] = averaged
+                if position < stop:
+                    for j in range({sums}):
+                        sums[r, j] = own_sums[j]
+                    continue{skip}
+{_indent(f"assemble(point, noise, own_sums, total, {assemble}", 16)}
+                radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
+{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 16)}
+                before_these[r] = averaged
+            if going == 0:
+                return
 """
     name = "replicates_pass"
     functions = piece.functions | assembled.functions

@@ -24,19 +24,23 @@ _vector = numba.types.Array(numba.float64, 1, "C")
 _given_vector = numba.types.Array(numba.float64, 1, "C", readonly=True)
 _given_matrix = numba.types.Array(numba.float64, 2, "C", readonly=True)
 _whole = numba.types.Array(numba.int64, 1, "C")
-_stack = numba.types.Array(numba.float64, 3, "C")
 _matrix = numba.types.Array(numba.float64, 2, "C")
 
 
 def _fill() -> str:
-    lines = ["@helper()", "def fill(X, count, tile):", "    columns, begin = np.uint64(X.shape[1]), np.uint64(0)"]
+    # Without a sign an index need not be looked at: it might count from the end. A number is named once: for Numba each
+    # mention is a call.
+    names = {f"np.uint64({k})": name for k, name in enumerate(("zero", "one", "two", "three", "four"))}
+    lines = ["@helper()", "def fill(X, count, tile):"]
+    lines += [f"    {name} = {number}" for number, name in names.items()]
+    lines += [f"    stride, columns, begin = np.uint64({STRIDE}), np.uint64(X.shape[1]), zero"]
+    named = list(names.values())
     for width in _TOGETHER:
-        lines += [f"    end = columns - (columns - begin) % np.uint64({width})"]
-        lines += [f"    for j in range(begin, end, np.uint64({width})):", "        for i in range(np.uint64(count)):"]
-        lines += [
-            f"            tile[(j + np.uint64({k}))*np.uint64({STRIDE}) + i] = X[i, j + np.uint64({k})]"
-            for k in range(width)
-        ]
+        at = [("k", "j"), *((f"k + {named[k]}*stride", f"j + {named[k]}") for k in range(1, width))]
+        lines += [f"    end = columns - (columns - begin) % {named[width]}"]
+        lines += [f"    for j in range(begin, end, {named[width]}):"]
+        lines += ["        k = j*stride", "        for i in range(np.uint64(count)):"]
+        lines += [f"            tile[{place} + i] = X[i, {column}]" for place, column in at]
         lines.append("    begin = end")
     return "\n".join(lines)
 
@@ -48,16 +52,13 @@ _OF_MOMENTS = f"""{MOMENTS}
 
 def kernel(X, y, weights, square, line, largest, tile, bits, kept, scaled):
     for start in range(0, X.shape[0], {BLOCK}):
-        count = {BLOCK} if start + {BLOCK} < X.shape[0] else X.shape[0] - start
+        count = min({BLOCK}, X.shape[0] - start)
         fill(X[start:start + count], count, tile)
         for i in range(count):
-            kept[i] = 1.0
-        if weights.shape[0] > 0:
-            for i in range(count):
-                kept[i] = weights[start + i]
-        for i in range(count):
-            kept[{BLOCK} + i] = kept[i]
-            kept[{2 * BLOCK} + i] = kept[i]*y[start + i]
+            weight = weights[start + i] if weights.shape[0] > 0 else 1.0
+            kept[i] = weight
+            kept[{BLOCK} + i] = weight
+            kept[{2 * BLOCK} + i] = weight*y[start + i]
         add_moments(tile, kept, count, square, line, scaled)
         for j in range(X.shape[1]):
             # Numbers without their signs are in the order of their bits, NaN and infinity last.
@@ -72,48 +73,46 @@ _OF_LEVERAGES = f"""
 {_fill()}
 
 
-@helper(fastmath={{"contract", "reassoc"}})
-def square(tile, root, count, out, turned):
-    rows = root.shape[0]
-    upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
-    for i in range(count):
-        out[i] = 0.0
-    # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
-    for j in range(0, rows, 2):
-        k = j + 1 if j + 1 < rows else j
-        ends = 0.0 if k == j else 1.0
-        one = tile[j*{STRIDE}:j*{STRIDE} + count]
-        a = root[j, j]
-        for i in range(count):
-            upper[i] = a*one[i]
-            lower[i] = 0.0
-        l = j + 1
-        while l + 4 <= rows:
-            a, b, c, d = root[j, l], root[j, l + 1], root[j, l + 2], root[j, l + 3]
-            e, f, g, h = root[k, l], root[k, l + 1], root[k, l + 2], root[k, l + 3]
-            place = l*{STRIDE}
-            first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
-            third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
-            for i in range(count):
-                upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
-                lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
-            l += 4
-        while l < rows:
-            a, e = root[j, l], root[k, l]
-            one = tile[l*{STRIDE}:l*{STRIDE} + count]
-            for i in range(count):
-                upper[i] += a*one[i]
-                lower[i] += e*one[i]
-            l += 1
-        for i in range(count):
-            out[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
-
-
 def kernel(X, root, out, tile, turned):
+    rows = X.shape[1]
     for start in range(0, X.shape[0], {BLOCK}):
-        count = {BLOCK} if start + {BLOCK} < X.shape[0] else X.shape[0] - start
+        count = min({BLOCK}, X.shape[0] - start)
+        found = out[start:start + count]
         fill(X[start:start + count], count, tile)
-        square(tile, root, count, out[start:start + count], turned)
+        upper, lower = turned[:count], turned[{BLOCK}:{BLOCK} + count]
+        for i in range(count):
+            found[i] = 0.0
+        # Two rows of the triangle at a time share what they read: of the second the first entry is 0.
+        for j in range(0, rows, 2):
+            k = j + 1 if j + 1 < rows else j
+            ends = 0.0 if k == j else 1.0
+            one = tile[j*{STRIDE}:j*{STRIDE} + count]
+            a = root[j*rows + j]
+            for i in range(count):
+                upper[i] = a*one[i]
+                lower[i] = 0.0
+            l = j + 1
+            while l + 4 <= rows:
+                m, n, place = j*rows + l, k*rows + l, l*{STRIDE}
+                a, b = root[m], root[m + 1]
+                c, d = root[m + 2], root[m + 3]
+                e, f = root[n], root[n + 1]
+                g, h = root[n + 2], root[n + 3]
+                first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
+                third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
+                for i in range(count):
+                    upper[i] += a*first[i] + b*second[i] + c*third[i] + d*fourth[i]
+                    lower[i] += e*first[i] + f*second[i] + g*third[i] + h*fourth[i]
+                l += 4
+            while l < rows:
+                a, e = root[j*rows + l], root[k*rows + l]
+                one = tile[l*{STRIDE}:l*{STRIDE} + count]
+                for i in range(count):
+                    upper[i] += a*one[i]
+                    lower[i] += e*one[i]
+                l += 1
+            for i in range(count):
+                found[i] += upper[i]*upper[i] + ends*lower[i]*lower[i]
 """
 
 
@@ -124,12 +123,12 @@ def source(name: str) -> KernelSource:
         "row_moments": (
             _OF_MOMENTS,
             numba.void(
-                _given_matrix, _given_vector, _given_vector, _stack, _matrix, _whole, _vector, _whole, _vector, _vector
+                _given_matrix, _given_vector, _given_vector, _vector, _matrix, _whole, _vector, _whole, _vector, _vector
             ),
             _probe_moments,
         ),
         "row_leverages": (
-            _OF_LEVERAGES, numba.void(_given_matrix, _given_matrix, _vector, _vector, _vector), _probe_leverages
+            _OF_LEVERAGES, numba.void(_given_matrix, _given_vector, _vector, _vector, _vector), _probe_leverages
         ),
     }  # fmt: skip
     body, signature, probe = texts[name]
@@ -172,13 +171,13 @@ def _moments(
     kernel: Callable[..., Any], X: FloatArray, y: FloatArray, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     q = X.shape[1]
-    square, line, largest = np.zeros((1, q, q)), np.zeros((2, q)), np.zeros(q, np.int64)
+    square, line, largest = np.zeros(q * q), np.zeros((2, q)), np.zeros(q, np.int64)
     tile = np.zeros(q * STRIDE)
     kernel(
         np.ascontiguousarray(X), y, weights, square, line, largest, tile, tile.view(np.int64), np.empty(3 * BLOCK),
         np.empty(2 * BLOCK),
     )  # fmt: skip
-    upper = np.triu(square[0])
+    upper = np.triu(square.reshape(q, q))
     return upper + np.triu(upper, 1).T, line[0], line[1], largest.view(np.float64)
 
 
@@ -197,7 +196,7 @@ def leverages_of_rows(X: FloatArray, root: FloatArray) -> FloatArray:
 
 def _leverages(kernel: Callable[..., Any], X: FloatArray, root: FloatArray) -> FloatArray:
     # A turn of R changes no length: half of a triangle's entries are zeros.
-    triangle = np.ascontiguousarray(np.linalg.qr(root.T, mode="r"))
+    triangle = np.ascontiguousarray(np.linalg.qr(root.T, mode="r")).reshape(-1)
     found = np.empty(len(X))
     kernel(np.ascontiguousarray(X), triangle, found, np.zeros(len(root) * STRIDE), np.empty(2 * BLOCK))
     return found

@@ -32,26 +32,26 @@ def step_lines(
     stop : str
         Lines for a step that is not to be taken.
     """
-    direction = ""
-    if smoothed or scaled:
-        direction = f"""for j in range({q}):
-    gradient[j] += penalty[{row}j]*theta[{row}j]"""
+    direction, turned = "", ""
+    slope = f"(gradient[j] + penalty[{row}j]*theta[{row}j])"
     if smoothed:
-        direction += "\nsmooth_gradient(gradient, smoothing, smoothed)"
+        direction = f"""for j in range({q}):
+    gradient[j] += penalty[{row}j]*theta[{row}j]
+smooth_gradient(gradient, smoothing, smoothed)"""
+        slope = "gradient[j]"
     if scaled:
         direction += f"""
 for j in range({q}):
-    smoothed[j] = gradient[j]
-for j in range({q}):
+    smoothed[j] = {slope}"""
+        slope = "turned"
+        turned = f"""
     turned = 0.0
     for k in range({q}):
-        turned += scaling[{row}j, k]*smoothed[k]
-    gradient[j] = turned"""
-    slope = "gradient[j]" if smoothed or scaled else f"(gradient[j] + penalty[{row}j]*theta[{row}j])"
+        turned += scaling[{row}j, k]*smoothed[k]"""
     return f"""{direction}
 before = 0.0
 norm = 0.0
-for j in range({q}):
+for j in range({q}):{turned}
     before += theta[{row}j]*theta[{row}j]
     gradient[j] = theta[{row}j] - step_sizes[{row}step]*{slope}
     norm += gradient[j]*gradient[j]

@@ -37,11 +37,10 @@ def by_columns(program: Program, *, is_read_often: bool = False) -> bool:
 ARGUMENTS = "tile, tile_targets, tile_weights, read_tile, read_targets, read_weights, eight_rows"
 BEGIN_DEALING = """records = X.shape[0]
 dealt = order.shape[0]*run_length
-first_run, count, card, run = 0, 0, 0, 0
+first_run = count = card = run = 0
 if begin < dealt:
     first_run = begin//(runs*run_length)*runs
-    count = order.shape[0] - first_run
-    count = runs if runs < count else count
+    count = min(runs, order.shape[0] - first_run)
     card = (begin - first_run*run_length)//count
     run = begin - first_run*run_length - card*count"""
 
@@ -79,7 +78,7 @@ def deal_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:
     ask = f"""coming = order[np.uint64(follower + n)]*run_length + later + shift
 coming -= records if coming >= records else 0
 # Lines that begin in the rows, and that in which a run begins.
-for line in range((coming*{p} + (0 if later == 0 else 7)) & -8, (coming + rounds)*{p}, 8):
+for line in range((coming*{p} + behind) & -8, (coming + rounds)*{p}, 8):
     prefetch(X, line)
 if later == 0 or coming & 7 < rounds:
 {_indent(chr(10).join(f"prefetch({vector}, coming)" for vector in asked), 4)}"""
@@ -93,7 +92,7 @@ for i in range(rounds):
 {_indent(ask, 4)}"""
     if is_by_columns:
         taken = f"""for eight in range(0, width, 8):
-    at, end = first_run + run + eight, eight + 8 if eight + 8 < width else width
+    at, end = first_run + run + eight, min(eight + 8, width)
     if eight + 8 <= width:
         for k in range(8):
             eight_rows[k] = order[np.uint64(at + k)]*run_length + card + shift
@@ -113,15 +112,16 @@ for i in range(rounds):
 place = filled
 while place < last:
     # Whole rounds of cards where there are some, else a part of one.
-    width = count - run if count - run < last - place else last - place
-    rounds = (last - place)//count if width == count else 1
-    rounds = rounds if rounds < run_length - card else run_length - card
+    width, rounds = min(count - run, last - place), 1
+    if width == count:
+        rounds = min((last - place)//count, run_length - card)
     # The same runs are read again {ahead} rows further on, or those that take their places are.
     later, follower = card + {ahead}, first_run + run
     if later >= run_length:
         later -= run_length
-        follower = first_run + runs + run
-        follower = follower if follower + width <= order.shape[0] else first_run + run
+        if first_run + runs + run + width <= order.shape[0]:
+            follower += runs
+    behind = 0 if later == 0 else 7
 {_indent(taken, 4)}
     place += rounds*width
     run += width
@@ -131,8 +131,7 @@ while place < last:
         if card == run_length:
             card = 0
             first_run += runs
-            count = order.shape[0] - first_run
-            count = runs if runs < count else count"""
+            count = min(runs, order.shape[0] - first_run)"""
 
 
 def rows_lines(program: Program, *, weighted: bool, is_by_columns: bool) -> str:

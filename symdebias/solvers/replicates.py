@@ -7,6 +7,7 @@ Replicates may begin at different places of the order of an epoch, which is then
 later joins when its place is reached, and goes on in a second round for as long as it was late.
 """
 
+import bisect
 import functools
 import inspect
 import itertools
@@ -455,8 +456,8 @@ def _train(
     )
     # In the order in which they begin, so that those on their way stand side by side.
     line = sorted(range(count), key=lambda place: members[place].late)
-    row_of = {place: row for row, place in enumerate(line)}
     lined = [members[place] for place in line]
+    lates = [one.late for one in lined]
     thetas = np.stack([one.descent.start for one in lined])
     averages, reports = thetas.copy(), np.zeros((count, 3), dtype=np.int64)
     for row, one in enumerate(lined):
@@ -507,9 +508,11 @@ def _train(
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
             origin = at * per_epoch
             for lower, upper in _segments(members, origin, origin + per_epoch, longest):
-                going = [(place, one) for place, one in enumerate(members) if place not in errors]
-                going = [(place, one) for place, one in going if operator.lt(*one.own(lower, upper))]
-                if upper <= done or not going:
+                # All take as many steps of an epoch, so that those on their way are next to one another.
+                inside = lower % (turns * per_epoch)
+                begun, ended = bisect.bisect_right(lates, inside), bisect.bisect_right(lates, inside - per_epoch)
+                rows = [row for row in range(ended, begun) if line[row] not in errors]
+                if upper <= done or not rows:
                     continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
                 dealt: tuple[Any, ...] = (
@@ -517,25 +520,28 @@ def _train(
                 )  # fmt: skip
                 if is_read:
                     dealt = read(run, deal, first, end)
-                rows = [row_of[place] for place, _ in going]
-                here = slice(min(rows), max(rows) + 1)
-                sizes, averaged = np.zeros((count, upper - lower)), np.zeros(count)
-                for row, (_, one) in zip(rows, going, strict=True):
+                here = slice(rows[0], rows[-1] + 1)
+                sizes, averaged = np.zeros((here.stop - here.start, upper - lower)), np.zeros(here.stop - here.start)
+                for row in rows:
+                    one = lined[row]
                     own = one.own(lower, upper)
-                    sizes[row], averaged[row] = one.sizes(*own, at_once=turns > 1), one.descent.averaged(own[0])
+                    sizes[row - here.start] = one.sizes(*own, at_once=turns > 1)
+                    averaged[row - here.start] = one.descent.averaged(own[0])
                 kernel(
-                    thetas[here], dealt, correction.noise, sizes[here], size, tuple(bound[here] for bound in bounds),
+                    thetas[here], dealt, correction.noise, sizes, size, tuple(bound[here] for bound in bounds),
                     correction.limits.for_kernels(finite_variance=True), smoothing, scalings[here], averages[here],
-                    averaged[here], reports[here],
+                    averaged, reports[here],
                 )  # fmt: skip
-                for row, (place, one) in zip(rows, going, strict=True):
-                    taken = int(reports[row, 2]) if reports[row, 0] else upper - lower
+                said = reports[here].tolist()
+                for row in rows:
+                    one, (why, _, step) = lined[row], said[row - here.start]
+                    taken = step if why else upper - lower
                     if not one.descent.took(*one.own(lower, upper), taken):
                         begin = first + taken * size
                         batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
                         if not errors:
                             require_finite(run, X)
-                        errors[place] = stopped(run, one.descent, batch, float(sizes[row, taken]))
+                        errors[line[row]] = stopped(run, one.descent, batch, float(sizes[row - here.start, taken]))
                 advance(end - first)
                 done = upper
                 if journal is not None:

@@ -229,6 +229,16 @@ def test_replicates_that_fail_leave_the_others_alone():
         sd.sgd_replicates(CORRECTED, X, y, settings[:1], random_state=7, batch_size=32)
 
 
+def test_a_replicate_that_stops_leaves_the_others_alone_in_batches_of_several_parts(in_python):
+    X, y = records(700, 2)
+    settings = [{"step_size": 0.02}, {"step_size": 1e6}, {"step_size": 0.01, "l2": 0.5}]
+    shared = {"batch_size": 300, "random_state": 3, "sample_weight": np.arange(700.0) % 3}
+    with pytest.warns(ConvergenceWarning, match="1 of 3 replicates have no fit"):
+        replicates = sd.sgd_replicates(CORRECTED, X, y, settings, **shared)
+    assert sorted(replicates.errors) == [1]
+    assert_same([replicates[0], replicates[2]], CORRECTED, X, y, settings[::2], **shared)
+
+
 def test_a_limit_of_the_correction_stops_one_replicate(in_python):
     release = sd.Release(sd.LaplaceMechanism.from_scale(0.5), sd.RandomizedResponse(2.0))
     corrected = sd.debias(sd.losses.exponential(), release)

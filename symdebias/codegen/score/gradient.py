@@ -1,7 +1,7 @@
 """The pass that sums slopes of the loss over records, and the mean gradient that is assembled from the sums."""
 
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import BLOCK, Piece
+from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import Collected
@@ -66,7 +66,7 @@ def accumulate(loop: RecordLoop, statements: Statements, *, weighted: bool, by_c
     if columns.intercept is not None:
         after += [f"sums[{k * q + columns.intercept}] += total{k}" for k in range(m)]
     lines = _in_loops(loop, before, each, after, by_columns=by_columns)
-    return Piece("\n".join(lines), statements.functions | loop.called, loop.functions)
+    return Piece(spared(lines), statements.functions | loop.called, loop.functions)
 
 
 def numbers_kept(loop: RecordLoop) -> int:
@@ -214,4 +214,4 @@ def assemble(loop: RecordLoop) -> Piece:
     size = loop.columns.number_of_parameters
     lines = [f"for j in range({size}):", "    gradient[j] = sums[j]", *loop.assemble()]
     lines += [f"for j in range({size}):", "    gradient[j] /= total"]
-    return Piece("\n".join(lines), loop.called, loop.functions)
+    return Piece(spared(lines), loop.called, loop.functions)

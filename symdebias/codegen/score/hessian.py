@@ -6,6 +6,7 @@ What multiplies x is kept for a block of records, whose columns then stand in a 
 vectorise.
 """
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from symdebias._arrays import FloatArray
 from symdebias.codegen.printer import Statements
-from symdebias.codegen.program import BLOCK, Piece
+from symdebias.codegen.program import BLOCK, Piece, spared
 from symdebias.codegen.score.columns import places_text
 from symdebias.codegen.score.loop import RecordLoop
 from symdebias.codegen.score.statistic import ZERO, RecordSlopes
@@ -32,7 +33,8 @@ MOMENTS = f"""
 
 @helper(fastmath={{"contract", "reassoc"}})
 def add_moments(tile, kept, count, square, line, scaled):
-    squares, rows = square.shape[0], square.shape[1]
+    rows = line.shape[1]
+    squares = square.shape[0]//(rows*rows)
     upper, lower = scaled[:count], scaled[{BLOCK}:{BLOCK} + count]
     for n in range(squares):
         weight = kept[n*{BLOCK}:n*{BLOCK} + count]
@@ -43,10 +45,10 @@ def add_moments(tile, kept, count, square, line, scaled):
             for i in range(count):
                 upper[i] = weight[i]*left[i]
                 lower[i] = weight[i]*right[i]
+            above, below = (n*rows + j)*rows, (n*rows + k)*rows
             l = j
             while l + 4 <= rows:
-                a, b, c, d = 0.0, 0.0, 0.0, 0.0
-                e, f, g, h = 0.0, 0.0, 0.0, 0.0
+                a = b = c = d = e = f = g = h = 0.0
                 place = l*{STRIDE}
                 first, second = tile[place:place + count], tile[place + {STRIDE}:place + {STRIDE} + count]
                 third, fourth = tile[place + 2*{STRIDE}:place + 2*{STRIDE} + count], tile[place + 3*{STRIDE}:]
@@ -59,25 +61,27 @@ def add_moments(tile, kept, count, square, line, scaled):
                     f += lower[i]*second[i]
                     g += lower[i]*third[i]
                     h += lower[i]*fourth[i]
-                square[n, j, l] += a
-                square[n, j, l + 1] += b
-                square[n, j, l + 2] += c
-                square[n, j, l + 3] += d
+                at = above + l
+                square[at] += a
+                square[at + 1] += b
+                square[at + 2] += c
+                square[at + 3] += d
                 if k > j:
-                    square[n, k, l] += e
-                    square[n, k, l + 1] += f
-                    square[n, k, l + 2] += g
-                    square[n, k, l + 3] += h
+                    at = below + l
+                    square[at] += e
+                    square[at + 1] += f
+                    square[at + 2] += g
+                    square[at + 3] += h
                 l += 4
             while l < rows:
-                a, e = 0.0, 0.0
+                a = e = 0.0
                 first = tile[l*{STRIDE}:l*{STRIDE} + count]
                 for i in range(count):
                     a += upper[i]*first[i]
                     e += lower[i]*first[i]
-                square[n, j, l] += a
+                square[above + l] += a
                 if k > j:
-                    square[n, k, l] += e
+                    square[below + l] += e
                 l += 1
     for n in range(line.shape[0]):
         weight = kept[(squares + n)*{BLOCK}:(squares + n)*{BLOCK} + count]
@@ -154,7 +158,7 @@ class _Pass:
             *(f"both{n}_{other} = 0.0" for n, other in self.bends),
             *(self.loop.jacobian("whole") if self.moving else []),
             f"for start in range(0, records.shape[0], {BLOCK}):",
-            f"    stop = start + {BLOCK} if start + {BLOCK} < records.shape[0] else records.shape[0]",
+            f"    stop = min(start + {BLOCK}, records.shape[0])",
             "    X, y = records[start:stop], targets[start:stop]",
             "    weights, count = all_weights[start:stop], stop - start",
             *("    " + line for line in self._filled()),
@@ -176,7 +180,7 @@ class _Pass:
             "return value/total",
         ]
         return Piece(
-            "\n".join(lines),
+            spared(lines),
             self.statements.functions | self.loop.called,
             self.loop.functions + MOMENTS,
             tuple(self._workspace().items()),
@@ -189,7 +193,7 @@ class _Pass:
     def _sums(self) -> dict[str, tuple[int, ...]]:
         fixed, rows, size = self.fixed, self.rows, self.columns.number_of_parameters
         shapes: dict[str, tuple[int, ...]] = {
-            "square": (len(self.twice), rows, rows),
+            "square": (len(self.twice) * rows * rows,),
             "line": (len(self.once), rows),
             "cross": (fixed, size),
             "jacobian": (fixed, size),
@@ -259,15 +263,19 @@ class _Pass:
         columns, factor, size = self.columns, self.factor, self.columns.number_of_parameters
         inside = [f"value += ({self.statements.results[0]}){factor}"]
         for n, text in enumerate((*self.twice, *self.once)):
-            inside.append(f"part = ({text}){factor}")
-            inside.append(f"kept{n} {self.assign} part")
+            part = f"({text}){factor}"
+            if self.combinations is not None:
+                inside.append(f"part = {part}")
+                part = "part"
+            inside.append(f"kept{n} {self.assign} {part}")
             inside += self._shifted(n)
         start, fixed = self.start, self.fixed
         inside += [f"both{n}_{o} += ({self.second(start + n, start + o)}){factor}" for n, o in self.bends]
-        inside += [f"first{n} += ({self.first(start + n)}){factor}" for n in range(fixed)]
-        inside += self._of_records()
         last = self.kept - fixed
-        inside += [f"kept{last + n} {self.assign} ({self.first(start + n)}){factor}" for n in range(fixed)]
+        for n in range(fixed):
+            inside += [f"part = ({self.first(start + n)}){factor}", f"first{n} += part"]
+            inside.append(f"kept{last + n} {self.assign} part")
+        inside += self._of_records()
         return [
             *(f"base{k} = bases[{k * BLOCK} + i]" for k in range(len(columns.scores))),
             *self.loop.lookups(),
@@ -392,6 +400,10 @@ class _Pass:
         ]
         if not fixed:
             return lines
+        if fixed == 1:
+            own = f"kept[{(first + once) * BLOCK} + i]"
+            summed = ["part = 0.0", "for i in range(count):", f"    part += {own}*{own}", "outer_both[0, 0] += part"]
+            return [*lines, *summed]
         return [
             *lines,
             f"for n in range({fixed}):",
@@ -456,13 +468,13 @@ class _Pass:
                 into[places[n % m]] += sums["line"][n]
             gradient += first @ jacobian
             gradient /= total
-            self._add_squares(sums["square"], places, out)
+            self._add_squares(sums["square"].reshape(len(self.twice), self.rows, self.rows), places, out)
             mixed = sums["cross"].T @ jacobian
             if fixed:
                 out += mixed + mixed.T + jacobian.T @ _whole(sums["both"]) @ jacobian
             out /= total
             if len(meat) and not self.moving:
-                self._add_squares(sums["outer"], places, meat)
+                self._add_squares(sums["outer"].reshape(len(self.twice), self.rows, self.rows), places, meat)
                 for k, rows in enumerate(places if fixed else ()):
                     mixed = sums["outer_line"][k * fixed : (k + 1) * fixed].T @ jacobian
                     meat[rows] += mixed
@@ -489,6 +501,12 @@ class _Pass:
 
 def _whole(upper: FloatArray) -> FloatArray:
     """Return a symmetric matrix by its upper triangle."""
-    whole = np.triu(upper) + np.triu(upper).T
-    np.fill_diagonal(whole, upper.diagonal())
-    return whole
+    return np.where(_below(len(upper)), upper.T, upper) + 0.0
+
+
+@functools.cache
+def _below(size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which entries of a square matrix stand below its diagonal; to ask takes longer than to choose by it."""
+    below = np.tri(size, k=-1, dtype=np.bool_)
+    below.setflags(write=False)
+    return below

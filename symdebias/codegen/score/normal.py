@@ -42,12 +42,13 @@ class QuadraticForm(Statistic):
     def share(self, at: Place) -> Share:
         """Return the covariances, and what V times theta adds to the gradient."""
         columns, (p, q, _) = at.columns, at.columns.sizes
-        place, other = columns.place("j"), columns.place("l")
+        index = "l" if self.full else "j"
+        place, other = columns.place("j"), columns.place(index)
         before: list[str] = []
         assemble: list[str] = []
         second: list[str] = []
         for i, a, b in self._pairs(at):
-            left, right = columns.theta(a, "j"), columns.theta(b, "l" if self.full else "j")
+            left, right = columns.theta(a, "j"), columns.theta(b, index)
             to_a, to_b = f"gradient[{a * q} + {place}]", f"gradient[{b * q} + {place}]"
             before += [
                 f"{self.name(at, i)} = {self.start(at)}",
@@ -72,8 +73,8 @@ class QuadraticForm(Statistic):
             added = f"first[{at.symbol + i}]*{self.entry(at)}"
             second += [
                 *self._loops(at),
-                f"        out[{a * q} + {place}, {b * q} + {other}] += {added}",
-                f"        out[{b * q} + {place}, {a * q} + {other}] += {added}",
+                f"{tab}out[{a * q} + {place}, {b * q} + {other}] += {added}",
+                f"{tab}out[{b * q} + {place}, {a * q} + {other}] += {added}",
             ]
         return Share(
             {symbol: self.name(at, i) for i, symbol in enumerate(self.variances)},
@@ -86,11 +87,12 @@ class QuadraticForm(Statistic):
     def jacobian(self, at: Place, into: str) -> list[str]:
         """Return lines that add V theta to both rows of a covariance."""
         lines, q, place = [], at.columns.parameters, at.columns.place("j")
+        index, tab = ("l", "        ") if self.full else ("j", "    ")
         for i, a, b in self._pairs(at):
             lines += self._loops(at)
             for one, other in ((a, b), (b, a)):
                 entry = f"{into}[{at.symbol + i}, {one * q} + {place}]"
-                lines.append(f"        {entry} += {self.entry(at)}*{at.columns.theta(other, 'l')}")
+                lines.append(f"{tab}{entry} += {self.entry(at)}*{at.columns.theta(other, index)}")
         return lines
 
     def _pairs(self, at: Place) -> list[tuple[int, int, int]]:
@@ -98,7 +100,7 @@ class QuadraticForm(Statistic):
 
     def _loops(self, at: Place) -> list[str]:
         p = len(at.columns.linear)
-        return [f"for j in range({p}):", f"    for l in {f'range({p})' if self.full else 'range(j, j + 1)'}:"]
+        return [f"for j in range({p}):", *([f"    for l in range({p}):"] if self.full else [])]
 
     def entry(self, at: Place) -> str:
         """Return the entry of V of a column, or of two, as text for a loop over columns."""
@@ -274,10 +276,12 @@ def _score_pairs(at: Place) -> list[tuple[int, int]]:
 def _guard(at: Place, entry: str, *, full: bool = False) -> list[str]:
     """Return lines that compute the largest noise variance of a score."""
     p, q, m = at.columns.sizes
-    left, right = (f"theta[k*{q} + {at.columns.place(column)}]" for column in "jl")
-    lines = [f"for k in range({m}):", "    spread = 0.0", f"    for j in range({p}):"]
+    row = f"k*{q}" if m > 1 else "0"
+    left, right = (f"theta[{row} + {at.columns.place(column)}]" for column in "jl")
+    lines = ["spread = 0.0", f"for j in range({p}):"]
     if full:
-        lines += [f"        for l in range({p}):", f"            spread += {entry}*{left}*{right}"]
+        lines += [f"    for l in range({p}):", f"        spread += {entry}*{left}*{right}"]
     else:
-        lines.append(f"        spread += {entry}*({left}*{left})")
-    return [*lines, "    variance = spread if spread > variance else variance"]
+        lines.append(f"    spread += {entry}*({left}*{left})")
+    lines.append("variance = spread if spread > variance else variance")
+    return lines if m == 1 else [f"for k in range({m}):", *("    " + line for line in lines)]

@@ -16,7 +16,7 @@ import sympy as sp
 
 from symdebias.codegen.printed import kept_statements
 from symdebias.codegen.printer import Statements, print_statements
-from symdebias.codegen.program import Layout, Piece, RecordCode
+from symdebias.codegen.program import Layout, Piece, RecordCode, spared
 from symdebias.codegen.score import clipped, gradient, hessian
 from symdebias.codegen.score.columns import ScoreColumns
 from symdebias.codegen.score.configurations import Configurations
@@ -188,7 +188,7 @@ class ScoreProgram:
         They are the largest noise variance of a score, and the largest of sum_k |theta_kj| over the tail rate of
         column j.
         """
-        return "\n".join(self._loop.guard())
+        return spared(self._loop.guard())
 
     def loss(self) -> RecordCode:
         """Return the code of the loss of one record."""
