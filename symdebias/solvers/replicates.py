@@ -505,10 +505,11 @@ def _train(
             if rng is not None and (at % turns == 0 or at == at_round):
                 drawn_from = rng.bit_generator.state
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
-            origin = at * per_epoch
+            origin, begun = at * per_epoch, at // turns * per_epoch
+            behind = [one.behind(origin) for one in members]
             for lower, upper in _segments(members, origin, origin + per_epoch, longest):
                 going = [(place, one) for place, one in enumerate(members) if place not in errors]
-                going = [(place, one) for place, one in going if operator.lt(*one.own(lower, upper))]
+                going = [(place, one) for place, one in going if 0 <= lower - behind[place] - begun < per_epoch]
                 if upper <= done or not going:
                     continue
                 first, end = (lower - origin) * size, min((upper - origin) * size, n)
@@ -520,8 +521,8 @@ def _train(
                 rows = [row_of[place] for place, _ in going]
                 here = slice(min(rows), max(rows) + 1)
                 sizes, averaged = np.zeros((count, upper - lower)), np.zeros(count)
-                for row, (_, one) in zip(rows, going, strict=True):
-                    own = one.own(lower, upper)
+                for row, (place, one) in zip(rows, going, strict=True):
+                    own = lower - behind[place], upper - behind[place]
                     sizes[row], averaged[row] = one.sizes(*own, at_once=turns > 1), one.descent.averaged(own[0])
                 kernel(
                     thetas[here], dealt, correction.noise, sizes[here], size, tuple(bound[here] for bound in bounds),
@@ -530,7 +531,7 @@ def _train(
                 )  # fmt: skip
                 for row, (place, one) in zip(rows, going, strict=True):
                     taken = int(reports[row, 2]) if reports[row, 0] else upper - lower
-                    if not one.descent.took(*one.own(lower, upper), taken):
+                    if not one.descent.took(lower - behind[place], upper - behind[place], taken):
                         begin = first + taken * size
                         batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
                         if not errors:
