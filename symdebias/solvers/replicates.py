@@ -507,6 +507,7 @@ def _train(
                 drawn_from = rng.bit_generator.state
                 deal = Deal.shuffled(n, matrix.shape[1], rng)
             origin = at * per_epoch
+            behind = [one.behind(origin) for one in lined]
             for lower, upper in _segments(members, origin, origin + per_epoch, longest):
                 # All take as many steps of an epoch, so that those on their way are next to one another.
                 inside = lower % (turns * per_epoch)
@@ -524,7 +525,7 @@ def _train(
                 sizes, averaged = np.zeros((here.stop - here.start, upper - lower)), np.zeros(here.stop - here.start)
                 for row in rows:
                     one = lined[row]
-                    own = one.own(lower, upper)
+                    own = lower - behind[row], upper - behind[row]
                     sizes[row - here.start] = one.sizes(*own, at_once=turns > 1)
                     averaged[row - here.start] = one.descent.averaged(own[0])
                 kernel(
@@ -536,7 +537,7 @@ def _train(
                 for row in rows:
                     one, (why, _, step) = lined[row], said[row - here.start]
                     taken = step if why else upper - lower
-                    if not one.descent.took(*one.own(lower, upper), taken):
+                    if not one.descent.took(lower - behind[row], upper - behind[row], taken):
                         begin = first + taken * size
                         batch = deal.rows(np.arange(begin, min(begin + size, n)), n)
                         if not errors:
