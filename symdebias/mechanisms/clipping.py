@@ -164,6 +164,14 @@ def _sums(values: FloatArray, order: int) -> FloatArray:
         return np.asarray(np.abs(values).sum(axis=1) if order == 1 else np.einsum("ij,ij->i", values, values))
 
 
+def _ones_but_where(chosen: BoolArray, numbers: FloatArray) -> FloatArray:
+    """Return some of the numbers and ones elsewhere, by their bits: `numpy.where` has a branch, which takes time."""
+    one = np.float64(1.0).view(np.int64)
+    bits = numbers.view(np.int64) ^ one
+    bits &= -chosen.astype(np.int64)
+    return np.asarray((bits ^ one).view(np.float64))
+
+
 def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray, BoolArray]:
     """Return the same of a block of rows."""
     least, wanted, most = _thresholds(radius, values.shape[1])
@@ -173,7 +181,7 @@ def _in_ball(values: FloatArray, radius: float, order: int) -> tuple[FloatArray,
         # No sum overflows, and no factor loses digits. A sum that lost them is that of a row far inside. All factors
         # are computed, so that the time says little of how many rows are drawn in.
         with np.errstate(divide="ignore", over="ignore"):
-            factors = np.where(lengths > least, wanted / lengths, 1.0)
+            factors = _ones_but_where(lengths > least, wanted / lengths)
         return values * factors[:, None], lengths > most
     # Divided by a power of two each, which is exact, so that no sum overflows and no factor is too small.
     sizes = np.abs(values)

@@ -224,7 +224,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_nothing_half_written_leaves_where_bits_run_out(name, monkeypatch):
     mechanism, columns = MECHANISMS[name]
-    values = np.concatenate([records(mechanism, columns)] * 30)
+    values = np.concatenate([records(mechanism, columns)] * 60)
     monkeypatch.setattr(draws, "MANY", 2**16)
     true, left = sampling._secret_octets, [1]
 
