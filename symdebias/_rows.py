@@ -17,6 +17,8 @@ from symdebias._arrays import FloatArray
 
 # Rows that are read at a time where a slice has a stride, or rows are picked.
 WINDOW = 2**17
+# Numbers that are read at a time where single rows are at hand, so that windows need not be long: 1 MB.
+_NUMBERS = 2**17
 # What was made for one half of a pair and waits for the other: as many blocks as threads may be working on.
 _KEPT = 8
 
@@ -189,6 +191,14 @@ def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
 def has_any_row(source: Any) -> bool:
     """Whether single rows of rows, or of an array, are at hand."""
     return not isinstance(source, Rows) or source.has_any_row
+
+
+def at_once(*sources: Any) -> int:
+    """Return how many rows of these to read at a time where nothing but the room that they take depends on it."""
+    if not all(map(has_any_row, sources)):
+        return WINDOW
+    widest = max(int(np.prod(source.shape[1:], dtype=np.int64)) for source in sources)
+    return min(WINDOW, max(1, _NUMBERS // max(1, widest)))
 
 
 def blocks_of(source: Any) -> Iterator[FloatArray]:

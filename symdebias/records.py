@@ -19,7 +19,7 @@ from symdebias._arrays import (
     real_array,
     weights_array,
 )
-from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
+from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired
 from symdebias._table_rows import first_row, rows_of_table
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
@@ -606,11 +606,11 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
     target = y
     if y is not None and not isinstance(y, Rows):
         target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
-    for start in range(0, count, WINDOW):
-        rows = slice(start, min(start + WINDOW, count))
-        read = columns[rows], None if y is None else target[rows]
+    step = at_once(columns) if y is None else at_once(columns, target)
+    for start in range(0, count, step):
+        rows = slice(start, min(start + step, count))
         with counted_from(start):
-            correction.checked_records(*read)
+            correction.checked_records(columns[rows], None if y is None else target[rows])
     if correction.collected is None and y is not None:
 
         def checked_columns(part: FloatArray) -> FloatArray:
