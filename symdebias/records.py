@@ -221,6 +221,18 @@ class Records:
         """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""
         return self.taken(self.every(stride)) if stride > 1 else self
 
+    def spaced(self, stride: int) -> "Records":
+        """Return the records of `thinned`, read anew in each pass over them where single ones are at hand."""
+        places = self.every(stride)
+        if stride <= 1 or not isinstance(places, slice) or not self.has_any_row or self.scales is not None:
+            return self.taken(places)
+        matrix, target = (
+            (part if isinstance(part, Rows) else Rows.of_array(part)).every(stride)
+            for part in (self.matrix, self.target)
+        )
+        weights = np.ascontiguousarray(self.weights[places]) if len(self.weights) else self.weights
+        return replace(self, matrix=matrix, target=target, weights=weights, journal=None, seen={})
+
     def every(self, stride: int) -> Any:
         """Return the places 0, stride, 2 stride, ... of the records with weight, as a slice where all have some.
 
@@ -512,7 +524,8 @@ class Records:
 
     def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
         """Return the weighted gradients less a mean of some records, shape (m, Q)."""
-        gradients = self.gradients(theta, rows, by_derivatives=True) - mean
+        gradients = self.gradients(theta, rows, by_derivatives=True)
+        gradients -= mean
         if len(self.weights):
             gradients *= self.weights[rows, None]
         return gradients

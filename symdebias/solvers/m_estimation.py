@@ -448,6 +448,8 @@ class _Search:
         else:
             begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
             resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
+        # Room for what follows.
+        vars(self).pop("_part", None)
         metric = of_curvatures(root.derivatives.hessian) if self.is_free_form else self.metric
         health = examined(
             records, root.theta, self.penalty, metric, hessian=root.derivatives.hessian,

@@ -168,6 +168,8 @@ def _bends(records: Records, theta: FloatArray, move: FloatArray) -> FloatArray:
         some = records.taken(slice(piece, None, _PIECES))
         there, back = (some.mean_gradient(theta + sign * move) for sign in (1.0, -1.0))
         found.append((there + back) / 2 - some.mean_gradient(theta))
+        # Before the next is copied.
+        del some
     return np.array(found)
 
 
