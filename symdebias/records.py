@@ -126,7 +126,7 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        if by_blocks and _has_rows(X) and (_is_long(X) or _is_long(y)):
+        if by_blocks and _has_rows(X) and (is_long(X) or is_long(y)):
             matrix, target = _in_blocks(correction, X, y)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
             matrix, target = _of_table(correction, X, y, check_finite=check_finite)
@@ -564,7 +564,7 @@ def _has_rows(values: Any) -> bool:
     return isinstance(values, Rows) or type(values) in (np.ndarray, np.memmap)
 
 
-def _is_long(values: Any) -> bool:
+def is_long(values: Any) -> bool:
     """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
     if isinstance(values, Rows):
         return True
@@ -618,7 +618,7 @@ def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray
     columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
     target = y
     if y is not None and not isinstance(y, Rows):
-        target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
+        target = Rows.of_array(np.asarray(y)) if is_long(y) else real_array(y, "y", check_finite=False)
     step = at_once(columns) if y is None else at_once(columns, target)
     for start in range(0, count, step):
         rows = slice(start, min(start + step, count))
