@@ -107,7 +107,7 @@ class ReleasedScores:
         linear, bound = np.empty(len(matrix)), 0.0
         coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
         coded = [(column, values) for column, values in coded if values.any()]
-        codes = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
+        codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
         step = _rows_at_once(matrix.shape[1])
         for start in range(0, len(matrix), step):
             rows = slice(start, start + step)

@@ -248,9 +248,7 @@ def of_records(
     return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
 
 
-def _in_steps(
-    part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int
-) -> Iterator[FloatArray]:
+def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int) -> Iterator[FloatArray]:
     """Yield the weighted gradients less a mean of some records by so many, of which few are there at a time."""
     rest = np.zeros((0, len(theta)))
     for start in range(rows.start, rows.stop, _AT_ONCE):
