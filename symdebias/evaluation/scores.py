@@ -41,7 +41,7 @@ NODES, _REACH = 4001, 8.0
 
 def _rows_at_once(columns: int) -> int:
     """Return how many records are looked at at a time: a power of two, so that sums are those of all at once."""
-    return int(2 ** np.clip(np.floor(np.log2(_NUMBERS / max(1, columns))), _LEAST_POWER, _MOST_POWER))
+    return 1 << min(max(int(math.log2(_NUMBERS / max(1, columns))), _LEAST_POWER), _MOST_POWER)
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ class ReleasedScores:
             linear[rows] = columns @ at + constant
             bound = max(bound, float(np.abs(columns @ (at * public) + constant).max()))
             for own, (column, _) in zip(codes, coded, strict=True):
-                own[rows] = block[:, column.column]
+                own[rows] = block[:, column.column].astype(np.int64)
         for group, (_, mechanism) in enumerate(release.groups):
-            own = at[[part.group == group for part in design.linear]]
-            if own.any():
-                bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
+            parameters = at[[part.group == group for part in design.linear]]
+            if parameters.any():
+                bound += math.inf if mechanism.bound is None else float(np.linalg.norm(parameters)) * mechanism.bound
         forms = []
         alone = False
         for shared in design.spherical:
