@@ -93,15 +93,15 @@ class Rows:
         by_row = source.by_row if isinstance(source, Rows) else True
         return cls(shape, made, made if has_any_row(source) else None, by_row=by_row)
 
-    def every(self, stride: int) -> "Rows":
-        """Return the rows 0, stride, 2 stride, ... of a source that has any row at hand, read where they are."""
-        count = -(-len(self) // stride)
+    def every(self, stride: int, first: int = 0) -> "Rows":
+        """Return every so many rows of a source that has any row at hand, read where they are."""
+        count = -(-(len(self) - first) // stride)
 
         def picked(rows: Any) -> FloatArray:
             if not isinstance(rows, slice):
-                return self[rows * stride]
+                return self[first + rows * stride]
             start, stop, step = rows.indices(count)
-            return self[slice(start * stride, (stop - 1) * stride + 1, step * stride)]
+            return self[slice(first + start * stride, first + (stop - 1) * stride + 1, step * stride)]
 
         return Rows((count, *self.shape[1:]), picked, picked, by_row=self.by_row)
 

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import symdebias as sd
-from symdebias import _table_rows, records
+from symdebias import _table_rows, reading, records
 from symdebias._rows import Rows
 
 pd = pytest.importorskip("pandas")
@@ -255,7 +255,7 @@ def test_metrics_of_a_table_are_those_of_it_as_a_whole(kind, metric, monkeypatch
 
 
 def test_scores_of_long_columns_are_those_of_contiguous_ones(monkeypatch):
-    monkeypatch.setattr(records, "CHUNK", 100)
+    monkeypatch.setattr(reading, "CHUNK", 100)
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(N, 3)).astype(np.float32), rng.choice([-1.0, 1.0], N)
     release = sd.Release(sd.GaussianMechanism.from_scale(0.1))

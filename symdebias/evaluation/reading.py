@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from symdebias import records
+from symdebias import reading, records
 from symdebias._arrays import FloatArray, column_names, is_table
 from symdebias._rows import Rows, at_once, counted_from
 from symdebias._table_rows import rows_of_table
@@ -32,7 +32,7 @@ def released_columns(release: Release, X: Any) -> FloatArray | Rows:
     if is_table(X):
         if number_of_rows(X) * len(column_names(X)) > records.SMALL_TABLE:
             columns = _of_table(release, X)
-    elif records.is_long(X):
+    elif reading.is_long(X):
         columns = Rows.of_array(np.asarray(X))
     if not isinstance(columns, Rows):
         return release.design_matrix(X if columns is None else columns)
