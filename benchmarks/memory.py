@@ -23,8 +23,8 @@ import pyarrow as pa
 
 import symdebias as sd
 
-# Records of the first run: so many that passes are those of many records, and tables are read where they are.
-FIRST, NOISE = 500_000, 0.3
+# Records of the first run: so many that all that is compiled for many records is there, and tables are not copied.
+FIRST, NOISE = 1_000_000, 0.3
 PROCESS = Path("/proc/self")
 
 
@@ -57,7 +57,7 @@ def judged(columns: int, X: Any, y: Any) -> Any:
 
 
 def privatized(columns: int, X: Any, y: Any) -> Any:
-    own = {name: sd.LaplaceMechanism(1.0, bounds=(-1, 1)) for name in names(columns)}
+    own = {name: sd.LaplaceMechanism(1.0, bounds=(-3, 3)) for name in names(columns)}
     return sd.Release(own, sd.RandomizedResponse(1.0)).privatize(X, y, random_state=0)
 
 
