@@ -17,6 +17,8 @@ from symdebias._arrays import FloatArray
 
 # Rows that are read at a time where a slice has a stride, or rows are picked.
 WINDOW = 2**17
+# Numbers that are read at a time where single rows are at hand, so that windows need not be long: 1 MB.
+_NUMBERS = 2**17
 # What was made for one half of a pair and waits for the other: as many blocks as threads may be working on.
 _KEPT = 8
 
@@ -34,10 +36,14 @@ class Rows:
         From a slice of one row or more to these rows, float64, C order. Called from several threads at once.
     pick : callable, optional
         From an array of row numbers, or a slice with a stride, to these rows: for a source that has any row at hand.
+    by_row : bool
+        Whether the numbers of a row lie side by side, so that a share of the rows is read in its share of the time.
 
     Attributes
     ----------
     shape : tuple of int
+        As given.
+    by_row : bool
         As given.
 
     Examples
@@ -54,8 +60,10 @@ class Rows:
         shape: tuple[int, ...],
         read: Callable[[slice], FloatArray],
         pick: Callable[[Any], FloatArray] | None = None,
+        *,
+        by_row: bool = False,
     ) -> None:
-        self.shape, self._read, self._pick = shape, read, pick
+        self.shape, self._read, self._pick, self.by_row = shape, read, pick, by_row
 
     @classmethod
     def of_array(cls, array: np.ndarray[Any, Any]) -> "Rows":
@@ -64,7 +72,7 @@ class Rows:
         def numbers(rows: Any) -> FloatArray:
             return np.ascontiguousarray(array[rows], dtype=np.float64)
 
-        return cls(array.shape, numbers, numbers)
+        return cls(array.shape, numbers, numbers, by_row=array.ndim == 1 or abs(array.strides[-1]) == array.itemsize)
 
     @classmethod
     def made_of(cls, source: Any, make: Callable[[FloatArray], FloatArray]) -> "Rows":
@@ -82,7 +90,20 @@ class Rows:
             return make(source[rows])
 
         shape = len(source), *made(slice(0, 1)).shape[1:]
-        return cls(shape, made, made if has_any_row(source) else None)
+        by_row = source.by_row if isinstance(source, Rows) else True
+        return cls(shape, made, made if has_any_row(source) else None, by_row=by_row)
+
+    def every(self, stride: int, first: int = 0) -> "Rows":
+        """Return every so many rows of a source that has any row at hand, read where they are."""
+        count = -(-(len(self) - first) // stride)
+
+        def picked(rows: Any) -> FloatArray:
+            if not isinstance(rows, slice):
+                return self[first + rows * stride]
+            start, stop, step = rows.indices(count)
+            return self[slice(first + start * stride, first + (stop - 1) * stride + 1, step * stride)]
+
+        return Rows((count, *self.shape[1:]), picked, picked, by_row=self.by_row)
 
     def over_blocks(self, work: Callable[[FloatArray], Any]) -> list[Any]:
         """Return what a function says of consecutive blocks, in order."""
@@ -189,6 +210,14 @@ def counted_from(first: int, place: str = "", every: int = 1) -> Iterator[None]:
 def has_any_row(source: Any) -> bool:
     """Whether single rows of rows, or of an array, are at hand."""
     return not isinstance(source, Rows) or source.has_any_row
+
+
+def at_once(*sources: Any) -> int:
+    """Return how many rows of these to read at a time where nothing but the room that they take depends on it."""
+    if not all(map(has_any_row, sources)):
+        return WINDOW
+    widest = max(int(np.prod(source.shape[1:], dtype=np.int64)) for source in sources)
+    return min(WINDOW, max(1, _NUMBERS // max(1, widest)))
 
 
 def blocks_of(source: Any) -> Iterator[FloatArray]:

@@ -148,7 +148,13 @@ def take_rows(data: Any, rows: Any) -> Any:
     """
     if _package(data) in _THROUGH_NARWHALS:
         whole = frame(data) if is_table(data) else _series(data)
-        return whole[np.arange(len(whole))[rows].tolist()].to_native()
+        if isinstance(rows, slice):
+            first, end, step = rows.indices(len(whole))
+            # Consecutive rows are looked at where they are.
+            some = slice(first, max(first, end)) if step == 1 else np.arange(first, end, step)
+        else:
+            some = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows)
+        return whole[some].to_native()
     if hasattr(data, "iloc"):
         return data.iloc[rows]
     return data[rows] if is_table(data) else np.asarray(data)[rows]

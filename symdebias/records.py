@@ -16,18 +16,16 @@ from symdebias._arrays import (
     check_same_index,
     features_array,
     is_table,
-    real_array,
     weights_array,
 )
-from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
-from symdebias._table_rows import first_row, rows_of_table
+from symdebias._rows import Rows, has_any_row, paired
 from symdebias._tables import number_of_rows
 from symdebias.codegen.parallel import CHUNK, over_chunks, summed
 from symdebias.codegen.plain import design_rows, plain_gradients, plain_slopes
 from symdebias.codegen.score.program import ScoreProgram
 from symdebias.correction import Correction
 from symdebias.exceptions import NoExactCorrectionError
-from symdebias.release.groups import labels_of
+from symdebias.reading import has_rows, in_blocks, is_long, of_table
 
 # Records that a fit is tested on, and those whose curvatures are looked at first.
 TESTED_RECORDS, LOOKED_AT = 10_000, 2_000
@@ -126,10 +124,10 @@ class Records:
         check_same_index(X, y, sample_weight=sample_weight, noise_scale=noise_scale)
         matrix: FloatArray | Rows
         target: FloatArray | Rows
-        if by_blocks and _has_rows(X) and (_is_long(X) or _is_long(y)):
-            matrix, target = _in_blocks(correction, X, y)
+        if by_blocks and has_rows(X) and (is_long(X) or is_long(y)):
+            matrix, target = in_blocks(correction, X, y)
         elif by_blocks and is_table(X) and number_of_rows(X) * correction.columns > SMALL_TABLE:
-            matrix, target = _of_table(correction, X, y, check_finite=check_finite)
+            matrix, target = of_table(correction, X, y, check_finite=check_finite)
         else:
             if by_blocks and isinstance(y, Rows):
                 y = y[:]
@@ -220,6 +218,18 @@ class Records:
     def thinned(self, stride: int) -> "Records":
         """Return the records 0, stride, 2 stride, ... of those with weight; all of them for a stride below 2."""
         return self.taken(self.every(stride)) if stride > 1 else self
+
+    def spaced(self, stride: int, first: int | None = None) -> "Records":
+        """Return the records of `thinned`, or those from a first one on, read anew in each pass where they can."""
+        places = self.every(stride) if first is None else slice(first, None, stride)
+        if stride <= 1 or not isinstance(places, slice) or not self.has_any_row or self.scales is not None:
+            return self.taken(places)
+        matrix, target = (
+            (part if isinstance(part, Rows) else Rows.of_array(part)).every(stride, first or 0)
+            for part in (self.matrix, self.target)
+        )
+        weights = np.ascontiguousarray(self.weights[places]) if len(self.weights) else self.weights
+        return replace(self, matrix=matrix, target=target, weights=weights, journal=None, seen={})
 
     def every(self, stride: int) -> Any:
         """Return the places 0, stride, 2 stride, ... of the records with weight, as a slice where all have some.
@@ -515,7 +525,8 @@ class Records:
 
     def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
         """Return the weighted gradients less a mean of some records, shape (m, Q)."""
-        gradients = self.gradients(theta, rows, by_derivatives=True) - mean
+        gradients = self.gradients(theta, rows, by_derivatives=True)
+        gradients -= mean
         if len(self.weights):
             gradients *= self.weights[rows, None]
         return gradients
@@ -547,85 +558,3 @@ def _squared_target(part: Records) -> tuple[float]:
         return float(part.weights[rows] @ squares) if len(part.weights) else float(squares.sum())
 
     return (float(sum(over_chunks(len(part), summed_up))),)
-
-
-def _has_rows(values: Any) -> bool:
-    """Whether it is a plain array or read by blocks."""
-    return isinstance(values, Rows) or type(values) in (np.ndarray, np.memmap)
-
-
-def _is_long(values: Any) -> bool:
-    """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
-    if isinstance(values, Rows):
-        return True
-    if not _has_rows(values) or values.ndim not in (1, 2) or len(values) <= CHUNK:
-        return False
-    ready = values.dtype == np.float64 and values.flags.carray
-    return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready
-
-
-def _of_table(
-    correction: Correction, X: Any, y: Any, *, check_finite: bool
-) -> tuple[FloatArray | Rows, FloatArray | Rows]:
-    """Return the records of a long table: read by blocks where its columns are numbers, which then are not copied.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for `Records.of`.
-    """
-    # Names that are not those of the release are refused by the first row.
-    correction.checked_matrix(first_row(X), check_finite=False)
-    release = correction.release if correction.collected is None else correction.collected
-    declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
-    try:
-        columns = rows_of_table(X, release.columns, declared)
-        if isinstance(columns, Rows):
-            target = y
-            if y is not None and not isinstance(y, Rows):
-                target = y if _has_rows(y) else correction.target_of_table(y, len(columns))
-            return _in_blocks(correction, columns, target)
-    except (TypeError, ValueError):
-        # The same as a whole, which names the column.
-        correction.checked_records(X, y)
-        raise
-    if columns is None:
-        return correction.checked_records(X, y, check_finite=check_finite)
-    return correction.checked_records(columns, y, check_finite=check_finite)
-
-
-def _in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:
-    """Return columns and targets that are checked once, block by block, and read in every pass.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As for `Records.of`.
-    """
-    count = len(X)
-    if y is not None and np.ndim(y) == 1 and len(y) != count:
-        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
-    columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
-    target = y
-    if y is not None and not isinstance(y, Rows):
-        target = Rows.of_array(np.asarray(y)) if _is_long(y) else real_array(y, "y", check_finite=False)
-    for start in range(0, count, WINDOW):
-        rows = slice(start, min(start + WINDOW, count))
-        read = columns[rows], None if y is None else target[rows]
-        with counted_from(start):
-            correction.checked_records(*read)
-    if correction.collected is None and y is not None:
-
-        def checked_columns(part: FloatArray) -> FloatArray:
-            return correction.checked_matrix(part, check_finite=False)
-
-        def checked_targets(part: FloatArray) -> FloatArray:
-            return correction.checked_target(part, len(part))
-
-        matrix = Rows.made_of(columns, checked_columns)
-        return matrix, Rows.made_of(target, checked_targets) if isinstance(target, Rows) else checked_targets(target)
-
-    def checked(rows: Any) -> tuple[FloatArray, FloatArray]:
-        return correction.checked_records(columns[rows], None if y is None else target[rows], check_finite=False)
-
-    return paired(count, checked, has_any_row=columns.has_any_row and has_any_row(target))

@@ -36,6 +36,7 @@ LAYERS = [
     {"derivation"},
     {"declared"},
     {"correction"},
+    {"reading"},
     {"records"},
     {"assessment"},
     {"corrected"},

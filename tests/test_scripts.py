@@ -344,6 +344,7 @@ LONG = {
     "mechanisms.py --records 2000 --repeats 1": "mixed, 6 columns, exponential",
     "surrogates.py --records 2000 --part time": "squared hinge, 12 + 12 waves",
     "larger_than_memory.py --records 20000 --columns 2": "sgd, exponential, one pass",
+    "memory.py --records 20000 --columns 2 --kinds polars --work 'sgd, exponential'": "exponential          polars",
     "estimated_noise.py --draws 2": "logistic       validation      5000   200",
     "safeguards.py --records 2000 --draws 2": "Huber ",
     "longer_parameters.py --draws 1": "true labels",

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 import symdebias as sd
-from symdebias import _table_rows, records
+from symdebias import _table_rows, reading, records
 from symdebias._rows import Rows
 
 pd = pytest.importorskip("pandas")
@@ -193,3 +193,118 @@ def test_a_release_takes_no_more_than_what_is_released_besides(kind):
         assert len(noised.X) == 500_000
         assert peak < (28e6 if kind == "array" else 44e6)
     assert not np.shares_memory(release.privatize(X, random_state=0).X, X)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "rows", [slice(3, 40), slice(None), slice(0, 300, 7), slice(9, 9), np.array([299, 0, 7])], ids=str
+)
+def test_rows_of_a_table_are_those_of_its_columns(kind, rows):
+    X, _ = table_of(kind)
+    columns, _ = people()
+    found = sd._tables.take_rows(X, rows)
+    assert type(found) is type(X)
+    assert np.array_equal(np.asarray(found["hours"], dtype=np.float32), columns["hours"][rows])
+    assert np.asarray(found["place"]).tolist() == columns["place"][rows].tolist()
+
+
+def test_one_row_of_a_long_table_takes_no_room():
+    """A place for each row takes 4 MB."""
+    table = pytest.importorskip("polars").DataFrame({"a": np.zeros(500_000)})
+    tracemalloc.start()
+    try:
+        assert len(_table_rows.first_row(table)) == 1
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e6
+
+
+JUDGED = sd.Release(
+    {
+        ("age", "pay"): sd.GaussianMechanism.from_scale(0.1),
+        "place": sd.RandomizedResponse(3.0, categories=("n", "e", "s")),
+        "member": sd.RandomizedResponse(3.0, categories=(0, 1)),
+    },
+    target=sd.RandomizedResponse(3.0, categories=(-1, 1)),
+    noiseless=("hours",),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("metric", ["log_loss", "accuracy", "squared_error"])
+def test_metrics_of_a_table_are_those_of_it_as_a_whole(kind, metric, monkeypatch):
+    X, y = table_of(kind)
+    X = (
+        X.drop(columns="grade")
+        if hasattr(X, "iloc")
+        else X.drop("grade")
+        if hasattr(X, "height")
+        else X.drop(["grade"])
+    )
+    theta = np.array([0.01, -0.2, 0.1, 0.3, -0.1, 0.1, 0.2])[: len(JUDGED.design(5).parameters)]
+
+    def judged():
+        found = sd.evaluation.evaluate(theta, X, y, metric=metric, release=JUDGED, label_model="logistic")
+        return found.value, found.standard_error, found.bias
+
+    whole = judged()
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    assert isinstance(sd.evaluation.records.Records.checked(None, X, y, JUDGED).matrix, Rows)
+    assert judged() == whole
+
+
+def test_scores_of_long_columns_are_those_of_contiguous_ones(monkeypatch):
+    monkeypatch.setattr(reading, "CHUNK", 100)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(N, 3)).astype(np.float32), rng.choice([-1.0, 1.0], N)
+    release = sd.Release(sd.GaussianMechanism.from_scale(0.1))
+    wholes = [np.asfortranarray(X), X, X.astype(float)]
+    found = [sd.evaluation.evaluate([1.0, 0, -1], one, y, metric="log_loss", release=release) for one in wholes]
+    assert isinstance(sd.evaluation.records.Records.checked(None, wholes[0], y, release).matrix, Rows)
+    assert len({(one.value, one.standard_error) for one in found}) == 1
+    X[250, 2] = np.nan
+    with pytest.raises(ValueError, match="X has NaN in row 250, column 2"):
+        sd.evaluation.evaluate([1.0, 0, -1], X, y, metric="log_loss", release=release)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_metric_names_a_bad_value_by_its_row_and_column(kind, monkeypatch):
+    monkeypatch.setattr(records, "SMALL_TABLE", 0)
+    columns, y = people()
+    columns["hours"][17] = np.nan
+    monkeypatch.setitem(globals(), "people", lambda: (columns, y))
+    X, y = table_of(kind)
+    with pytest.raises(ValueError, match=r"X has NaN in row 17, column 5 \(hours\)"):
+        sd.evaluation.evaluate(np.zeros(8), X, y, metric="squared_error", release=RELEASE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_a_table_are_noised_as_those_of_an_array(kind):
+    """Each has noise of its own; what has none, and is centred, is handed on as it is centred."""
+    X, _ = table_of(kind)
+    release = sd.Release(
+        {
+            "age": sd.LaplaceMechanism(1.0, bounds=(0, 90)),
+            ("pay", "member"): sd.GaussianMechanism(1.0, 1e-5, radius=9.0),
+            "grade": sd.RandomizedResponse(3.0, categories=(1, 2, 5)),
+            "place": sd.RandomizedResponse(3.0, categories=("n", "e", "s")),
+        },
+        noiseless=("hours",),
+        center={"hours": 0.5},
+    )
+    columns, _ = people()
+    coded = columns | {
+        "place": np.searchsorted(["e", "n", "s"], columns["place"]).choose([1, 0, 2]),
+        "grade": np.searchsorted([1, 2, 5], columns["grade"]),
+    }
+    array = np.column_stack([coded[name].astype(float) for name in release.columns])
+    before = array.copy()
+    of_table = release.privatize(X, random_state=0).X
+    of_array = release.privatize(array, random_state=0).X
+    assert np.array_equal(array, before)
+    for place, name in enumerate(release.columns):
+        own = np.asarray(of_table[name]).tolist()
+        if name in ("place", "grade"):
+            own = [("n", "e", "s").index(one) if name == "place" else (1, 2, 5).index(one) for one in own]
+        assert np.array_equal(np.asarray(own, dtype=float), of_array[:, place]), name

@@ -79,8 +79,13 @@ def plain_slopes(program: ScoreProgram, theta: FloatArray, X: FloatArray, y: Flo
 
 
 def design_rows(program: ScoreProgram, X: FloatArray) -> FloatArray:
-    """Return what stands beside the parameters of a score, shape (n, q): 0 where that is no column, nor a constant."""
+    """Return what stands beside the parameters of a score, shape (n, q): 0 where that is no column, nor a constant.
+
+    It is not to be written to: where columns are all that stands there it is X.
+    """
     columns = program.columns
+    if columns.intercept is None and columns.linear == tuple(range(X.shape[1])) and columns.parameters == X.shape[1]:
+        return X
     rows = np.zeros((len(X), columns.parameters))
     rows[:, list(columns.linear)] = X[:, : len(columns.linear)]
     if columns.intercept is not None:

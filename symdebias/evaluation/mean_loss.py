@@ -55,7 +55,7 @@ class MeanLoss(Metric):
 
     def on(self, part: Records) -> Self:
         """Return the metric of some other records."""
-        return replace(self, records=part, kernel_records=self.corrected.records(part.X, part.y))
+        return replace(self, records=part, kernel_records=self.corrected.records(part.X, part.y, by_blocks=True))
 
     def values(self, theta: FloatArray, rows: Any) -> FloatArray:
         """Return the corrected losses of some records."""
@@ -170,7 +170,8 @@ def mean_loss(
             f"{loss.expression} is corrected by a surrogate, whose range of scores cannot be told for a free-form "
             "loss. Declare it in its score."
         )
-    kernel_records, size = corrected.records(records.X, records.y), math.sqrt(float(records.means(_squared_target)))
+    kernel_records = corrected.records(records.X, records.y, by_blocks=True)
+    size = math.sqrt(float(records.means(_squared_target)))
     return MeanLoss(name, corrected.method, records, corrected, kernel_records, spreads, radius is not None, size)
 
 

@@ -22,8 +22,10 @@ from symdebias._arrays import (
     weights_array,
 )
 from symdebias._domains import LabelSet
+from symdebias._rows import Rows
 from symdebias.checks.records import labels_off
 from symdebias.evaluation.links import link_of
+from symdebias.evaluation.reading import released_columns
 from symdebias.exceptions import NoExactCorrectionError
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
@@ -55,7 +57,7 @@ class Records:
         The release that they came by: another one where features and target were released in one vector.
     X, y
         The records as they were given.
-    matrix : array of shape (n, p), float64
+    matrix : array of shape (n, p), float64, or Rows
         Columns in the order of the release, codes in columns of categories.
     target : array of shape (n,), float64
         Released targets, codes for text.
@@ -77,7 +79,7 @@ class Records:
     collected: Release
     X: Any
     y: Any
-    matrix: FloatArray
+    matrix: FloatArray | Rows
     target: FloatArray
     weights: FloatArray
     clusters: Any
@@ -111,7 +113,8 @@ class Records:
                 "exposure of 1, where the metric takes one; or evaluate its predictions for true records, with "
                 "fit.predict(X, offset=...)."
             )
-        matrix, coupling = release.design_matrix(X), release.coupling
+        coupling = release.coupling
+        matrix = released_columns(release, X) if coupling is None else release.design_matrix(X)
         in_columns, target = release.in_columns(matrix.shape[1]), None
         if coupling is not None:
             matrix, target = release.columns_of(X, y)
@@ -391,7 +394,8 @@ def release_of(model: Any, release: Any) -> Release:
 
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:
-    return np.asarray(part.weights**power @ work(part))
+    found = work(part)
+    return np.asarray((part.weights if power == 1 else part.weights**power) @ found)
 
 
 def _added(*parts: Any) -> Any:

@@ -33,8 +33,15 @@ _WORTH = 1.5
 _MOST_COMBINATIONS = 512
 # Records whose waves are held at a time.
 _BLOCK = 4096
+# Numbers of records that are looked at at a time, and powers of two that the number of these is between.
+_NUMBERS, _LEAST_POWER, _MOST_POWER = 2**17, 8, 14
 # Nodes of the mean over normal scores, and how many standard deviations they reach.
 NODES, _REACH = 4001, 8.0
+
+
+def _rows_at_once(columns: int) -> int:
+    """Return how many records are looked at at a time: a power of two, so that sums are those of all at once."""
+    return 1 << min(max(int(math.log2(_NUMBERS / max(1, columns))), _LEAST_POWER), _MOST_POWER)
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,23 @@ class ReleasedScores:
         at = theta[design.linear_parameters]
         constant = theta[-1] if design.intercept else 0.0
         public = np.array([part.noise is None for part in design.linear], dtype=bool)
-        bound = float(np.abs(matrix[:, design.linear_columns] @ (at * public) + constant).max())
+        linear, bound = np.empty(len(matrix)), 0.0
+        coded = [(column, column.rows(len(theta)) @ theta) for column in design.categorical]
+        coded = [(column, values) for column, values in coded if values.any()]
+        codes: list[IntegerArray] = [np.empty(len(matrix), dtype=np.int64) for _ in coded]
+        step = _rows_at_once(matrix.shape[1])
+        for start in range(0, len(matrix), step):
+            rows = slice(start, start + step)
+            block = matrix[rows]
+            columns = block[:, design.linear_columns]
+            linear[rows] = columns @ at + constant
+            bound = max(bound, float(np.abs(columns @ (at * public) + constant).max()))
+            for own, (column, _) in zip(codes, coded, strict=True):
+                own[rows] = block[:, column.column].astype(np.int64)
         for group, (_, mechanism) in enumerate(release.groups):
-            own = at[[part.group == group for part in design.linear]]
-            if own.any():
-                bound += math.inf if mechanism.bound is None else float(np.linalg.norm(own)) * mechanism.bound
+            parameters = at[[part.group == group for part in design.linear]]
+            if parameters.any():
+                bound += math.inf if mechanism.bound is None else float(np.linalg.norm(parameters)) * mechanism.bound
         forms = []
         alone = False
         for shared in design.spherical:
@@ -112,13 +131,11 @@ class ReleasedScores:
                 alone = not at[others].any()
             forms.append((shared.noise, float(at**2 @ shared.all_weights(len(at)))))
         categories = []
-        for column in design.categorical:
-            values = column.rows(len(theta)) @ theta
-            if values.any():
-                categories.append(Category(matrix[:, column.column].astype(np.int64), values, column.weights))
-                bound += float(np.abs(values).max())
+        for own, (column, values) in zip(codes, coded, strict=True):
+            categories.append(Category(own, values, column.weights))
+            bound += float(np.abs(values).max())
         return cls(
-            linear=matrix[:, design.linear_columns] @ at + constant,
+            linear=linear,
             normal=float(at @ design.linear_covariance @ at),
             others=tuple(
                 (part.own_noise, float(parameter))
@@ -149,7 +166,8 @@ class ReleasedScores:
     @property
     def squares(self) -> FloatArray:
         """Unbiased estimates of the squares of the true scores."""
-        total: FloatArray = self.estimates**2 - self.additive
+        total: FloatArray = np.square(self.estimates)
+        total -= self.additive
         for column in self.categories:
             # The square of an estimate is no estimate of the square.
             total += column.unbiased(np.square) - column.unbiased(np.asarray) ** 2
@@ -176,6 +194,14 @@ class ReleasedScores:
 
     def slope(self, surrogate: Surrogate) -> FloatArray:
         """Return unbiased estimates of the slope of a surrogate at true scores."""
+        # Waves take the room of several columns: some thousand records at a time.
+        found = np.empty(len(self.linear))
+        for start in range(0, len(found), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            found[rows] = self.taken(rows)._slope(surrogate)
+        return found
+
+    def _slope(self, surrogate: Surrogate) -> FloatArray:
         _, c1, c2 = surrogate.polynomial
         total: FloatArray = c1 + 2 * c2 * self.estimates
         waves = self.waves(surrogate.frequency, len(surrogate.cosines))
@@ -371,7 +397,11 @@ def _moments(part: Records, *, theta: FloatArray, is_residual: bool) -> tuple[Fl
 def _influences(part: Records, *, theta: FloatArray, is_residual: bool, mean: float, second: float) -> FloatArray:
     """Return the squares of the influences of records on second moment - mean^2."""
     first, squares, _, _ = _estimated(part, theta, is_residual)
-    return np.asarray((squares - 2 * mean * first - (second - 2 * mean**2)) ** 2)
+    # In their place: columns of many records take room.
+    squares -= 2 * mean * first
+    del first
+    squares -= second - 2 * mean**2
+    return np.square(squares, out=squares)
 
 
 def _estimated(part: Records, theta: FloatArray, is_residual: bool) -> tuple[FloatArray, FloatArray, float, float]:

@@ -1,6 +1,6 @@
 """Noise true records as a release says: clip each part to its declared bounds, then noise it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,17 +78,27 @@ def noised_records(
     _report(Outside.of(outsiders, len(matrix)), outside, stacklevel=5)
     # All that may be refused has been: from here on a crash counts a release that never went out.
     charge(len(matrix))
+    noised: FloatArray | dict[str, FloatArray]
     if len(clipped) == 1 and clipped[0].values.size == released.size:
         # One mechanism takes all columns: those that were clipped are written over, and the true ones needed no more.
         count = len(matrix)
         del matrix, released
-        released = placed[0][1].noise_in_place(clipped.pop(), source).reshape(count, -1)
+        noised = placed[0][1].noise_in_place(clipped.pop(), source).reshape(count, -1)
+    elif _arrays.is_table(X):
+        noised = {name: released[:, columns.index(name)].copy() for name in release.noiseless}
+        # Columns are handed on one by one, and the true ones needed no more.
+        del matrix, released
+        for place, mechanism in placed:
+            drawn = mechanism.noise_in_place(clipped.pop(0), source)
+            noised |= zip(columns[place], drawn.reshape(len(drawn), -1).T, strict=True)
     else:
         # An array of the caller's would be written to, and change later.
-        released = matrix.copy() if released is matrix else released
-        for (place, mechanism), part in zip(placed, clipped, strict=True):
-            noised = mechanism.noise_in_place(part, source)
-            released[:, place] = noised.reshape(len(noised), -1)
+        if released is matrix:
+            released = matrix.copy() if release.noiseless else np.empty_like(matrix)
+        for place, mechanism in placed:
+            drawn = mechanism.noise_in_place(clipped.pop(0), source)
+            released[:, place] = drawn.reshape(len(drawn), -1)
+        noised = released
     # A copy: an array of the caller's would take along the table that it is a view of.
     sent: Any = target.copy() if target is not None and clipped_target is None else None
     if clipped_target is not None and release.target is not None:
@@ -102,7 +112,7 @@ def noised_records(
         )
     own = None if sent is None else _arrays.column_like(y, sent, keep_index=keep_index)
     return Noised(
-        _as_sent(release, released, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
+        _as_sent(release, noised, X, keep_index), own, release, source.seeded, _hardened(release, source), keep_index
     )
 
 
@@ -161,14 +171,15 @@ def _hardened(release: "Release", source: sampling.Source) -> bool:
     return bool(parts) and all(part.guarantee is not None for part in parts)
 
 
-def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool) -> Any:
+def _as_sent(release: "Release", released: FloatArray | Mapping[str, FloatArray], X: Any, keep_index: bool) -> Any:
     """Return released records in the form of X: arrays have codes for categories, in the order of the release.
 
+    Those of a table may come as columns by name.
     Tables have categories as their owners know them, and where it makes sense the data types of the given table:
     columns that are released as they are, integers that are released as whole numbers, text and categories.
     """
     columns = release.columns or ()
-    if not _arrays.is_table(X):
+    if isinstance(released, np.ndarray) and not _arrays.is_table(X):
         for name, labels in labels_of(release.groups, "sent").items():
             place = columns.index(name)
             if not (labels.is_number_pair or labels.is_text):  # a pair stands for itself, text came as its codes
@@ -176,7 +187,8 @@ def _as_sent(release: "Release", released: FloatArray, X: Any, keep_index: bool)
         return released
     table = _arrays.frame(X)
     own = {name: table[name] for name in _arrays.column_names(X)}
-    sent: dict[str, Any] = dict(zip(columns, released.T, strict=True))
+    by_name = zip(columns, released.T, strict=True) if isinstance(released, np.ndarray) else released
+    sent: dict[str, Any] = dict(by_name)
     labels_sent = labels_of(release.groups, "sent")
     moved = {pair[0] for pair in (*release.center, *release.scale) if isinstance(pair, tuple)}
     for names, mechanism in release.groups:

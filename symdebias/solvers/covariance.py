@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from scipy.linalg import eigh
 from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
+from symdebias.codegen.program import BLOCK
 from symdebias.exceptions import InferenceError
 from symdebias.inference import Inference, require_variances, sandwich
 from symdebias.records import Derivatives, Records
@@ -30,6 +31,8 @@ _MANY_CLUSTERS = 1000
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 # Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
 _NUMBERS, _ROWS = 2**14, 256
+# Records whose gradients are there at a time: whole blocks of a kernel.
+_AT_ONCE = 16 * BLOCK
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
@@ -215,16 +218,15 @@ def of_records(
     """
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
-    part = records.taken(records.every(stride))
+    part = records.spaced(stride)
     inverse = np.linalg.inv(hessian) / records.total
 
     def powers(rows: slice) -> FloatArray:
-        gradients, found = part.centred(theta, -penalty * theta, rows), np.zeros((2, len(theta)))
-        step = max(_ROWS, _NUMBERS // len(theta))
+        found, step = np.zeros((2, len(theta))), max(_ROWS, _NUMBERS // len(theta))
         # A product is several times as fast as a sum over the rows of few columns.
         ones = np.ones(step)
-        for start in range(0, len(gradients), step):
-            square = gradients[start : start + step] @ inverse
+        for gradients in _in_steps(part, theta, -penalty * theta, rows, step):
+            square = gradients @ inverse
             for place in (0, 1):
                 np.square(square, out=square)
                 found[place] += ones[: len(square)] @ square
@@ -246,6 +248,20 @@ def of_records(
         squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
     # A parameter that no record moves is known, and nothing decides it.
     return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
+
+
+def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, step: int) -> Iterator[FloatArray]:
+    """Yield the weighted gradients less a mean of some records by so many, of which few are there at a time."""
+    rest = np.zeros((0, len(theta)))
+    for start in range(rows.start, rows.stop, _AT_ONCE):
+        found = part.centred(theta, mean, slice(start, min(start + _AT_ONCE, rows.stop)))
+        found = np.concatenate([rest, found]) if len(rest) else found
+        whole = len(found) - len(found) % step
+        for first in range(0, whole, step):
+            yield found[first : first + step]
+        rest = found[whole:].copy()
+    if len(rest):
+        yield rest
 
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:

@@ -9,6 +9,7 @@ import functools
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -137,7 +138,7 @@ class Examination:
     _has_derivatives: bool = field(default=False, init=False, repr=False)
     _last: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
     _relatives: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
-    _rows: dict[bool, tuple[FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
+    _rows: dict[Any, tuple[Any, FloatArray, FloatArray]] = field(default_factory=dict, repr=False)
     _begun: dict[tuple[bytes, bytes], float] = field(default_factory=dict, repr=False)
 
     @functools.cached_property
@@ -188,11 +189,13 @@ class Examination:
 
     def _turned(self, records: Records) -> tuple[FloatArray, FloatArray]:
         """Return the design rows of records relative to the metric, and the squares of their norms."""
-        key = records is self.records.tested
-        if key not in self._rows:
+        matrix, columns = records.encoded[0], records.correction.program.columns
+        asked = columns.linear, columns.parameters, columns.intercept
+        # Mostly those of uncorrected gradients are the same, of the same columns.
+        if asked not in self._rows or self._rows[asked][0] is not matrix:
             rows = records.design_rows() @ self._root
-            self._rows[key] = rows, np.einsum("ij,ij->i", rows, rows)
-        return self._rows[key]
+            self._rows[asked] = matrix, rows, np.einsum("ij,ij->i", rows, rows)
+        return self._rows[asked][1:]
 
     def _tested(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the same of the tested records; the last are kept."""

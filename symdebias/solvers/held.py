@@ -286,7 +286,7 @@ class HeldRecords(Records):
 
     def design_rows(self) -> FloatArray:
         """Return what stands beside the parameters, 0 beside the one that is held: it has no gradient."""
-        rows = super().design_rows()
+        rows = super().design_rows().copy()
         rows[:, self._held.place] = 0.0
         return rows
 

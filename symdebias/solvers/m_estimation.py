@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike
 from symdebias._arrays import FloatArray, check_same_index, cluster_codes
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
+from symdebias._rows import Rows
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
+from symdebias.codegen.parallel import CHUNK
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
 from symdebias.exceptions import DivergenceError, InfiniteVarianceError, NoExactCorrectionError, SymdebiasError
@@ -51,6 +53,8 @@ _PENALTIES, _LEAST_PENALTY, _MORE_PENALTY = 4, 1e-3, 10.0
 _NAMED = 8
 # From so many records on a first run on a sixteenth of them finds where to start; more than the third are not needed.
 _MANY, _THINNED, _LARGEST_PART = 200_000, 16, 500_000
+# A part of so many records is copied: what passes over a longer one read at a time is no more.
+_COPIED = 2 * CHUNK
 # How short Newton's last step on it is, and how often its minimum is corrected for the gradient of all records.
 _ROUGH, _CORRECTIONS = 1e-3, 1
 # Where that sixteenth has this many times the records of the pilot, a surrogate is designed anew for its minimum.
@@ -448,6 +452,8 @@ class _Search:
         else:
             begin = self.region.inside(np.zeros(len(self.penalty)) if self.start is None else self.start)
             resolved, records, root, hessian = self._minimum(begin, math.inf, math.inf)
+        # Room for what follows.
+        vars(self).pop("_part", None)
         metric = of_curvatures(root.derivatives.hessian) if self.is_free_form else self.metric
         health = examined(
             records, root.theta, self.penalty, metric, hessian=root.derivatives.hessian,
@@ -518,7 +524,12 @@ class _Search:
     @functools.cached_property
     def _part(self) -> Records:
         """The part of many records that finds where to start."""
-        return self.checked.thinned(max(_THINNED, len(self.checked) // _LARGEST_PART))
+        stride = max(_THINNED, len(self.checked) // _LARGEST_PART)
+        matrix = self.checked.matrix
+        is_long = len(self.checked) > _COPIED * stride
+        # Read row by row it takes somewhat longer, and no room.
+        by_row = matrix.by_row if isinstance(matrix, Rows) else True
+        return self.checked.spaced(stride) if is_long and by_row else self.checked.thinned(stride)
 
     def _moved_by_all(self, records: Records, first: Root, near: Near) -> FloatArray:
         """Return the minimum of the part once it is given the gradient of all records there: theirs, but for little.

@@ -11,6 +11,8 @@ from scipy import special
 
 from symdebias import _arrays
 from symdebias._arrays import FloatArray
+from symdebias._rows import counted_from
+from symdebias._tables import number_of_rows
 from symdebias.codegen import stable
 from symdebias.codegen.numeric import numeric
 from symdebias.losses import Loss
@@ -25,6 +27,9 @@ from symdebias.solvers.offsets import as_offset
 
 if TYPE_CHECKING:
     from symdebias.solvers.fit import Fit
+
+# Records of a table, or scores, that are looked at at a time: a power of two, so that products are those of all.
+_AT_ONCE = 2**15
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,23 @@ class Predictor:
                 "the columns of this fit have no names, so that those of a table cannot be matched. Pass an array in "
                 "the order of the fit, or fit with noised.release or release.bind(names)."
             )
+        scores = self._scores(X)
+        if offset is None:
+            return scores
+        known = as_offset(offset, len(scores))
+        return np.asarray(scores + (known if scores.ndim == 1 else known[:, None]))
+
+    def _scores(self, X: Any) -> FloatArray:
+        """Return the scores, of many records that would have to be copied some at a time."""
+        is_table = _arrays.is_table(X)
+        if is_table or (isinstance(X, np.ndarray) and X.ndim == 2 and not (X.dtype == float and X.flags.carray)):
+            count = number_of_rows(X) if is_table else len(X)
+            if count > _AT_ONCE:
+                parts = []
+                for start in range(0, count, _AT_ONCE):
+                    with counted_from(start):
+                        parts.append(self._scores(_arrays.take_rows(X, slice(start, min(start + _AT_ONCE, count)))))
+                return np.concatenate(parts)
         matrix = collected_matrix(self.release, X)
         bound = self.release if not (self.release.center or self.release.scale) else bound_to(self.release, X)
         if bound.center or bound.scale:
@@ -136,10 +158,7 @@ class Predictor:
                 "Pass the columns that it was fitted on."
             )
         scores: FloatArray = rows @ self.theta.T
-        if offset is None:
-            return scores
-        known = as_offset(offset, len(scores))
-        return np.asarray(scores + (known if scores.ndim == 1 else known[:, None]))
+        return scores
 
     def codes(self, scores: FloatArray) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places among the target values of the labels of least loss, shape (n,)."""
@@ -197,7 +216,14 @@ class Predictor:
     def predict(self, X: Any, offset: Any = None) -> Any:
         """Return labels or numbers; see `Fit.predict`."""
         kind, scores = self.predicts, self.scores(X, offset)
-        return self.classes[self.codes(scores)] if kind == "label" else self.numbers(scores)
+        if kind != "label":
+            return self.numbers(scores)
+        classes = self.classes
+        found = np.empty(len(scores), dtype=classes.dtype)
+        for start in range(0, len(found), _AT_ONCE):
+            rows = slice(start, start + _AT_ONCE)
+            found[rows] = classes[self.codes(scores[rows])]
+        return found
 
     def true_codes(self, y: Any, *, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the places of true labels, in the user's own words, among the target values.

@@ -445,7 +445,10 @@ def _told(corrected: CorrectedLoss, records: Records, metric: FloatArray) -> tup
             square = records.mean_square_target()
         within = float(np.quantile(_distances(sampled, slice(None), root, square), 1 - _FAR))
         far = _farthest(records, within, functools.partial(_beyond, root=root, square=square))
-        near = np.setdiff1d(np.arange(len(records))[places], far, assume_unique=True)
+        if isinstance(places, slice):
+            places = np.arange(*places.indices(len(records)))
+        near = np.setdiff1d(places, far, assume_unique=True)
+        del sampled
         told = records.taken(np.concatenate([near, far]))
         own = told.weights if len(told.weights) else np.ones(len(told))
         of_near, of_far = own[: len(near)], own[len(near) :]

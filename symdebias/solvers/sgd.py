@@ -23,7 +23,7 @@ from symdebias._arrays import FloatArray
 from symdebias._domains import COUNT, NON_NEGATIVE, POSITIVE, shown
 from symdebias._progress import progress_bar
 from symdebias._randomness import generator
-from symdebias._rows import WINDOW, Rows
+from symdebias._rows import Rows, at_once
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.exceptions import ConvergenceWarning, InferenceError
 from symdebias.inference import Inference, batch_ends, batch_means
@@ -525,7 +525,7 @@ class _Training:
             self.journal.resumed(stage, take_up)
         is_read = isinstance(matrix, Rows) or isinstance(target, Rows)
         penalty = frame.reported(self.penalty)
-        deal, longest = Deal.as_given(), max(1, (WINDOW if is_read else _SEGMENT) // batch_size)
+        deal, longest = Deal.as_given(), max(1, (at_once(matrix, target) if is_read else _SEGMENT) // batch_size)
         with progress_bar(self.progress, self.epochs * n, "record") as advance:
             advance(int(seen_after(n, batch_size)(np.array(descent.done))))
             for epoch in range(self.epochs if is_past else at_epoch, self.epochs):

@@ -199,8 +199,8 @@ def learned_steps(
     # Far from the minimum a correction may be unlike itself: its noise grows exponentially with theta.
     root = inverse_root(weighing)
     gradients = (records.tested.gradients(theta, slice(None), by_derivatives=by_derivatives) + penalty * theta) @ root
-    spread = float(np.mean(np.sum(gradients**2, axis=1)))
     step = float(np.sum(gradients.mean(axis=0) ** 2)) / largest**2
+    spread = float(np.mean(np.sum(np.square(gradients, out=gradients), axis=1)))
     free, weighing = frame.reported(theta), frame.freed(weighing)
     size = max(float(free @ weighing @ free), step, _LEAST_SIZE * spread / largest**2)
     held = spread / (2 * largest * _EXCURSION**2 * size) if size > 0 else 0.0

@@ -221,6 +221,10 @@ class PartedRecords(Records):
         """Return the records 0, stride, 2 stride, ... as records in memory; many records stay where they are."""
         return self if stride <= 1 and len(self) > _FEW else self.taken(slice(None, None, max(stride, 1)))
 
+    def spaced(self, stride: int, first: int | None = None) -> Records:
+        """Return the records of `Records.spaced` as records in memory."""
+        return self.taken(self.every(stride) if first is None else slice(first, None, stride))
+
     def derivatives_or_differences(
         self, units: FloatArray | None = None, *, roughly: bool = False
     ) -> tuple[Callable[..., Derivatives], str]:

@@ -1,0 +1,60 @@
+"""Released columns of many records as they are read where they lie: by pieces, and never copied as a whole."""
+
+from typing import Any
+
+import numpy as np
+
+from symdebias import reading, records
+from symdebias._arrays import FloatArray, column_names, is_table
+from symdebias._rows import Rows, at_once, counted_from
+from symdebias._table_rows import rows_of_table
+from symdebias._tables import number_of_rows
+from symdebias.release import Release
+from symdebias.release.groups import labels_of
+
+
+def released_columns(release: Release, X: Any) -> FloatArray | Rows:
+    """Return released X as `Release.design_matrix` does; where that is a copy of much, as rows that are read.
+
+    Parameters
+    ----------
+    release : Release
+        How it was noised, not in one vector with the target.
+    X : array of shape (n, p) or table
+        The records.
+
+    Raises
+    ------
+    TypeError, ValueError
+        X does not fit.
+    """
+    columns: Any = None
+    if is_table(X):
+        if number_of_rows(X) * len(column_names(X)) > records.SMALL_TABLE:
+            columns = _of_table(release, X)
+    elif reading.is_long(X):
+        columns = Rows.of_array(np.asarray(X))
+    if not isinstance(columns, Rows):
+        return release.design_matrix(X if columns is None else columns)
+    step = at_once(columns)
+    try:
+        for start in range(0, len(columns), step):
+            with counted_from(start):
+                release.design_matrix(columns[start : start + step])
+    except (TypeError, ValueError):
+        # The same as a whole, which names the column.
+        release.design_matrix(X)
+        raise
+
+    def checked(part: FloatArray) -> FloatArray:
+        return release.design_matrix(part, check_finite=False)
+
+    return Rows.made_of(columns, checked)
+
+
+def _of_table(release: Release, X: Any) -> FloatArray | Rows | None:
+    declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
+    try:
+        return rows_of_table(X, release.columns, declared)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,94 @@
+"""Released records that are read block by block: checked once, and made of their source anew in every pass."""
+
+from typing import Any
+
+import numpy as np
+
+from symdebias._arrays import FloatArray, real_array
+from symdebias._rows import Rows, at_once, counted_from, has_any_row, paired
+from symdebias._table_rows import first_row, rows_of_table
+from symdebias.codegen.parallel import CHUNK
+from symdebias.correction import Correction
+from symdebias.release.groups import labels_of
+
+
+def has_rows(values: Any) -> bool:
+    """Whether it is a plain array or read by blocks."""
+    return isinstance(values, Rows) or type(values) in (np.ndarray, np.memmap)
+
+
+def is_long(values: Any) -> bool:
+    """Whether it is read by blocks, or an array that is long and of another type or layout than kernels take."""
+    if isinstance(values, Rows):
+        return True
+    if not has_rows(values) or values.ndim not in (1, 2) or len(values) <= CHUNK:
+        return False
+    ready = values.dtype == np.float64 and values.flags.carray
+    return values.dtype.kind in "iuf" and values.dtype.itemsize <= 8 and not ready
+
+
+def of_table(
+    correction: Correction, X: Any, y: Any, *, check_finite: bool
+) -> tuple[FloatArray | Rows, FloatArray | Rows]:
+    """Return the records of a long table: read by blocks where its columns are numbers, which then are not copied.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Records.of`.
+    """
+    # Names that are not those of the release are refused by the first row.
+    correction.checked_matrix(first_row(X), check_finite=False)
+    release = correction.release if correction.collected is None else correction.collected
+    declared = {name: one.values for name, one in labels_of(release.groups, "sent").items()}
+    try:
+        columns = rows_of_table(X, release.columns, declared)
+        if isinstance(columns, Rows):
+            target = y
+            if y is not None and not isinstance(y, Rows):
+                target = y if has_rows(y) else correction.target_of_table(y, len(columns))
+            return in_blocks(correction, columns, target)
+    except (TypeError, ValueError):
+        # The same as a whole, which names the column.
+        correction.checked_records(X, y)
+        raise
+    if columns is None:
+        return correction.checked_records(X, y, check_finite=check_finite)
+    return correction.checked_records(columns, y, check_finite=check_finite)
+
+
+def in_blocks(correction: Correction, X: Any, y: Any) -> tuple[Rows, FloatArray | Rows]:
+    """Return columns and targets that are checked once, block by block, and read in every pass.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As for `Records.of`.
+    """
+    count = len(X)
+    if y is not None and np.ndim(y) == 1 and len(y) != count:
+        raise ValueError(f"y has {len(y)} entries, but X has {count} rows. Pass one per record.")
+    columns = X if isinstance(X, Rows) else Rows.of_array(np.asarray(X))
+    target = y
+    if y is not None and not isinstance(y, Rows):
+        target = Rows.of_array(np.asarray(y)) if is_long(y) else real_array(y, "y", check_finite=False)
+    step = at_once(columns) if y is None else at_once(columns, target)
+    for start in range(0, count, step):
+        rows = slice(start, min(start + step, count))
+        with counted_from(start):
+            correction.checked_records(columns[rows], None if y is None else target[rows])
+    if correction.collected is None and y is not None:
+
+        def checked_columns(part: FloatArray) -> FloatArray:
+            return correction.checked_matrix(part, check_finite=False)
+
+        def checked_targets(part: FloatArray) -> FloatArray:
+            return correction.checked_target(part, len(part))
+
+        matrix = Rows.made_of(columns, checked_columns)
+        return matrix, Rows.made_of(target, checked_targets) if isinstance(target, Rows) else checked_targets(target)
+
+    def checked(rows: Any) -> tuple[FloatArray, FloatArray]:
+        return correction.checked_records(columns[rows], None if y is None else target[rows], check_finite=False)
+
+    return paired(count, checked, has_any_row=columns.has_any_row and has_any_row(target))
