@@ -30,6 +30,12 @@ _MANY_CLUSTERS = 1000
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 # Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
 _NUMBERS, _ROWS = 2**14, 256
+# Clusters that are alike leave a variance to about a third of them by fourth moments, and Student's t with one degree
+# of freedom less than there are holds; where fewer than this share decide, the others do not count.
+_FEW_OF_ALL = 0.125
+# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter;
+# where three do, their scatter has two degrees of freedom.
+_MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
@@ -80,15 +86,23 @@ def at_root(
     try:
         if codes is not None:
             kind = f"cluster {kind}"
-            covariance, count, effective = of_clusters(records, theta, hessian, penalty, codes)
+            covariance, count, effective, deciding = of_clusters(records, theta, hessian, penalty, metric, codes)
             if count < _FEWEST_CLUSTERS:
                 refusal = (
                     f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
                     f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
                 )
             if effective <= _MANY_CLUSTERS:
-                # Intervals of single parameters hold with all clusters, however unequal; joint tests do not.
+                # Intervals of single parameters hold with clusters that are somewhat unequal; joint tests do not.
                 freedom, joint = count - 1, effective - 1
+            if deciding < min(_MANY_RECORDS, _FEW_OF_ALL * (count - 1)):
+                freedom = _freedom_of_few(deciding)
+                joint = freedom if joint is None else min(joint, freedom)
+                notes.append(
+                    f"as few as {deciding:.3g} of {count:,} clusters decide the variance of a parameter: intervals and "
+                    f"tests are by Student's t with {freedom} degrees of freedom"
+                )
+            elif freedom is not None:
                 notes.append(
                     f"{count} clusters: intervals and tests are by Student's t with {freedom} degrees of freedom"
                 )
@@ -314,25 +328,29 @@ def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: Floa
 
 
 def of_clusters(
-    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, codes: Any
-) -> tuple[FloatArray, int, float]:
-    """Return the covariance at a root over clusters, the number G of clusters with weight, and the effective number.
+    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, metric: FloatArray, codes: Any
+) -> tuple[FloatArray, int, float, float]:
+    """Return the covariance at a root over clusters, the number G of clusters with weight, and two numbers of them.
 
-    The effective number is (sum m)^2/(sum m^2) for clusters of m records, or of weight m.
+    They are the effective number, (sum m)^2/(sum m^2) for clusters of m records, or of weight m; and how many clusters
+    decide the variance of the parameter with the fewest, (sum d^2)^2/(sum d^4).
 
-    It is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step with the
-    Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the scores of
-    a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or unequal.
-    Clusters with less than a thousandth of the records are taken as they are. The mean Hessian has the penalty.
+    The covariance is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step
+    with the Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the
+    scores of a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or
+    unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of the
+    second moments in every direction, are taken as they are. The mean Hessian has the penalty.
 
     Raises
     ------
     InferenceError
-        The Hessian is not positive definite, or not without one of the clusters; or only one cluster has weight.
+        The Hessian is not positive definite, or not without one of the clusters; only one cluster has weight; or two
+        of them tell nearly all that is known of a parameter.
 
     References
     ----------
-    MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; Bell & McCaffrey 2002.
+    MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; the same 2023 (Stata Journal 23), partial
+    leverages of clusters; Bell & McCaffrey 2002.
     """
     mass = records.cluster_masses(codes)
     count = int(np.count_nonzero(mass))
@@ -340,13 +358,60 @@ def of_clusters(
         raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
-    whole = hessian * records.total
-    large = np.flatnonzero(mass * _MANY_CLUSTERS >= records.total)
-    for cluster, (members, own) in zip(large, records.cluster_hessians(theta, codes, large), strict=True):
+    whole, inverse = hessian * records.total, np.linalg.inv(hessian) / records.total
+    moves = sums @ inverse
+    large = np.flatnonzero(
+        (mass * _MANY_CLUSTERS >= records.total)
+        | (_cluster_leverages(records, metric, codes) > _MUCH_LEVERAGE * records.total)
+    )
+    told = np.zeros((len(large), len(theta)))
+    for place, (cluster, (members, own)) in enumerate(
+        zip(large, records.cluster_hessians(theta, codes, large), strict=True)
+    ):
         name = f"one of the {count} clusters, of {members:,} records,"
-        kept, plain = _left_out(own + mass[cluster] * np.diag(penalty), sums[cluster], whole, name)
+        curvature = own + mass[cluster] * np.diag(penalty)
+        kept, plain = _left_out(curvature, sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-    return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
+        moves[cluster], told[place] = kept, np.diag(inverse @ curvature @ inverse) / np.diag(inverse)
+    most = np.cumsum(np.sort(told, axis=0)[::-1], axis=0).max(axis=1, initial=0.0)
+    if count >= _FEWEST_CLUSTERS and len(most) > 1 and most[1] > _MOST_OF_FEW:
+        raise InferenceError(
+            f"two of the {count} clusters tell nearly all that is known of a parameter, and nothing says how far "
+            "others would scatter about them. Leave out or bound columns that vary in few clusters alone, or give l2."
+        )
+    squares = moves**2
+    fourths = np.sum(squares**2, axis=0)
+    deciding = squares.sum(axis=0) ** 2 / np.where(fourths > 0, fourths, np.nan)
+    if count >= _FEWEST_CLUSTERS and len(most) > 2 and most[2] > _MOST_OF_FEW:
+        deciding = np.minimum(deciding, 2.0)
+    effective = records.total**2 / float(mass @ mass)
+    return covariance * ((count - 1) / count), count, effective, float(np.nanmin(deciding, initial=math.inf))
+
+
+def _freedom_of_few(deciding: float) -> int:
+    """Return degrees of freedom, at least 2, of a variance that few clusters decide.
+
+    They are twice the number m by fourth moments (Satterthwaite), and at most k - 1 with m = k (k + 1)/(3 (k - 1)): the
+    ratio of the means of (sum d^2)^2 and sum d^4 for k equal normal numbers less their mean.
+    """
+    linear = 3 * deciding - 1
+    alike = (linear + math.sqrt(max(linear**2 - 12 * deciding, 0.0))) / 2
+    return max(2, int(min(2 * deciding, alike - 1)))
+
+
+def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:
+    """Return the sums over clusters of weighted leverages, which bound their shares of second moments."""
+    if not records.correction.loss.scores:
+        return np.zeros(int(codes.max()) + 1)
+    length = len(records.correction.design.parameters)
+    root = inverse_root(metric[:length, :length])
+    return records.cluster_totals(functools.partial(_weighted_leverages, root=root), codes)
+
+
+def _weighted_leverages(records: Records, rows: slice, *, root: FloatArray) -> FloatArray:
+    compiled = pays_to_compile(len(records), records.columns)
+    found = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
+    return found * records.weights[rows] if len(records.weights) else found
 
 
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:
