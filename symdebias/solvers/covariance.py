@@ -338,8 +338,8 @@ def of_clusters(
     The covariance is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step
     with the Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the
     scores of a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or
-    unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of the
-    second moments in every direction, are taken as they are. The mean Hessian has the penalty.
+    unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of
+    the second moments in every direction, are taken as they are. The mean Hessian has the penalty.
 
     Raises
     ------
