@@ -13,7 +13,7 @@ from symdebias._arrays import FloatArray, IntegerArray
 from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, require_variances, sandwich
+from symdebias.inference import Inference, freedom_of_few, require_variances, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
@@ -30,9 +30,6 @@ _MANY_CLUSTERS = 1000
 _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 # Numbers that are squared at a time, and rows at least: they stay in the cache, and are enough work for a call.
 _NUMBERS, _ROWS = 2**14, 256
-# Clusters that are alike leave a variance to about a third of them by fourth moments, and Student's t with one degree
-# of freedom less than there are holds; where fewer than this share decide, the others do not count.
-_FEW_OF_ALL = 0.125
 # Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter;
 # where three do, their scatter has two degrees of freedom.
 _MOST_OF_FEW = 0.9
@@ -95,8 +92,9 @@ def at_root(
             if effective <= _MANY_CLUSTERS:
                 # Intervals of single parameters hold with clusters that are somewhat unequal; joint tests do not.
                 freedom, joint = count - 1, effective - 1
-            if deciding < min(_MANY_RECORDS, _FEW_OF_ALL * (count - 1)):
-                freedom = _freedom_of_few(deciding)
+            few = freedom_of_few(deciding, count)
+            if few is not None:
+                freedom = few
                 joint = freedom if joint is None else min(joint, freedom)
                 notes.append(
                     f"as few as {deciding:.3g} of {count:,} clusters decide the variance of a parameter: intervals and "
@@ -386,17 +384,6 @@ def of_clusters(
         deciding = np.minimum(deciding, 2.0)
     effective = records.total**2 / float(mass @ mass)
     return covariance * ((count - 1) / count), count, effective, float(np.nanmin(deciding, initial=math.inf))
-
-
-def _freedom_of_few(deciding: float) -> int:
-    """Return degrees of freedom, at least 2, of a variance that few clusters decide.
-
-    They are twice the number m by fourth moments (Satterthwaite), and at most k - 1 with m = k (k + 1)/(3 (k - 1)): the
-    ratio of the means of (sum d^2)^2 and sum d^4 for k equal normal numbers less their mean.
-    """
-    linear = 3 * deciding - 1
-    alike = (linear + math.sqrt(max(linear**2 - 12 * deciding, 0.0))) / 2
-    return max(2, int(min(2 * deciding, alike - 1)))
 
 
 def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:
