@@ -226,7 +226,7 @@ def of_records(
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
     part = records.taken(records.every(stride))
-    inverse = np.linalg.inv(hessian) / records.total
+    inverse = _inverse(hessian, records.total)
 
     def powers(rows: slice) -> FloatArray:
         gradients, found = part.centred(theta, -penalty * theta, rows), np.zeros((2, len(theta)))
@@ -247,23 +247,27 @@ def of_records(
     if len(far) > most:
         far = far[:most]
         covariance *= len(records) / max(len(records) - size, 1)
-    for place in far:
+    told = np.zeros((len(far), size))
+    for index, place in enumerate(far):
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
         kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
+        told[index] = _told(inverse, curvature)
+    if _most_told(told)[:3].max(initial=0.0) > _MOST_OF_FEW:
+        raise InferenceError(
+            "three records or fewer tell nearly all that is known of a parameter, and nothing says how far others "
+            "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
+        )
     # A parameter that no record moves is known, and nothing decides it.
     return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
 
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
     """Return the records with much of the second moments in some direction for themselves, the farthest first."""
-    if not records.correction.loss.scores:
-        return np.zeros(0, dtype=np.int64)
-    length = len(records.correction.design.parameters)
-    root = inverse_root(metric[:length, :length])
+    root = _leverage_root(records, metric)
     if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
         return np.zeros(0, dtype=np.int64)
 
@@ -275,6 +279,25 @@ def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
 
     found: IntegerArray = records.remembered("far records", passed, root.tobytes())
     return found
+
+
+def _leverage_root(records: Records, metric: FloatArray) -> FloatArray:
+    """Return the inverse root of the mean second moments of design rows; of features where a loss is free-form."""
+    if records.correction.loss.scores:
+        length = len(records.correction.design.parameters)
+        return inverse_root(metric[:length, :length])
+    return inverse_root(records.summed_over_parts(_sums_of_products)[0] / records.total)
+
+
+def _sums_of_products(part: Records) -> tuple[FloatArray]:
+    """Return the weighted sum of outer products of design rows, shape (q, q)."""
+
+    def of(rows: slice) -> FloatArray:
+        found = part.correction.design.estimated_rows(part.matrix[rows])
+        weighted = found * part.weights[rows, None] if len(part.weights) else found
+        return np.asarray(weighted.T @ found)
+
+    return (np.sum(over_chunks(len(part), of), axis=0),)
 
 
 def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, FloatArray, int]:
@@ -312,6 +335,28 @@ def _left_out(
             "others scatter about it. Leave out or bound columns that vary there alone, or give l2."
         )
     return np.asarray(np.linalg.solve(left, gradient)), np.asarray(np.linalg.solve(whole, gradient))
+
+
+def _inverse(hessian: FloatArray, total: float) -> FloatArray:
+    """Return the inverse of the sum of all records' Hessians, from the mean."""
+    return np.asarray(np.linalg.inv(hessian) / total, dtype=np.float64)
+
+
+def _told(inverse: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return the shares of what is known of each parameter that come from a part of the curvature: partial leverages.
+
+    They add up to 1 over all parts.
+
+    References
+    ----------
+    MacKinnon, Nielsen & Webb 2023 (Stata Journal 23), Section 3.2.
+    """
+    return np.asarray(np.diag(inverse @ curvature @ inverse) / np.diag(inverse))
+
+
+def _most_told(told: FloatArray) -> FloatArray:
+    """Return what the one, two, ... of m parts that tell most of a parameter tell of it; of the worst parameter."""
+    return np.asarray(np.cumsum(np.sort(told, axis=0)[::-1], axis=0).max(axis=1, initial=0.0))
 
 
 def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: FloatArray) -> FloatArray:
@@ -356,7 +401,8 @@ def of_clusters(
         raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
-    whole, inverse = hessian * records.total, np.linalg.inv(hessian) / records.total
+    whole = hessian * records.total
+    inverse = _inverse(hessian, records.total)
     moves = sums @ inverse
     large = np.flatnonzero(
         (mass * _MANY_CLUSTERS >= records.total)
@@ -370,8 +416,8 @@ def of_clusters(
         curvature = own + mass[cluster] * np.diag(penalty)
         kept, plain = _left_out(curvature, sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-        moves[cluster], told[place] = kept, np.diag(inverse @ curvature @ inverse) / np.diag(inverse)
-    most = np.cumsum(np.sort(told, axis=0)[::-1], axis=0).max(axis=1, initial=0.0)
+        moves[cluster], told[place] = kept, _told(inverse, curvature)
+    most = _most_told(told)
     if count >= _FEWEST_CLUSTERS and len(most) > 1 and most[1] > _MOST_OF_FEW:
         raise InferenceError(
             f"two of the {count} clusters tell nearly all that is known of a parameter, and nothing says how far "
@@ -388,10 +434,7 @@ def of_clusters(
 
 def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:
     """Return the sums over clusters of weighted leverages, which bound their shares of second moments."""
-    if not records.correction.loss.scores:
-        return np.zeros(int(codes.max()) + 1)
-    length = len(records.correction.design.parameters)
-    root = inverse_root(metric[:length, :length])
+    root = _leverage_root(records, metric)
     return records.cluster_totals(functools.partial(_weighted_leverages, root=root), codes)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy as sp
 from scipy import stats
 
 import symdebias as sd
@@ -116,6 +117,29 @@ def test_a_record_that_decides_alone_has_no_interval_and_many_have_normal_ones()
     assert np.all(alone.standard_errors > 0)
     with pytest.raises(InferenceError, match="records decide a parameter by themselves"):
         alone.confidence_interval()
+
+
+@pytest.mark.parametrize("is_free_form", [False, True])
+def test_a_column_that_three_records_have_tells_nothing_of_others(is_free_form):
+    """Also where their residuals happen to be 0: of two alike, standard errors were a twentieth of the error."""
+    x, z, y, *parameters = sp.symbols("x z y a b c", real=True)
+    a, b, c = parameters
+    square = sd.Loss.of_features(
+        (y - a * x - b * z - c * x**2) ** 2 / 2, features=[x, z], parameters=parameters, target=y
+    )
+    loss = square if is_free_form else sd.losses.least_squares()
+    corrected = sd.debias(loss, sd.Release({"x": sd.GaussianMechanism.from_scale(0.1)}, noiseless=("z",)))
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=400), np.zeros(400)])
+    target = X[:, 0] + 0.5 * rng.normal(size=400)
+    for having in (1, 2, 3):
+        X[:having, 1] = 1.0
+        target[:having] = X[:having, 0] + 0.3
+        fit = sd.m_estimate(corrected, X, target)
+        with pytest.raises(InferenceError, match=r"hardly anything holds theta|three records or fewer"):
+            fit.confidence_interval()
+    X[:40, 1] = 1.0
+    assert len(sd.m_estimate(corrected, X, target).confidence_interval()) == 2 + is_free_form
 
 
 # ---- few clusters ----------------------------------------------------------------------------------------
