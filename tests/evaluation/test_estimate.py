@@ -299,6 +299,25 @@ def test_a_cluster_of_most_of_the_weight_does_not_hide_what_it_does():
         evaluate(THETA, X, y, metric="squared_error", release=TRUE, clusters=codes, sample_weight=(codes == 0) * 1.0)
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "precision", "recall", "f1"])
+def test_records_that_are_all_right_do_not_tell_how_rare_misses_are(metric):
+    """Where 2 of 100 are missed, 30 records have no miss in every other draw; budget 6 flips no label in most."""
+    X = np.r_[np.full(20, 3.0), np.full(10, -3.0)][:, None]
+    y = np.sign(X[:, 0])
+    open_release = sd.Release()
+    for release in (open_release, sd.Release(target=sd.RandomizedResponse(epsilon=6.0))):
+        found = evaluate([1.0], X, y, metric=metric, release=release, target_values=(-1, 1))
+        assert found.value == pytest.approx(1.0, abs=0.01)
+        with pytest.raises(InferenceError, match="too few records have another outcome"):
+            found.confidence_interval()
+        assert found.interval_or_none() is None
+    half = evaluate([0.0], X, y, metric="accuracy", release=open_release, target_values=(-1, 1))
+    assert half.confidence_interval() == (0.5, 0.5)
+    X[::3] *= -1
+    low, high = evaluate([1.0], X, y, metric=metric, release=open_release, target_values=(-1, 1)).confidence_interval()
+    assert low < high
+
+
 def test_records_of_most_of_the_weight_are_refused_an_interval():
     X, y = records(n=50)
     heavy = np.r_[100.0, 100.0, np.ones(48)]
