@@ -21,6 +21,10 @@ from symdebias.exceptions import InferenceError
 _MOST_SIGNS = 12
 # A Hessian whose condition number is beyond this does not say where its root is.
 _LARGEST_CONDITION = 1e12
+# Clusters that are alike leave a variance to about a third of them by fourth moments, and Student's t with one degree
+# of freedom less than there are holds; where fewer than this share decide, and fewer than so many, the others do not
+# count.
+_FEW_OF_ALL, _MANY_DECIDE = 0.125, 50.0
 # An eigenvalue of so little of the largest may have either sign by rounding.
 _ROUNDING = 1e-14
 
@@ -127,6 +131,34 @@ def critical_value(level: float, bias_ratio: float = 0.0, degrees_of_freedom: fl
         return float(ndtr(bias_ratio - c) + ndtr(-c - bias_ratio)) - (1 - level)
 
     return float(brentq(missing, 0.0, bias_ratio + plain + 1e-9, xtol=1e-12))
+
+
+def freedom_of_few(deciding: float, clusters: int) -> int | None:
+    """Return the degrees of freedom of a variance over clusters where few of them decide it, and None otherwise.
+
+    Parameters
+    ----------
+    deciding : float
+        m, the number of clusters that decide it: (sum d^2)^2/(sum d^4) for what leaving out each does to the estimate.
+    clusters : int
+        How many there are.
+
+    Returns
+    -------
+    int or None
+        Twice m (Satterthwaite 1946) and at most k - 1 with m = k (k + 1)/(3 (k - 1)), the ratio of the means of
+        (sum d^2)^2 and sum d^4 for k equal normal numbers less their mean; at least 2.
+
+    Examples
+    --------
+    >>> freedom_of_few(2.0, 200), freedom_of_few(4.0, 200), freedom_of_few(4.0, 12)
+    (2, 8, None)
+    """
+    if not deciding < min(_MANY_DECIDE, _FEW_OF_ALL * (clusters - 1)):
+        return None
+    linear = 3 * deciding - 1
+    alike = (linear + math.sqrt(max(linear**2 - 12 * deciding, 0.0))) / 2
+    return max(2, int(min(2 * deciding, alike - 1)))
 
 
 def two_sided_pvalue(z: float, bias_ratio: float = 0.0, degrees_of_freedom: int | None = None) -> float:

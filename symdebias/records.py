@@ -523,6 +523,14 @@ class Records:
                 sums[:, place] += np.bincount(codes[rows], column, minlength=len(sums))
         return sums
 
+    def cluster_totals(self, of: Callable[["Records", slice], FloatArray], codes: Any) -> FloatArray:
+        """Return the sums over clusters of a number of each record, shape (G,), as a function says it of some rows."""
+        totals = np.zeros(int(codes.max()) + 1)
+        for start in range(0, len(self.matrix), CHUNK):
+            rows = slice(start, start + CHUNK)
+            totals += np.bincount(codes[rows], of(self, rows), minlength=len(totals))
+        return totals
+
     def centred(self, theta: FloatArray, mean: FloatArray, rows: slice) -> FloatArray:
         """Return the weighted gradients less a mean of some records, shape (m, Q)."""
         gradients = self.gradients(theta, rows, by_derivatives=True)

@@ -17,6 +17,7 @@ from symdebias.evaluation.ranking import area_under_curve
 from symdebias.evaluation.ratios import RATES, r_squared, rate
 from symdebias.evaluation.records import Records
 from symdebias.evaluation.zonal_loss import PARTS, zonal_loss
+from symdebias.exceptions import InferenceError
 from symdebias.inference import critical_value
 from symdebias.losses import Loss
 from symdebias.release import Release
@@ -32,6 +33,11 @@ WITH_THRESHOLD = ("accuracy", *RATES)
 _LABEL_MODELS = ("any", "logistic")
 _THRESHOLD = Interval(-1e100, 1e100, "both", "Give a score.")
 LEVEL = Interval(0.0, 1.0, "neither", "Give the level of the interval, such as 0.95.")
+# Metrics between 0 and 1; an estimate so many standard errors beyond has too small a one, and so has one as close.
+_SHARES = ("accuracy", *RATES, "roc_auc")
+_BEYOND, _NOTHING = 2.0, 1e-7
+# Those of a standard error that nobody knows how far to trust, where they are fewer.
+_LEAST_FREEDOM = 5.0
 
 
 @dataclass(frozen=True)
@@ -98,10 +104,37 @@ class Estimate:
         -------
         tuple of two floats
             Its ends.
+
+        Raises
+        ------
+        InferenceError
+            The standard error is one over records, of fewer than 5 degrees of freedom: 2.5 records decide it. Or the
+            metric is a share, and the estimate 0 or 1 without a standard error, or farther beyond them than two.
         """
         freedom = self.degrees_of_freedom
+        if freedom is not None and freedom < _LEAST_FREEDOM and self.clusters is None:
+            raise InferenceError(
+                f"{freedom / 2:.2g} records decide the standard error by themselves, and an interval would not cover. "
+                "Bound the weights, take a bounded metric, or give more records."
+            )
+        if self.metric in _SHARES:
+            # How far it is inside of [0, 1]; below 0 where no share can be. Where each record counts half it is a half.
+            inside = min(self.value, 1 - self.value) + self.bias
+            if inside + _BEYOND * self.standard_error < 0 or max(inside, self.standard_error) < _NOTHING:
+                raise InferenceError(
+                    f"{self.metric} is estimated as {self.value:.6g} with a standard error of "
+                    f"{self.standard_error:.2g}: too few records have another outcome (a miss, a flipped label) to "
+                    "tell how rare it is, and an interval would not cover. Give more records."
+                )
         reach = critical_value(LEVEL.check("level", level), 0.0, freedom) * self.standard_error + self.bias
         return self.value - reach, self.value + reach
+
+    def interval_or_none(self, level: float = 0.95) -> tuple[float, float] | None:
+        """Return the confidence interval, or None where it is refused: for tables."""
+        try:
+            return self.confidence_interval(level)
+        except InferenceError:
+            return None
 
     def __str__(self) -> str:
         bias = "no bias"

@@ -63,12 +63,10 @@ class Evaluation:
         """
         lines = [f"{'metric':<14}{'value':>10}{'(se)':>10}{'bias up to':>14}{f'{100 * level:g}% interval':>22}  method"]
         for name, one in self.estimates.items():
-            low, high = one.confidence_interval(level)
+            ends = one.interval_or_none(level)
+            interval = f"{'none':>22}" if ends is None else f"{ends[0]:>11.4f}{ends[1]:>11.4f}"
             bias = f"{one.bias:.2g}{'' if one.bias_is_certified else ' est.'}" if one.bias > 0 else "0"
-            lines.append(
-                f"{name:<14}{one.value:>10.4f}{one.standard_error:>10.4f}{bias:>14}{low:>11.4f}{high:>11.4f}"
-                f"  {one.method}"
-            )
+            lines.append(f"{name:<14}{one.value:>10.4f}{one.standard_error:>10.4f}{bias:>14}{interval}  {one.method}")
         return "\n".join([*lines, *(f"{name:<14}refused: {reason}" for name, reason in self.refused.items())])
 
 

@@ -26,7 +26,8 @@ from symdebias._rows import Rows
 from symdebias.checks.records import labels_off
 from symdebias.evaluation.links import link_of
 from symdebias.evaluation.reading import released_columns
-from symdebias.exceptions import NoExactCorrectionError
+from symdebias.exceptions import InferenceError, NoExactCorrectionError
+from symdebias.inference import freedom_of_few
 from symdebias.losses import Loss
 from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
@@ -39,6 +40,8 @@ from symdebias.solvers.offsets import as_offset
 _ROUNDING = 1e-9
 # From so many records a standard error is as good as known.
 MANY_DECIDE = 50.0
+# A record with more than this share of the weights is looked at as if it were left out.
+_MUCH_WEIGHT = 0.05
 # Links whose scores are no predictions of a mean.
 _OTHER_LINKS = ("logistic", "exponential")
 # Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
@@ -272,24 +275,44 @@ class Records:
         return np.insert(parameter_array(theta, count - 1), self.known_term, 1.0)
 
     def mean_and_error(self, values: FloatArray) -> tuple[float, float]:
-        """Return the weighted mean of a number per record, and its standard error over records or clusters."""
+        """Return the weighted mean of a number per record, and its standard error over records or clusters.
+
+        Raises
+        ------
+        InferenceError
+            Only one cluster has weight.
+        """
         mean = float(self.weights @ values / self.weights.sum())
         parts: FloatArray = self.share * (values - mean)
         if self.clusters is not None:
-            parts = np.bincount(self.clusters, parts).astype(np.float64)
-        return mean, math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+            parts = self._without_each(parts)
+            return mean, math.sqrt((len(parts) - 1) / len(parts) * float(parts @ parts))
+        error = math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
+        return mean, error * pull_of(float(self.share.max()))
 
     def degrees_of_freedom(self, values: FloatArray) -> float | None:
         """Return those of the standard error of the mean of a number per record; None where it is as good as known.
 
-        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1.
+        Twice the number of records that decide it is Satterthwaite's; over G clusters there are G - 1, and fewer where
+        few decide.
+
+        Raises
+        ------
+        InferenceError
+            Only one cluster has weight.
         """
+        parts = self.share * (values - float(self.share @ values))
         if self.clusters is not None:
-            return float(self.clusters.max())
-        squares = (self.share * (values - float(self.share @ values))) ** 2
+            return freedom_over_clusters(self._without_each(parts))
+        squares = parts**2
         fourths = float(squares @ squares)
         deciding = float(squares.sum()) ** 2 / fourths if fourths > 0 else math.inf
         return 2 * deciding if deciding < MANY_DECIDE else None
+
+    def _without_each(self, parts: FloatArray) -> FloatArray:
+        """Return what leaving out each cluster with weight does to a mean, from the parts of its records in it."""
+        sums, shares = (np.bincount(self.clusters, one).astype(np.float64) for one in (parts, self.share))
+        return without_each(sums, shares)
 
     def under(self, release: Release) -> "Records":
         """Return the same records under another release of the same columns, not of one vector."""
@@ -408,3 +431,41 @@ def _with_offset(release: Release, X: Any, offset: Any) -> tuple[Release, FloatA
     longer, name = with_known_term(release, matrix.shape[1])
     place = longer.design(matrix.shape[1] + 1).parameters.index(name)
     return longer, np.column_stack([matrix, as_offset(offset, len(matrix))]), place
+
+
+def without_each(parts: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return what leaving out each cluster with weight does to a mean, less a sign.
+
+    A cluster pulls the mean to itself, so that its part in it alone, of a cluster with most of the weight, is small.
+
+    Parameters
+    ----------
+    parts, shares : array of shape (G,), float64
+        Sums over clusters of the weighted deviations from the mean, and of the weights, over all weights.
+
+    Raises
+    ------
+    InferenceError
+        Only one cluster has weight.
+    """
+    present = shares > 0
+    if np.count_nonzero(present) < 2:
+        raise InferenceError("only one cluster has weight, and no standard errors come from it. Weigh two or more.")
+    return np.asarray(parts[present] / np.maximum(1 - shares[present], np.finfo(float).eps))
+
+
+def pull_of(share: float) -> float:
+    """Return what a standard error of a mean is too small by at most, where one record has a share of the weights.
+
+    It pulls the mean to itself, and left out it moves the mean by its part in it over one less its share. 1 for shares
+    that are small.
+    """
+    return 1 / (1 - share) if _MUCH_WEIGHT < share < 1 else 1.0
+
+
+def freedom_over_clusters(moves: FloatArray) -> float:
+    """Return the degrees of freedom of a variance, from what leaving out each cluster does."""
+    squares = moves**2
+    fourths = float(squares @ squares)
+    few = freedom_of_few(float(squares.sum()) ** 2 / fourths, len(moves)) if fourths > 0 else None
+    return float(len(moves) - 1 if few is None else few)

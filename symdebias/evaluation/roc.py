@@ -73,8 +73,8 @@ class RocCurve:
     def confidence_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return intervals of the true and of the false positive rates, each by itself.
 
-        They are normal, or by Student's t with G - 1 degrees of freedom over clusters, and wider by the bound on the
-        bias at both ends.
+        They are normal, or by Student's t with the degrees of freedom of the area where there are some (few clusters,
+        few records that decide), and wider by the bound on the bias at both ends.
 
         Parameters
         ----------
@@ -86,9 +86,7 @@ class RocCurve:
         two arrays of shape (k, 2), float64
             Lower and upper ends.
         """
-        quantile = critical_value(
-            LEVEL.check("level", level), 0.0, None if self.clusters is None else self.clusters - 1
-        )
+        quantile = critical_value(LEVEL.check("level", level), 0.0, self.area.degrees_of_freedom)
         found = []
         for rates, errors, bias in (
             (self.true_positive_rates, self.true_positive_errors, self.true_positive_bias),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdebias._arrays import FloatArray
-from symdebias.evaluation.records import MANY_DECIDE
+from symdebias.evaluation.records import MANY_DECIDE, freedom_over_clusters, pull_of, without_each
 
 # Parts whose clusters are put together at a time.
 _TOGETHER = 64
@@ -109,12 +109,24 @@ class Sums:
         return float(of @ self.means)
 
     def error(self, of: FloatArray) -> float:
-        """Return its standard error over records, or over clusters."""
+        """Return its standard error over records, or over clusters: with clusters left out one by one.
+
+        Raises
+        ------
+        InferenceError
+            Only one cluster has weight.
+        """
         if self.clusters is not None:
-            _, weights, sums = self.clusters
-            parts = (sums @ of - weights * self.mean(of)) / self.weight
-            return math.sqrt(len(parts) / (len(parts) - 1) * float(parts @ parts))
-        return math.sqrt(self.records / (self.records - 1) * self.squared_error(of))
+            moves = self._without_each(of)
+            return math.sqrt((len(moves) - 1) / len(moves) * float(moves @ moves))
+        error = math.sqrt(self.records / (self.records - 1) * self.squared_error(of))
+        return error * pull_of(self.heaviest / self.weight)
+
+    def _without_each(self, of: FloatArray) -> FloatArray:
+        """Return what leaving out each cluster with weight does to the mean of a combination."""
+        assert self.clusters is not None
+        _, weights, sums = self.clusters
+        return without_each((sums @ of - weights * self.mean(of)) / self.weight, weights / self.weight)
 
     def squared_error(self, of: FloatArray) -> float:
         """Return the weighted sum of squares about the mean of the combination, over the squared sum of weights."""
@@ -129,7 +141,7 @@ class Sums:
         """Return those of the standard error of a combination; None where it is as good as known.
 
         Twice the number of records that decide it, (sum s)^2/sum s^2 of their squares s, is Satterthwaite's; over G
-        clusters there are G - 1.
+        clusters there are G - 1, and fewer where few decide.
 
         Parameters
         ----------
@@ -137,9 +149,14 @@ class Sums:
             The combination.
         fourths : callable
             Returns the sum of its `fourth_powers` over all records, where it takes these to tell.
+
+        Raises
+        ------
+        InferenceError
+            Only one cluster has weight.
         """
         if self.clusters is not None:
-            return float(len(self.clusters[0]) - 1)
+            return freedom_over_clusters(self._without_each(of))
         squares = self.squared_error(of)
         # No fewer decide it than so many as large as the largest could be.
         if squares >= MANY_DECIDE * self.largest_square(of):

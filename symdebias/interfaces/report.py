@@ -316,9 +316,10 @@ def _metrics(fit: Fit, X: Any, y: Any, offset: Any, level: float) -> list[str]:
     head = ["metric", "value", "(se)", "bias at most", f"{100 * level:g}% interval"]
     rows = []
     for name, one in found.estimates.items():
-        low, high = one.confidence_interval(level)
+        ends = one.interval_or_none(level)
+        interval = "none" if ends is None else f"{ends[0]:.4g} to {ends[1]:.4g}"
         bias = f"{one.bias:.2g}" if one.bias > 0 else "0"
-        rows.append([name, f"{one.value:.4g}", f"{one.standard_error:.2g}", bias, f"{low:.4g} to {high:.4g}"])
+        rows.append([name, f"{one.value:.4g}", f"{one.standard_error:.2g}", bias, interval])
     # One line for metrics that are refused for the same reason, which begins with the name of each.
     alike: dict[str, list[str]] = {}
     for name, reason in found.refused.items():

@@ -14,7 +14,7 @@ from symdebias.assessment import certify
 from symdebias.codegen.parallel import over_chunks
 from symdebias.codegen.program import BLOCK
 from symdebias.exceptions import InferenceError
-from symdebias.inference import Inference, require_variances, sandwich
+from symdebias.inference import Inference, freedom_of_few, require_variances, sandwich
 from symdebias.records import Derivatives, Records
 from symdebias.solvers.metric import inverse_root
 from symdebias.solvers.moments import leverages, most_leverage, pays_to_compile
@@ -33,6 +33,9 @@ _MANY_RECORDS, _FEWEST_RECORDS, _LOOKED_AT = 50.0, 2.5, 100_000
 _NUMBERS, _ROWS = 2**14, 256
 # Records whose gradients are there at a time: whole blocks of a kernel.
 _AT_ONCE = 16 * BLOCK
+# Where two clusters tell more than this of what is known of a parameter, nobody knows by how much clusters scatter;
+# where three do, their scatter has two degrees of freedom.
+_MOST_OF_FEW = 0.9
 # A variance of so many degrees of freedom is as good as known.
 _MUCH_FREEDOM = 100.0
 # Records with more than this share of the second moments in some direction are left out one by one.
@@ -83,15 +86,24 @@ def at_root(
     try:
         if codes is not None:
             kind = f"cluster {kind}"
-            covariance, count, effective = of_clusters(records, theta, hessian, penalty, codes)
+            covariance, count, effective, deciding = of_clusters(records, theta, hessian, penalty, metric, codes)
             if count < _FEWEST_CLUSTERS:
                 refusal = (
                     f"{count} clusters do not tell how far clusters scatter, and intervals would not cover. Have "
                     f"{_FEWEST_CLUSTERS} or more, or make clusters smaller where parts of them are independent."
                 )
             if effective <= _MANY_CLUSTERS:
-                # Intervals of single parameters hold with all clusters, however unequal; joint tests do not.
+                # Intervals of single parameters hold with clusters that are somewhat unequal; joint tests do not.
                 freedom, joint = count - 1, effective - 1
+            few = freedom_of_few(deciding, count)
+            if few is not None:
+                freedom = few
+                joint = freedom if joint is None else min(joint, freedom)
+                notes.append(
+                    f"as few as {deciding:.3g} of {count:,} clusters decide the variance of a parameter: intervals and "
+                    f"tests are by Student's t with {freedom} degrees of freedom"
+                )
+            elif freedom is not None:
                 notes.append(
                     f"{count} clusters: intervals and tests are by Student's t with {freedom} degrees of freedom"
                 )
@@ -219,7 +231,7 @@ def of_records(
     covariance = sandwich(hessian, _meat(records, theta, found, penalty), records.total)
     stride = max(1, len(records.matrix) // _LOOKED_AT)
     part = records.spaced(stride)
-    inverse = np.linalg.inv(hessian) / records.total
+    inverse = _inverse(hessian, records.total)
 
     def powers(rows: slice) -> FloatArray:
         found, step = np.zeros((2, len(theta))), max(_ROWS, _NUMBERS // len(theta))
@@ -239,13 +251,20 @@ def of_records(
     if len(far) > most:
         far = far[:most]
         covariance *= len(records) / max(len(records) - size, 1)
-    for place in far:
+    told = np.zeros((len(far), size))
+    for index, place in enumerate(far):
         own = records.taken(slice(place, place + 1))
         gradient = own.centred(theta, -penalty * theta, slice(None))[0]
         curvature = own.total * (own.derivatives_or_differences()[0](theta).hessian + np.diag(penalty))
         kept, plain = _left_out(curvature, gradient, whole, f"record {place}")
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
         squares, fourths = squares + kept**2 - plain**2, fourths + kept**4 - plain**4
+        told[index] = _told(inverse, curvature)
+    if _most_told(told)[:3].max(initial=0.0) > _MOST_OF_FEW:
+        raise InferenceError(
+            "three records or fewer tell nearly all that is known of a parameter, and nothing says how far others "
+            "would scatter about them. Leave out or bound columns that vary in few records alone, or give l2."
+        )
     # A parameter that no record moves is known, and nothing decides it.
     return covariance, float(np.min(squares**2 / np.where(fourths > 0, fourths, np.nan), initial=math.inf))
 
@@ -266,10 +285,7 @@ def _in_steps(part: Records, theta: FloatArray, mean: FloatArray, rows: slice, s
 
 def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
     """Return the records with much of the second moments in some direction for themselves, the farthest first."""
-    if not records.correction.loss.scores:
-        return np.zeros(0, dtype=np.int64)
-    length = len(records.correction.design.parameters)
-    root = inverse_root(metric[:length, :length])
+    root = _leverage_root(records, metric)
     if most_leverage(records, root) <= _MUCH_LEVERAGE * records.total:
         return np.zeros(0, dtype=np.int64)
 
@@ -281,6 +297,25 @@ def _far_records(records: Records, metric: FloatArray) -> IntegerArray:
 
     found: IntegerArray = records.remembered("far records", passed, root.tobytes())
     return found
+
+
+def _leverage_root(records: Records, metric: FloatArray) -> FloatArray:
+    """Return the inverse root of the mean second moments of design rows; of features where a loss is free-form."""
+    if records.correction.loss.scores:
+        length = len(records.correction.design.parameters)
+        return inverse_root(metric[:length, :length])
+    return inverse_root(records.summed_over_parts(_sums_of_products)[0] / records.total)
+
+
+def _sums_of_products(part: Records) -> tuple[FloatArray]:
+    """Return the weighted sum of outer products of design rows, shape (q, q)."""
+
+    def of(rows: slice) -> FloatArray:
+        found = part.correction.design.estimated_rows(part.matrix[rows])
+        weighted = found * part.weights[rows, None] if len(part.weights) else found
+        return np.asarray(weighted.T @ found)
+
+    return (np.sum(over_chunks(len(part), of), axis=0),)
 
 
 def _far_places(records: Records, *, root: FloatArray, least: float) -> tuple[IntegerArray, FloatArray, int]:
@@ -320,6 +355,28 @@ def _left_out(
     return np.asarray(np.linalg.solve(left, gradient)), np.asarray(np.linalg.solve(whole, gradient))
 
 
+def _inverse(hessian: FloatArray, total: float) -> FloatArray:
+    """Return the inverse of the sum of all records' Hessians, from the mean."""
+    return np.asarray(np.linalg.inv(hessian) / total, dtype=np.float64)
+
+
+def _told(inverse: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Return the shares of what is known of each parameter that come from a part of the curvature: partial leverages.
+
+    They add up to 1 over all parts.
+
+    References
+    ----------
+    MacKinnon, Nielsen & Webb 2023 (Stata Journal 23), Section 3.2.
+    """
+    return np.asarray(np.diag(inverse @ curvature @ inverse) / np.diag(inverse))
+
+
+def _most_told(told: FloatArray) -> FloatArray:
+    """Return what the one, two, ... of m parts that tell most of a parameter tell of it; of the worst parameter."""
+    return np.asarray(np.cumsum(np.sort(told, axis=0)[::-1], axis=0).max(axis=1, initial=0.0))
+
+
 def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: FloatArray) -> FloatArray:
     """Return the mean outer product of the gradients with the penalty's share, which sum to 0 at the root."""
     if not penalty.any():
@@ -332,25 +389,29 @@ def _meat(records: Records, theta: FloatArray, found: Derivatives, penalty: Floa
 
 
 def of_clusters(
-    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, codes: Any
-) -> tuple[FloatArray, int, float]:
-    """Return the covariance at a root over clusters, the number G of clusters with weight, and the effective number.
+    records: Records, theta: FloatArray, hessian: FloatArray, penalty: FloatArray, metric: FloatArray, codes: Any
+) -> tuple[FloatArray, int, float, float]:
+    """Return the covariance at a root over clusters, the number G of clusters with weight, and two numbers of them.
 
-    The effective number is (sum m)^2/(sum m^2) for clusters of m records, or of weight m.
+    They are the effective number, (sum m)^2/(sum m^2) for clusters of m records, or of weight m; and how many clusters
+    decide the variance of the parameter with the fewest, (sum d^2)^2/(sum d^4).
 
-    It is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step with the
-    Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the scores of
-    a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or unequal.
-    Clusters with less than a thousandth of the records are taken as they are. The mean Hessian has the penalty.
+    The covariance is (G - 1)/G sum_g d_g d_g' with d_g what leaving out cluster g does to theta, by one Newton step
+    with the Hessian of the other clusters (CR3; for a quadratic loss the jackknife itself). A plain sandwich takes the
+    scores of a cluster at a theta that this cluster has pulled to itself, and is too small where clusters are few or
+    unequal, or where few of them have a column. Clusters with less than a thousandth of the records, and with little of
+    the second moments in every direction, are taken as they are. The mean Hessian has the penalty.
 
     Raises
     ------
     InferenceError
-        The Hessian is not positive definite, or not without one of the clusters; or only one cluster has weight.
+        The Hessian is not positive definite, or not without one of the clusters; only one cluster has weight; or two
+        of them tell nearly all that is known of a parameter.
 
     References
     ----------
-    MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; Bell & McCaffrey 2002.
+    MacKinnon, Nielsen & Webb 2023 (Journal of Econometrics 232), CV3; the same 2023 (Stata Journal 23), partial
+    leverages of clusters; Bell & McCaffrey 2002.
     """
     mass = records.cluster_masses(codes)
     count = int(np.count_nonzero(mass))
@@ -359,12 +420,46 @@ def of_clusters(
     sums = records.cluster_sums(theta, -penalty * theta, codes)
     covariance = sandwich(hessian, sums.T @ sums / records.total, records.total)
     whole = hessian * records.total
-    large = np.flatnonzero(mass * _MANY_CLUSTERS >= records.total)
-    for cluster, (members, own) in zip(large, records.cluster_hessians(theta, codes, large), strict=True):
+    inverse = _inverse(hessian, records.total)
+    moves = sums @ inverse
+    large = np.flatnonzero(
+        (mass * _MANY_CLUSTERS >= records.total)
+        | (_cluster_leverages(records, metric, codes) > _MUCH_LEVERAGE * records.total)
+    )
+    told = np.zeros((len(large), len(theta)))
+    for place, (cluster, (members, own)) in enumerate(
+        zip(large, records.cluster_hessians(theta, codes, large), strict=True)
+    ):
         name = f"one of the {count} clusters, of {members:,} records,"
-        kept, plain = _left_out(own + mass[cluster] * np.diag(penalty), sums[cluster], whole, name)
+        curvature = own + mass[cluster] * np.diag(penalty)
+        kept, plain = _left_out(curvature, sums[cluster], whole, name)
         covariance += np.multiply.outer(kept, kept) - np.multiply.outer(plain, plain)
-    return covariance * ((count - 1) / count), count, records.total**2 / float(mass @ mass)
+        moves[cluster], told[place] = kept, _told(inverse, curvature)
+    most = _most_told(told)
+    if count >= _FEWEST_CLUSTERS and len(most) > 1 and most[1] > _MOST_OF_FEW:
+        raise InferenceError(
+            f"two of the {count} clusters tell nearly all that is known of a parameter, and nothing says how far "
+            "others would scatter about them. Leave out or bound columns that vary in few clusters alone, or give l2."
+        )
+    squares = moves**2
+    fourths = np.sum(squares**2, axis=0)
+    deciding = squares.sum(axis=0) ** 2 / np.where(fourths > 0, fourths, np.nan)
+    if count >= _FEWEST_CLUSTERS and len(most) > 2 and most[2] > _MOST_OF_FEW:
+        deciding = np.minimum(deciding, 2.0)
+    effective = records.total**2 / float(mass @ mass)
+    return covariance * ((count - 1) / count), count, effective, float(np.nanmin(deciding, initial=math.inf))
+
+
+def _cluster_leverages(records: Records, metric: FloatArray, codes: Any) -> FloatArray:
+    """Return the sums over clusters of weighted leverages, which bound their shares of second moments."""
+    root = _leverage_root(records, metric)
+    return records.cluster_totals(functools.partial(_weighted_leverages, root=root), codes)
+
+
+def _weighted_leverages(records: Records, rows: slice, *, root: FloatArray) -> FloatArray:
+    compiled = pays_to_compile(len(records), records.columns)
+    found = leverages(records.correction.design, records.matrix[rows], root, compiled=compiled)
+    return found * records.weights[rows] if len(records.weights) else found
 
 
 def bias_bound(records: Records, theta: FloatArray, hessian: FloatArray, known: ReleasedRecords | None) -> FloatArray:

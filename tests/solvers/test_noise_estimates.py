@@ -188,7 +188,9 @@ def test_regression_calibration_has_the_same_standard_errors_for_least_squares()
     added = np.diag(found.covariance - known.covariance)
     np.testing.assert_allclose(added, np.diag(corrected.covariance - plain.covariance), rtol=0.05)
     assert "of the variance of a parameter comes from that" in found.summary()
-    assert found.inference.degrees_of_freedom >= 200
+    # That of the estimate is a small part, and adds to what few records leave.
+    assert 200 > found.inference.degrees_of_freedom >= known.inference.degrees_of_freedom
+    assert found.inference.degrees_of_freedom == pytest.approx(corrected.inference.degrees_of_freedom, rel=0.1)
 
 
 def test_methods_that_draw_noise_repeat_it():

@@ -90,18 +90,19 @@ def evaluate(options: argparse.Namespace) -> None:
     if options.json:
         show(_of_estimate(estimate, options.level))
         return
-    low, high = estimate.confidence_interval(options.level)
     print(estimate)
+    low, high = estimate.confidence_interval(options.level)
     print(f"interval at {options.level:g}: {low:.6g} to {high:.6g}")
 
 
 def _of_estimate(estimate: Estimate, level: float) -> dict[str, Any]:
+    ends = estimate.interval_or_none(level)
     return {
         "metric": estimate.metric,
         "value": estimate.value,
         "standard_error": estimate.standard_error,
         "bias": estimate.bias,
-        "interval": list(estimate.confidence_interval(level)),
+        "interval": None if ends is None else list(ends),
         "level": level,
         "records": estimate.records,
     }

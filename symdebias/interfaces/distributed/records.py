@@ -270,6 +270,11 @@ class PartedRecords(Records):
         labels, sums = self._by_cluster(functools.partial(_cluster_sums, theta=theta, mean=mean))
         return np.asarray(sums[np.searchsorted(labels, codes)])
 
+    def cluster_totals(self, of: Callable[[Records, slice], FloatArray], codes: Any) -> FloatArray:
+        """Return the sums over clusters of a number of each record, shape (G,)."""
+        labels, totals = self._by_cluster(functools.partial(_cluster_totals, of=of))
+        return np.asarray(totals[np.searchsorted(labels, codes), 0])
+
     def cluster_hessians(self, theta: FloatArray, codes: Any, some: IntegerArray) -> Iterator[tuple[int, FloatArray]]:
         """Yield the number of records of some clusters, and the sums of their weighted Hessians, shape (Q, Q)."""
         work = self.at.local_of_clusters(
@@ -392,6 +397,10 @@ def _masses(part: Records, codes: Any) -> FloatArray:
 
 def _cluster_sums(part: Records, codes: Any, *, theta: FloatArray, mean: FloatArray) -> FloatArray:
     return part.cluster_sums(theta, mean, codes)
+
+
+def _cluster_totals(part: Records, codes: Any, *, of: Callable[[Records, slice], FloatArray]) -> FloatArray:
+    return part.cluster_totals(of, codes)[:, None]
 
 
 def _cluster_hessians(part: Records, labels: Any, *, theta: FloatArray, some: Any) -> tuple[FloatArray, FloatArray]:

@@ -18,6 +18,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise, CoordinateNoise
 from symdebias.records import Records
 from symdebias.release import Release
 from symdebias.solvers.fit import Fit
+from symdebias.solvers.metric import definite
 from symdebias.zonal import ZonalNoise
 
 Equation = Callable[[FloatArray], FloatArray]
@@ -26,6 +27,10 @@ Equation = Callable[[FloatArray], FloatArray]
 _CLOSE = 1e-6
 # Evaluations for each parameter, and for four more, before the search is given up.
 _EVALUATIONS = 10
+# Records with more than this share of second moments are looked at as left out, and leave at least the second; three
+# that tell more than the third of a parameter, and fewer deciding records than the fourth, leave no intervals. Of so
+# many as the last a covariance is as good as known.
+_MUCH_LEVERAGE, _LEAST_LEFT, _MOST_OF_FEW, _FEWEST_RECORDS, _MANY_RECORDS = 0.05, 0.05, 0.9, 2.5, 50.0
 # From this condition number on a root is one of many.
 _WORST_CONDITION = 1e10
 
@@ -193,6 +198,22 @@ class Problem:
             )
         return theta, slope
 
+    def _without_each(self, influence: FloatArray) -> tuple[FloatArray, float]:
+        """Return influences as of leaving records out, and the most that three records tell of a parameter.
+
+        A record with a share h of the second moments in a direction pulls theta to itself, and moves it by its
+        influence over 1 - h (HC3 for least squares). What is told is partial leverage, that of design rows.
+        """
+        rows = self.records.correction.design.estimated_rows(self.records.arrays[0])
+        moments = definite(rows.T @ rows)
+        inverse = np.asarray(np.linalg.inv(moments), dtype=np.float64)
+        turned = rows @ inverse
+        leverage = np.einsum("ij,ij->i", turned, rows)
+        shares = np.sort(turned**2 / np.diag(inverse), axis=0)[-3:]
+        # A record that alone has a column has a leverage of 1, and next to no influence.
+        pulled = np.where(leverage > _MUCH_LEVERAGE, 1 / np.maximum(1 - leverage, _LEAST_LEFT), 1.0)
+        return influence * pulled[:, None], float(shares.sum(axis=0).max(initial=0.0))
+
     def fit(
         self, plain: CorrectedLoss, theta: FloatArray, influence: FloatArray, *, biased: str = "", **how: Any
     ) -> Fit:
@@ -201,15 +222,32 @@ class Problem:
         `biased` says what leaves a bias, so that intervals would not cover; it is empty where nothing does. The rest is
         as for `Fit.of`: ``solver``, ``description``, ``began``, ``steps`` and ``notes``.
         """
+        influence, told = self._without_each(influence)
+        squares = influence**2
+        fourths = np.sum(squares**2, axis=0)
+        deciding = float(
+            np.min(squares.sum(axis=0) ** 2 / np.where(fourths > 0, fourths, np.nan), initial=np.inf, where=fourths > 0)
+        )
         covariance = influence.T @ influence / len(influence) ** 2
         covariance.setflags(write=False)
-        refusal = f"{biased} leaves a bias in theta, and intervals would not cover. " if biased else ""
+        refusal = ""
+        if biased:
+            refusal = (
+                f"{biased} leaves a bias in theta, and intervals would not cover. Read standard_errors, which say how "
+                "theta scatters, or use a corrected loss."
+            )
+        elif told > _MOST_OF_FEW or deciding < _FEWEST_RECORDS:
+            refusal = (
+                "three records or fewer decide a parameter, and intervals would not cover. Leave out or bound columns "
+                "that vary in few records alone, or give l2."
+            )
         inference = Inference(
             covariance,
             "sandwich of the method's own equations",
-            refusal and f"{refusal}Read standard_errors, which say how theta scatters, or use a corrected loss.",
+            refusal,
             None if biased else np.zeros(len(theta)),
             ("intervals are for the penalised optimum, not for the optimum without l2",) * bool(self.penalty.any()),
+            None if refusal or deciding >= _MANY_RECORDS else int(2 * deciding),
         )
         return Fit.of(plain, theta, records=len(influence), inference=inference, **how)
 

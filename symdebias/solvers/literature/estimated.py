@@ -75,11 +75,13 @@ def _widened(fit: Fit, release: Release, under: Callable[[Release], FloatArray])
     total = np.diag(whole)
     if not fourths.any():
         return fit
+    own = fit.inference
+    if own.degrees_of_freedom is not None:
+        fourths = fourths + np.diag(plain) ** 2 / own.degrees_of_freedom
     least = int(np.min(total**2 / np.where(fourths > 0, fourths, np.nan), initial=np.inf, where=fourths > 0))
     share = float(np.max(1 - np.diag(plain) / np.where(total > 0, total, 1.0), where=total > 0, initial=0.0))
     whole.setflags(write=False)
     note = f"the noise was estimated: up to {share:.2g} of the variance of a parameter comes from that"
-    own = fit.inference
     inference = replace(own, covariance=whole, notes=(*own.notes, note), degrees_of_freedom=least)
     return replace(fit, inference=inference)
 
