@@ -6,6 +6,7 @@ booleans, text, objects and complex numbers are not, because a guess about them 
 """
 
 import contextlib
+import numbers
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
@@ -455,7 +456,9 @@ def _vector(values: Any, name: str, rows: int) -> FloatArray:
         advice = f"Pass {name}.ravel()." if vector.ndim == 2 and 1 in vector.shape else "Pass one number per record."
         raise ValueError(f"{name} must have one dimension; its shape is {vector.shape}. {advice}")
     if len(vector) != rows:
-        raise ValueError(f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record.")
+        raise ValueError(
+            f"{name} has {len(vector)} entries, but X has {rows} rows. Pass one per record; records are the rows of X."
+        )
     return vector
 
 
@@ -479,14 +482,45 @@ def _numbers(values: Any, name: str) -> FloatArray:
     except ValueError:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-        hint = " For 0 and 1, pass array.astype(float)." if array.dtype.kind == "b" else ""
-        if array.dtype.kind in "OUT" and name.startswith("column "):
-            hint = " For text, declare its categories: categories={...} on the release, or on a mechanism."
+        # An array of no dimension is one thing that is no array: None, a set, a generator, an object.
+        found = str(array.dtype) if array.ndim or array.dtype.kind != "O" else type(values).__name__
         raise TypeError(
-            f"{name} must hold real numbers (floats of up to 64 bits or integers); got {array.dtype}. "
-            f"Convert it first.{hint}"
+            f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. "
+            f"Convert it first.{_how_to_convert(array, name)}"
         )
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
+
+
+def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
+    """Return what to do with an argument of another type, as a sentence; empty where its type says it."""
+    kind = array.dtype.kind
+    if kind == "b":
+        return " For 0 and 1, pass array.astype(float)."
+    if kind == "M":
+        return " A date becomes a number as the days since another."
+    if kind not in "OUT" or not array.ndim:
+        return ""
+    found = ""
+    if kind == "O":
+        others = (
+            (place, one) for place, one in np.ndenumerate(array)
+            if not isinstance(one, numbers.Real) or isinstance(one, (bool, np.bool_))
+        )  # fmt: skip
+        place, other = next(others, ((), 0.0))
+        if not place:
+            return " Its entries are numbers already: pass array.astype(float)."
+        where = ", ".join(f"{axis} {index}" for axis, index in zip(("row", "column"), place, strict=False))
+        found = f" The first entry that is no number is in {where}: its type is {type(other).__name__}."
+        if not isinstance(other, str):
+            return found
+    if name.startswith("column "):
+        return f"{found} For text, declare its categories: categories={{...}} on the release, or on a mechanism."
+    if name == "y":
+        return (
+            f'{found} For labels of text, pass numbers, as numpy.where(y == "yes", 1, -1), or declare them on the '
+            'mechanism of the target, as RandomizedResponse(epsilon, categories=("no", "yes")).'
+        )
+    return found
 
 
 def _check_finite(array: FloatArray, name: str, columns: Sequence[str] | None = None) -> None:

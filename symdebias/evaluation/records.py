@@ -30,6 +30,7 @@ from symdebias.noise import AdditiveNoise, ChannelNoise
 from symdebias.release import Release
 from symdebias.release.known_term import with_known_term
 from symdebias.release.matrices import released_matrix
+from symdebias.release.required import require_release
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.offsets import as_offset
 
@@ -385,9 +386,9 @@ def release_of(model: Any, release: Any) -> Release:
                 "release=symdebias.Release() for records that are true."
             )
         return model.corrected.release
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}.")
-    return release
+    require_release(release)
+    found: Release = release
+    return found
 
 
 def _weighed(part: Records, *, work: Callable[[Records], FloatArray], power: int) -> FloatArray:

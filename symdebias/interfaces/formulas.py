@@ -25,6 +25,7 @@ from symdebias.mechanisms.base import ChannelMechanism
 from symdebias.release import Release
 from symdebias.release.choosing import with_target
 from symdebias.release.columns import as_json
+from symdebias.release.required import require_release
 from symdebias.solvers import Fit, m_estimate, sgd
 from symdebias.solvers.offsets import as_offset
 
@@ -445,8 +446,7 @@ def as_pairs(numbers: Any) -> list[tuple[str, float]]:
 
 def _noised_columns(release: Any) -> dict[str, Mechanism]:
     """Return the columns with noise, by name, of a release that a formula can be about."""
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a symdebias.Release; got {type(release).__name__}. Pass noised.release.")
+    require_release(release)
     if release.coupling is not None:
         raise ValueError(
             f'target="{release.coupling.kind}" releases features and target in one vector for one kind of loss, and a '
