@@ -198,6 +198,24 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
     return array
 
 
+def has_squares(array: FloatArray) -> bool:
+    """Whether the sum of squares is finite, and with it every entry."""
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(flat @ flat))
+
+
+def require_squares(array: FloatArray, name: str) -> None:
+    """Raise ValueError where the sum of squares of finite entries is beyond what a number holds."""
+    if has_squares(array):
+        return
+    row = int(np.argmax(np.abs(array))) // array[:1].size
+    raise ValueError(
+        f"{name} has a value in row {row} that is too large: the sum of squares is beyond what a number holds. Declare "
+        "center= and scale= on the release, so that values are near 1, or leave the record out."
+    )
+
+
 def target_array(y: Any, *, rows: int, check_finite: bool = True) -> FloatArray:
     """Return targets, an array or a column of a table, as an array of shape (n,), float64.
 
@@ -520,6 +538,8 @@ def _how_to_convert(array: np.ndarray[Any, Any], name: str) -> str:
             f'{found} For labels of text, pass numbers, as numpy.where(y == "yes", 1, -1), or declare them on the '
             'mechanism of the target, as RandomizedResponse(epsilon, categories=("no", "yes")).'
         )
+    if name == "values":
+        return f"{found} A mechanism takes categories of text as their codes 0, 1, ...; a Release recodes them itself."
     return found
 
 

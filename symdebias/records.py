@@ -15,8 +15,10 @@ from symdebias._arrays import (
     IntegerArray,
     check_same_index,
     features_array,
+    has_squares,
     is_table,
     real_array,
+    require_squares,
     weights_array,
 )
 from symdebias._rows import WINDOW, Rows, counted_from, has_any_row, paired
@@ -133,7 +135,12 @@ class Records:
         else:
             if by_blocks and isinstance(y, Rows):
                 y = y[:]
-            matrix, target = correction.checked_records(X, y, check_finite=check_finite)
+            matrix, target = correction.checked_records(X, y, check_finite=False)
+            # One pass: a finite sum of squares has finite terms.
+            if check_finite and not (has_squares(matrix) and has_squares(target)):
+                correction.checked_records(X, y)
+                require_squares(matrix, "X")
+                require_squares(target, "y")
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
 

@@ -362,6 +362,18 @@ def records():
             "one too few": np.ones(39), "two columns": np.ones((40, 2)),
         }.items():  # fmt: skip
             yield entry, f"weights: {reason}", fitted(entry, sample_weight=weights), "sample_weight|weight"
+    large = X.copy()
+    large[3, 1] = 1e200
+    for entry in (*FITTED, "evaluate"):
+        yield entry, "X: no square", ENTRIES[entry](X=large), "row 3|record 3"
+    numbers = sd.Release(RELEASE.groups[0][1])
+    beside = functools.partial(sd.debias, sd.losses.least_squares(), numbers)
+    yield (
+        "m_estimate",
+        "y: no square",
+        lambda: sd.m_estimate(beside(), X, large[:, 1]),
+        "y has a value in",
+    )
     strict = sd.Release(sd.LaplaceMechanism(1.0, radius=0.01), sd.RandomizedResponse(1.0))
     yield (
         "Release.privatize", "X: outside the ball with outside='refuse'",

@@ -18,6 +18,7 @@ from symdebias._arrays import (
     label_array,
     parameter_array,
     places_among,
+    require_squares,
     take_rows,
     weights_array,
 )
@@ -120,6 +121,8 @@ class Records:
         weights = np.ones(rows) if sample_weight is None else weights_array(sample_weight, rows=rows)
         if target is None:
             target = release.released_target(y, rows=rows)
+        require_squares(matrix, "X")
+        require_squares(target, "y")
         codes = None if clusters is None else cluster_codes(clusters, rows=rows)
         labels = model.corrected.declared.target_values if isinstance(model, Fit) else None
         if target_values is not None:
