@@ -189,6 +189,7 @@ COMMANDS = [
     ("code", "derive __import__('os')", 1, "has the character.*It takes letters, digits"),
     ("noise that is none", "derive exp(-y*u) --noise gauss:0.5", 1, "'gauss:0.5' is not known. Write gaussian:0.5"),
     ("noise without a size", "derive exp(-y*u) --noise gaussian", 1, "has no size. Write it as gaussian:0.5"),
+    ("no noise", "derive exp(-y*u)", 1, "there is no noise to undo. Name that of the columns by --noise gaussian:0.5"),
     ("negative noise", "derive exp(-y*u) --noise gaussian:-1", 1, "-1"),
 ]  # fmt: skip
 
