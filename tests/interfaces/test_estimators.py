@@ -427,7 +427,7 @@ REFUSED = {
     "softmax for numbers": (sd.DebiasedRegressor("softmax"), SIGNS[:6], ValueError, "[Uu]se a DebiasedClassifier"),
     "numbers for a label": (sd.DebiasedClassifier(release=JOINT), SIGNS[:6], ValueError, "Use a DebiasedRegressor"),
     "margins for a number": (
-        sd.DebiasedRegressor(release=sd.Release(NOISE, target="margin")), None, ValueError, "[Uu]se a DebiasedClassifier",
+        sd.DebiasedRegressor(release=sd.Release(NOISE, target="margin")), None, ValueError, "a DebiasedClassifier",
     ),
     "labels at other distances": (
         sd.DebiasedClassifier("softmax", release=THREE), [0, 1, 3, 0, 1, 3], ValueError, "not at the distances",
