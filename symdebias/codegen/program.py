@@ -1,6 +1,7 @@
 """What the loop templates of `kernels` need to know of a corrected loss, whatever its form."""
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -19,6 +20,11 @@ LOST = 2.3e-162
 def norm(names: Sequence[str]) -> str:
     """Return the text of a norm of numbers by their names, with what underflow may have lost added."""
     return f"(math.sqrt({' + '.join(f'{name}*{name}' for name in names)}) + {math.sqrt(len(names)) * LOST!r})"
+
+
+def indented(text: str, by: int) -> str:
+    """Return lines further to the right by so many blanks."""
+    return textwrap.indent(text, " " * by)
 
 
 def label_lookups(start: int, count: int) -> list[str]:

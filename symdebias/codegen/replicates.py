@@ -7,7 +7,6 @@ out, so that scores and sums of one replicate are vectorised over records withou
 
 import functools
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from symdebias.codegen import tiles
 from symdebias.codegen.cache import KernelSource, compile_kernel
 from symdebias.codegen.kernels import FASTMATH, Kernels, function, prelude, smoothing_text, step_lines
 from symdebias.codegen.parallel import over_parts
-from symdebias.codegen.program import BLOCK, Program
+from symdebias.codegen.program import BLOCK, Program, indented
 
 # The fewest replicates that a thread is started for: each thread reads the records by itself.
 _FEWEST = 8
@@ -141,20 +140,20 @@ def source(kernels: Kernels, *, weighted: bool, smoothed: bool = False, scaled: 
     text = f"""{tiles.functions_text(program)}{smoothing_text(smoothed)}{piece.helpers}
 @helper(fastmath={{"contract", "reassoc"}})
 def accumulate(theta, X, y, weights, noise, start, stop, kept, sums):
-{_indent(piece.text, 4)}
+{indented(piece.text, 4)}
 
 {function("assemble(theta, noise, sums, total, gradient)", assembled.text)}
 
 @helper()
 def is_within(theta, noise, limits):
-{_indent(program.guard(), 4)}
+{indented(program.guard(), 4)}
     return variance < limits[0] and reach < limits[1]
 
 
 def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, step_sizes, batch_size, penalty,
            radii, growths, runaways, limits, smoothing, scaling, average, before_these, report, sums, own, point,
            own_sums, gradient, kept, smoothed, {tiles.ARGUMENTS}):
-{_indent(tiles.BEGIN_DEALING, 4)}
+{indented(tiles.BEGIN_DEALING, 4)}
     for step in range(step_sizes.shape[1]):
         start = begin + step*batch_size
         stop = start + batch_size if start + batch_size < records else records
@@ -183,12 +182,12 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 part = length - filled
                 if at < dealt:
                     part = part if part < dealt - at else dealt - at
-{_indent(tiles.deal_lines(program, **how), 20)}
+{indented(tiles.deal_lines(program, **how), 20)}
                 else:
                     first = at + shift
                     first -= records if first >= records else 0
                     part = part if part < records - first else records - first
-{_indent(tiles.rows_lines(program, **how), 20)}
+{indented(tiles.rows_lines(program, **how), 20)}
                 filled += part{add_weights}
             for r in range(theta.shape[0]):
                 if report[r, 0] != 0:
@@ -210,7 +209,7 @@ def kernel(theta, X, y, weights, order, runs, run_length, shift, begin, noise, s
                 own_sums[j] = sums[r, j]
             assemble(point, noise, own_sums, total, gradient)
             radius, growth, runaway, averaged = radii[r], growths[r], runaways[r], before_these[r]
-{_indent(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
+{indented(step_lines(q, smoothed, scaled, row="r, ", stop=_STOP), 12)}
             before_these[r] = averaged
 """
     name = "replicates_pass"
@@ -257,7 +256,3 @@ def _probe(program: Program, turned: bool) -> Callable[[Callable[..., Any]], Seq
         return [float(value) for value in (*thetas.ravel(), *averages.ravel())]
 
     return probe
-
-
-def _indent(text: str, by: int) -> str:
-    return textwrap.indent(text, " " * by)

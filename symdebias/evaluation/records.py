@@ -323,6 +323,10 @@ class Records:
         self.require_labels()
         return self.unbiased_target(lambda label: (2 * label - low - high) / (high - low))
 
+    def positives(self) -> FloatArray:
+        """Return unbiased estimates of 1 for the larger label and 0 for the other, shape (n,)."""
+        return (1 + self.signs_of_labels()) / 2
+
     def require_labels(self) -> None:
         """Raise ValueError where the true targets are not the two labels, as far as the released ones tell."""
         low, high = self.labels

@@ -30,7 +30,7 @@ from symdebias.solvers.covariance import at_root
 from symdebias.solvers.fit import Fit
 from symdebias.solvers.health import Health, examined, warn_of_inflation
 from symdebias.solvers.held import frame_of, holding
-from symdebias.solvers.metric import of_curvatures, positive, undecided
+from symdebias.solvers.metric import of_curvatures, positive, undecided, units_of
 from symdebias.solvers.moments import pays_to_compile, released_moments
 from symdebias.solvers.newton import Root, is_allowed, newton
 from symdebias.solvers.offsets import as_offset, with_offset
@@ -423,8 +423,7 @@ class _Search:
     @property
     def units(self) -> FloatArray:
         """By how much each parameter changes the score by about 1."""
-        squares = np.diag(self.metric)
-        return np.asarray(1 / np.sqrt(np.where(squares > 0, squares, 1.0)))
+        return units_of(self.metric)
 
     @property
     def is_free_form(self) -> bool:
