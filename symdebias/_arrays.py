@@ -501,11 +501,10 @@ def _numbers(values: Any, name: str) -> FloatArray:
         raise ValueError(f"{name} has rows of different lengths. Pass one number per record and column.") from None
     if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
         # An array of no dimension is one thing that is no array: None, a set, a generator, an object.
-        found = str(array.dtype) if array.ndim or array.dtype.kind != "O" else type(values).__name__
-        raise TypeError(
-            f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. "
-            f"Convert it first.{_how_to_convert(array, name)}"
-        )
+        found, advice = str(array.dtype), f"Convert it first.{_how_to_convert(array, name)}"
+        if not array.ndim and array.dtype.kind == "O":
+            found, advice = type(values).__name__, "Pass an array of them."
+        raise TypeError(f"{name} must hold real numbers (floats of up to 64 bits or integers); got {found}. {advice}")
     return np.require(array, np.float64, ["C", "ALIGNED", "ENSUREARRAY"])
 
 

@@ -260,7 +260,7 @@ CALLS = [
     ("dates", lambda: BALL.privatize(AGES.astype("M8[D]"), Y), "a number as the days since another"),
     ("numbers as objects", lambda: BALL.privatize(AGES.astype(object), Y), r"got object. Convert it first. .*array.astype\(float"),
     ("one text among numbers", lambda: BALL.privatize([[0.1, 0.2], [0.1, object]], Y[:2]), "is in row 1, column 1: its type is type"),
-    ("nothing", lambda: BALL.privatize(None, Y), "X must hold real numbers.*got NoneType"),
+    ("nothing", lambda: BALL.privatize(None, Y), "X must hold real numbers.*got NoneType. Pass an array"),
     ("a loss that is not in the catalogue", lambda: sd.losses.logit(), "has no attribute 'logit'. Take one of cauchy, .*tweedie, or"),
     ("records in columns", lambda: BALL.privatize(AGES.T, Y), "y has 20 entries, but X has 2 rows.*records are the rows of X"),
     ("a level that a name does not say", lambda: sd.fit("y ~ age", TABLE.assign(y=Y), RELEASE, loss="expectile"),
