@@ -144,7 +144,8 @@ def evaluate(
         side of their label, ``"precision"``, ``"recall"`` and ``"f1"`` are the rates of scores above `threshold`,
         and ``"roc_auc"`` is the area under the ROC curve; a score at the threshold counts half. Of numbers:
         ``"squared_error"`` is the mean of (y - u)^2, ``"r2"`` is 1 less its share of the variance of y, and
-        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is.
+        ``"poisson"`` the mean of exp(u) - y u. A `Loss` is taken as it is. A Fit whose loss predicts by another link
+        than a metric takes scores for is refused.
     release : Release, optional
         How the records were noised; that of a Fit by default. ``Release()`` says that they are true.
     sample_weight : array of shape (n,), optional

@@ -5,7 +5,7 @@ What is asked of all records is asked part by part, so that they need not be in 
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -39,8 +39,16 @@ from symdebias.solvers.offsets import as_offset
 _ROUNDING = 1e-9
 # From so many records a standard error is as good as known.
 MANY_DECIDE = 50.0
-# Links whose scores are no predictions of a mean.
-_OTHER_LINKS = ("logistic", "exponential")
+# What metrics take scores for, and the links of fits for which they are that; None is that of losses whose scores
+# predict neither a mean nor a probability by a link that is known, and may be taken for a number as they are.
+_NUMBERS = "scores that are predictions of a number", ("identity", None)
+_PREDICTIONS: Mapping[str, tuple[str, tuple[str | None, ...]]] = {
+    "brier": ("logistic probabilities", ("logistic",)),
+    "log_loss": ("logistic probabilities", ("logistic",)),
+    "poisson": ("a mean exp(u)", ("exponential",)),
+    "r2": _NUMBERS,
+    "squared_error": _NUMBERS,
+}
 # Records that quantiles of scores are told from, at equal distances among all; and those that are judged at a time.
 SAMPLED, ROWS = 2**17, 2**16
 
@@ -245,16 +253,8 @@ class Records:
                 f"this fit has {len(model.theta)} scores, one for each class, and what has a name here is that of one "
                 "score. Evaluate a Loss of all scores, such as the one that was fitted."
             )
-        if isinstance(model, Fit) and isinstance(loss, str) and loss == "r2" and link_of(model) in _OTHER_LINKS:
-            raise ValueError(
-                "r2 is that of a score that predicts the mean of a number, and the loss of this fit predicts by the "
-                f"link {link_of(model)}. Evaluate the loss that was fitted, or a metric that its target has."
-            )
-        if isinstance(model, Fit) and isinstance(loss, str) and loss == "brier" and link_of(model) != "logistic":
-            raise ValueError(
-                "the Brier score is that of logistic probabilities, and the loss of this fit predicts none, or others. "
-                "Pass the squared error of its probabilities as a Loss, or evaluate accuracy or roc_auc."
-            )
+        if isinstance(model, Fit) and isinstance(loss, str):
+            _require_link(model, loss)
         theta = model.theta if isinstance(model, Fit) else model
         scores = len(loss.scores) if isinstance(loss, Loss) else 1
         if scores == 0:
@@ -376,6 +376,20 @@ class Records:
                 "Release it with a channel of full rank."
             )
         return np.asarray((noise.weights @ wanted)[places_among(noise.outputs, self.target)])
+
+
+def _require_link(fit: Fit, metric: str) -> None:
+    """Raise ValueError where a metric by name takes scores for other predictions than the loss of a fit makes."""
+    if metric not in _PREDICTIONS:
+        return
+    said, fitting = _PREDICTIONS[metric]
+    link = link_of(fit)
+    if link not in fitting:
+        raise ValueError(
+            f"{metric} is that of {said}, and the loss of this fit predicts "
+            f"{'otherwise' if link is None else f'by the link {link}'}. Evaluate the loss that was fitted, as "
+            "metric=fit.corrected.declared, or a metric that its target has."
+        )
 
 
 def release_of(model: Any, release: Any) -> Release:
