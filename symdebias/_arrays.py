@@ -198,17 +198,12 @@ def real_array(values: Any, name: str, *, check_finite: bool = True) -> FloatArr
     return array
 
 
-def has_squares(array: FloatArray) -> bool:
-    """Whether the sum of squares is finite, and with it every entry."""
-    flat = array.reshape(-1)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(flat @ flat))
-
-
 def require_squares(array: FloatArray, name: str) -> None:
     """Raise ValueError where the sum of squares of finite entries is beyond what a number holds."""
-    if has_squares(array):
-        return
+    flat = array.reshape(-1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(flat @ flat):
+            return
     row = int(np.argmax(np.abs(array))) // array[:1].size
     raise ValueError(
         f"{name} has a value in row {row} that is too large: the sum of squares is beyond what a number holds. Declare "

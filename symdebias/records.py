@@ -15,7 +15,6 @@ from symdebias._arrays import (
     IntegerArray,
     check_same_index,
     features_array,
-    has_squares,
     is_table,
     real_array,
     require_squares,
@@ -135,19 +134,15 @@ class Records:
         else:
             if by_blocks and isinstance(y, Rows):
                 y = y[:]
-            matrix, target = correction.checked_records(X, y, check_finite=False)
-            # One pass: a finite sum of squares has finite terms.
-            if check_finite and not (has_squares(matrix) and has_squares(target)):
-                correction.checked_records(X, y)
-                require_squares(matrix, "X")
-                require_squares(target, "y")
+            matrix, target = correction.checked_records(X, y, check_finite=check_finite)
         weights = np.zeros(0) if sample_weight is None else weights_array(sample_weight, rows=len(matrix))
         return cls(correction, matrix, target, weights, correction.checked_scales(noise_scale, len(matrix)))
 
     def require_finite(self) -> None:
-        """Raise ValueError where columns that were not checked for it have NaN or infinity, naming the place."""
+        """Raise ValueError where columns have NaN or infinity, or values too large to be squared, naming the place."""
         if not isinstance(self.matrix, Rows):
             features_array(self.matrix)
+            require_squares(self.matrix, "X")
 
     def under(self, correction: Correction) -> "Records":
         """Return the same records under another correction for their release."""

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from symdebias._arrays import FloatArray, check_same_index, cluster_codes
+from symdebias._arrays import FloatArray, check_same_index, cluster_codes, require_squares
 from symdebias._domains import NON_NEGATIVE, POSITIVE
 from symdebias._progress import progress_bar
+from symdebias._rows import Rows
 from symdebias.checks.records import refuse_other_labels, refuse_scaled
 from symdebias.corrected import CorrectedLoss, require_corrected
 from symdebias.correction import Correction
@@ -280,6 +281,8 @@ def estimated(
     metric = frame.metric(released_moments(checked) if known is None else known.metric) + np.diag(penalty)
     if not np.all(np.isfinite(metric)):
         checked.require_finite()
+    if not isinstance(checked.target, Rows):
+        require_squares(checked.target, "y")
     _require_decided(correction, metric)
     reach = None if surrogate_radius is None else float(surrogate_radius)
     search = _Search(corrected, checked, known, penalty, metric, region, given, reach)
