@@ -456,3 +456,14 @@ def test_bad_input_is_refused(name):
     arguments = {"X": X4, "y": Y4, "release": TRUE, **options}
     with pytest.raises(error, match=message):
         function(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+def test_a_bias_that_is_no_number_is_refused():
+    """Scores of 1e100 have signs, and no sum of waves that reaches so far."""
+    release = sd.Release({"x": sd.LaplaceMechanism(4.0, bounds=(-1, 1))}, sd.RandomizedResponse(2.0))
+    X = 1e100 * np.random.default_rng(0).normal(size=(40, 1))
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(DivergenceError, match="bias of the corrected accuracy is not a numb"),
+    ):
+        evaluate([1.0], X, np.tile([1.0, -1.0], 20), metric="accuracy", release=release)
